@@ -10,6 +10,7 @@ from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
 ROOT = Path(__file__).parents[1]
+CAPTURED = {"capture_output": True, "text": True, "check": False}  # for `subprocess.run`
 HEAD = """---
 jupytext:
   text_representation:

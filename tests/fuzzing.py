@@ -19,7 +19,6 @@ INPUTS = {
 """How many bad inputs each parser is given."""
 SECONDS = 20
 """Of the processor, for one input."""
-
 PIECES = [
     # bytes that are no text, or that a terminal obeys
     b"\x00", b"\x1b[31m", b"\x7f", b"\xff", b"\xfe\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc3",

@@ -52,12 +52,10 @@ BATCH = Batch(ids_of(), LENGTHS, LABELS)
 def classifier(pooling="last", cell="lstm", layers=1, bidirectional=True, classes=CLASSES, seed=0):
     """With large weights, so that states and attention differ much from word to word."""
     torch.manual_seed(seed)
-    model = TextClassifier(
-        WORDS, classes, pooling, cell, 6, 5, layers, bidirectional, padding_index=PADDING
-    ).double()
-    with torch.no_grad():
-        for parameter in model.encoder.parameters():
-            parameter *= 2
+    sizes = WORDS, classes, pooling, cell, 6, 5, layers, bidirectional
+    model = TextClassifier(*sizes, padding_index=PADDING).double()
+    for parameter in model.encoder.parameters():
+        parameter.data *= 2
     return model
 
 
@@ -68,9 +66,8 @@ def recurrence(model):
         of_text.input_size, of_text.hidden_size, len(model.encoder.layers), batch_first=True,
         bidirectional=model.encoder.directions == 2, dtype=model.embedding.weight.dtype,
     )  # fmt: skip
-    with torch.no_grad():
-        for mine, theirs in zip(module.parameters(), model.encoder.parameters(), strict=True):
-            mine.copy_(theirs)
+    for mine, theirs in zip(module.parameters(), model.encoder.parameters(), strict=True):
+        mine.data.copy_(theirs.data)
     return module
 
 
@@ -86,18 +83,15 @@ def gradients(model, objective, batch=BATCH, indices=INDICES):
 
 def rearranged(batch, order, pads):
     """Other places in the batch, and more padding behind."""
-    more = batch.ids.new_full((len(order), pads), PADDING)
-    ids = torch.cat([batch.ids[order], more], dim=1)
+    ids = nn.functional.pad(batch.ids[order], (0, pads), value=PADDING)
     return Batch(ids, batch.lengths[order], batch.labels[order])
 
 
 def slope(model, name, place, function, step):
     """The derivative of a function of the model with respect to one of its parameters."""
-    parameter, values = dict(model.named_parameters())[name], []
+    parameter, values = dict(model.named_parameters())[name].data, []
     for sign in (1, -1):
-        with torch.no_grad():
-            parameter[place] += sign * step
+        parameter[place] += sign * step
         values.append(function())
-        with torch.no_grad():
-            parameter[place] -= sign * step
+        parameter[place] -= sign * step
     return (values[0] - values[1]) / (2 * step)

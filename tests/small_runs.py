@@ -24,16 +24,35 @@ SMALL = Training(
 )  # fmt: skip
 GRID = [
     replace(SMALL, pooling=pooling, setting=setting, seed=seed)
-    for pooling in ("last", "max_attention")
-    for setting in ("standard", "mid")
-    for seed in (0, 1)
-]
+    for pooling in ("last", "max_attention") for setting in ("standard", "mid") for seed in (0, 1)
+]  # fmt: skip
 TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
     "standard", 60, "last", length="any", embedding_size=8, hidden_size=6, epochs=2,
 )  # fmt: skip
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TEACHER = replace(TINY, pooling="max")  # as the thesis trains it
+MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
+HERE_NAME = "cpu: this one"
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+sys.path.insert(0, {tests!r})
+from small_runs import *
+from whenpool.runs import unfinished
+from whenpool.runs.engine import run_all
+from whenpool.runs.run import Place
+unfinished.EVERY = 0.2  # in workers as well
+if __name__ == "__main__":
+    place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
+    try:
+        report = run_all({runs}, place, {workforce!r})
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except ValueError as error:
+        sys.exit(str(error))
+    print(report.done, report.shared, len(report.failed))
+"""
 
 
 def fresh(place, name):
@@ -65,10 +84,6 @@ def ask(runs, place, **options):
     said = []
     report = compute(runs, place, say=said.append, **options)
     return [line for line in said if not line.startswith("note: ")], report
-
-
-MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
-HERE_NAME = "cpu: this one"
 
 
 def record_run(place, run, accuracy=70.0, history=(), complete=True, **result):
@@ -109,27 +124,6 @@ def store(place, run, seconds, device=HERE_NAME, precision="float32", **provenan
     return place.store.put(identity, run.row(), result, provenance)
 
 
-SCRIPT = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-sys.path.insert(0, {tests!r})
-from small_runs import *
-from whenpool.runs import unfinished
-from whenpool.runs.engine import run_all
-from whenpool.runs.run import Place
-unfinished.EVERY = 0.2  # in workers as well
-if __name__ == "__main__":
-    place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
-    try:
-        report = run_all({runs}, place, {workforce!r})
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except ValueError as error:
-        sys.exit(str(error))
-    print(report.done, report.shared, len(report.failed))
-"""
-
-
 def command(place, file, runs, workforce=None):
     """A command that executes some runs, given as an expression of the names in this module."""
     text = SCRIPT.format(
@@ -160,8 +154,9 @@ def alive(pid):
 
 
 def wait_for(condition):
-    """For ten minutes at most, so that a test fails that would never end."""
+    """What it gives at last; for ten minutes at most, so that a test fails that would never end."""
     deadline = time.monotonic() + 600
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
+    return found

@@ -13,6 +13,8 @@ from whenpool.book.report import advice, verdicts
 from whenpool.book.report.advice import Advice, advice_for, entries, support, with_verdicts
 from whenpool.book.report.measures import Runs
 
+WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-with-1k"]}
+
 
 @pytest.fixture(scope="module")
 def every():
@@ -35,9 +37,8 @@ def test_advice_gives_no_measured_number_which_is_the_ledgers(every):
 def test_there_is_advice_for_any_texts(nothing_run, every):
     for given in product([12.5, 99.5, 100, 240.3], [10, 100, 500, 1_000, 4_999, 20_000], advice.WHERE):
         found = advice_for(*given)
-        assert found, given
         assert not {entry.id for entry in every if entry.general} & {each.id for each in found}
-        assert {verdict for each in found for verdict in each.verdicts} == {"not run"}
+        assert {verdict for each in found for verdict in each.verdicts} == {"not run"}, given
         assert {support(each) for each in found} == {"untested"}
 
 
@@ -92,9 +93,6 @@ def test_outside_a_clone_there_is_none(monkeypatch):
 def test_what_cannot_be_is_told(given):
     with pytest.raises(InputError, match="not|choose one of unknown, everywhere, start, middle, end"):
         advice_for(*given)
-
-
-WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-with-1k"]}
 
 
 @pytest.mark.parametrize(("content", "message"), [

@@ -10,61 +10,12 @@ import tomllib
 
 import pytest
 import torch
-from clones import ROOT
+from clones import CAPTURED, ROOT
 from packaging.requirements import Requirement
 
 PAGE = "".join(page.read_text("utf-8") for page in sorted((ROOT / "book").glob("api*.md")))
 ROOMS = re.findall(r"automodule:: ([\w.]+)", PAGE)
 FROM_THE_THESIS = ("whenpool.probes", "whenpool.learnability", "whenpool.fewshot", "whenpool.settings")
-
-
-def public(room):
-    module = importlib.import_module(room)
-    found = {name: getattr(module, name) for name in module.__all__}
-    return {name: thing for name, thing in found.items() if callable(thing)}
-
-
-NAMES = [(room, name) for room in ROOMS for name in public(room)]
-PARAMETERS = [pytest.param(room, name, id=f"{room}.{name}") for room, name in NAMES]
-
-
-@pytest.mark.parametrize(("room", "name"), PARAMETERS)
-def test_the_docstring_says_what_a_user_needs(room, name):
-    thing = public(room)[name]
-    doc = inspect.getdoc(thing) or ""
-    if inspect.isfunction(thing):
-        takes = [parameter.annotation for parameter in inspect.signature(thing).parameters.values()]
-        if torch.Tensor in takes:
-            assert re.search(r"\([BN](, \w+)*,?\)", doc), f"{name} takes tensors: say their shapes"
-        if re.search(r"raise InputError|\bcheck\(", inspect.getsource(thing)):
-            assert re.search("Raises:?\\s+`?InputError", doc), f"{name} refuses something: say what"
-
-
-@pytest.mark.parametrize(("room", "name"), PARAMETERS)
-def test_the_example_runs(room, name):
-    preamble = "import torch, whenpool\nfrom whenpool import *"
-    assert preamble in PAGE
-    names = {}
-    exec(preamble.replace("from whenpool", f"from {room}"), names)
-    doc = inspect.getdoc(public(room)[name]) or ""
-    test = doctest.DocTestParser().get_doctest(doc, names, f"{room}.{name}", None, 0)
-    assert test.examples, f"{name} has no example: add a section Examples to its docstring"
-    assert len(test.examples) <= 7
-    said = []
-    result = doctest.DocTestRunner().run(test, out=said.append)
-    assert result.failed == 0, "".join(said)
-
-
-def test_every_public_name_is_in_a_table_once():
-    """`test_book.py` looks at the pages."""
-    assert {"whenpool", "whenpool.corpora", "whenpool.words", *FROM_THE_THESIS} <= set(ROOMS)
-    listed = re.findall(r"^   ~([\w.]+)$", PAGE, re.MULTILINE)
-    elsewhere = {"whenpool.corpora.Corpus", "whenpool.corpora.load"}  # in the first table
-    constants = {"whenpool.POOLINGS", "whenpool.__version__"}
-    assert {f"{room}.{name}" for room, name in NAMES} - elsewhere - constants <= set(listed)
-    assert len(listed) == len(set(listed))
-
-
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     Requirement(line).name.replace("-", "_")
@@ -90,11 +41,70 @@ with tempfile.TemporaryDirectory() as folder:
     assert list(whenpool.load_checkpoint(folder).vocabulary) == words
 import whenpool.training.loop, whenpool.training.batched, whenpool.learnability, whenpool.corpora.dataset
 """
+USER = """
+import torch
+from torch import Tensor
+
+import whenpool
+from whenpool import Encoder, MaxAttention, SequenceTagger, TextClassifier
+
+pool = MaxAttention()
+embedding, weights = pool.pool(torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool))
+model = TextClassifier(100, classes=2)
+tagger: SequenceTagger = SequenceTagger(100, 5)
+states: Tensor = Encoder(4, 3)(torch.randn(2, 3, 4), torch.tensor([3, 2]))
+reveal_type(whenpool.load("synthetic").classes)
+reveal_type(whenpool.PoolingClassifier.save)
+MaxAttention(size="large")
+"""
+
+
+def public(room):
+    module = importlib.import_module(room)
+    found = {name: getattr(module, name) for name in module.__all__}
+    return {name: thing for name, thing in found.items() if callable(thing)}
+
+
+NAMES = [(room, name) for room in ROOMS for name in public(room)]
+each_name = pytest.mark.parametrize(("room", "name"), NAMES, ids=map(".".join, NAMES))
+
+
+@each_name
+def test_the_docstring_says_what_a_user_needs(room, name):
+    thing = public(room)[name]
+    doc = inspect.getdoc(thing) or ""
+    if inspect.isfunction(thing):
+        takes = [parameter.annotation for parameter in inspect.signature(thing).parameters.values()]
+        if torch.Tensor in takes:
+            assert re.search(r"\([BN](, \w+)*,?\)", doc), f"{name} takes tensors: say their shapes"
+        if re.search(r"raise InputError|\bcheck\(", inspect.getsource(thing)):
+            assert re.search("Raises:?\\s+`?InputError", doc), f"{name} refuses something: say what"
+
+
+@each_name
+def test_the_example_runs(room, name):
+    preamble, names, said = "import torch, whenpool\nfrom whenpool import *", {}, []
+    assert preamble in PAGE
+    exec(preamble.replace("from whenpool", f"from {room}"), names)
+    doc = inspect.getdoc(public(room)[name]) or ""
+    test = doctest.DocTestParser().get_doctest(doc, names, f"{room}.{name}", None, 0)
+    assert test.examples, f"{name} has no example: add a section Examples to its docstring"
+    assert len(test.examples) <= 7
+    assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_every_public_name_is_in_a_table_once():
+    """`test_book.py` looks at the pages."""
+    assert {"whenpool", "whenpool.corpora", "whenpool.words", *FROM_THE_THESIS} <= set(ROOMS)
+    listed = re.findall(r"^   ~([\w.]+)$", PAGE, re.MULTILINE)
+    elsewhere = {"whenpool.corpora.Corpus", "whenpool.corpora.load"}  # in the first table
+    constants = {"whenpool.POOLINGS", "whenpool.__version__"}
+    assert {f"{room}.{name}" for room, name in NAMES} - elsewhere - constants <= set(listed)
+    assert len(listed) == len(set(listed))
 
 
 def python(code):
-    call = [sys.executable, "-c", WITHOUT + code]
-    return subprocess.run(call, capture_output=True, text=True, check=False, cwd=ROOT)
+    return subprocess.run([sys.executable, "-c", WITHOUT + code], cwd=ROOT, **CAPTURED)
 
 
 def test_the_core_is_torch_numpy_and_safetensors_and_models_and_training_need_no_more():
@@ -128,29 +138,11 @@ def test_what_comes_from_the_thesis_names_its_section(room):
         assert "§" in named or all("§" in doc for doc in docs), home
 
 
-USER = """
-import torch
-from torch import Tensor
-
-import whenpool
-from whenpool import Encoder, MaxAttention, SequenceTagger, TextClassifier
-
-pool = MaxAttention()
-embedding, weights = pool.pool(torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool))
-model = TextClassifier(100, classes=2)
-tagger: SequenceTagger = SequenceTagger(100, 5)
-states: Tensor = Encoder(4, 3)(torch.randn(2, 3, 4), torch.tensor([3, 2]))
-reveal_type(whenpool.load("synthetic").classes)
-reveal_type(whenpool.PoolingClassifier.save)
-MaxAttention(size="large")
-"""
-
-
 @pytest.mark.slow
 def test_a_strict_mypy_of_the_user_sees_them(tmp_path):
     (tmp_path / "user.py").write_text(USER)
     command = [sys.executable, "-m", "mypy", "--strict", "user.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, **CAPTURED)
     said = ('"tuple[str, ...]"', "Path", 'Argument "size" to "MaxAttention" has incompatible type "str"')
     *lines, last = done.stdout.splitlines()
     assert all(part in line for part, line in zip(said, lines, strict=True)), done.stdout

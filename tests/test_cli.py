@@ -4,11 +4,12 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import click
 import pytest
 from click.testing import CliRunner
-from clones import clone
+from clones import CAPTURED, clone
 from small_runs import alive, children, wait_for
 
 from whenpool.cli import cli
@@ -18,7 +19,6 @@ VERBS = "book run status data record export compare check diagnose explain".spli
 FEW_SHOT = ("--chapter", "few_shot")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 SMOKE = ("--profile", "smoke", "--corpus", SMALL)
-PYTHON = {"capture_output": True, "text": True, "check": False}
 
 
 def told(*words, code=0):
@@ -30,13 +30,12 @@ def told(*words, code=0):
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy():
     script = (
-        "import sys\nfrom whenpool.cli import cli\n"
-        "cli.main(['--help'], standalone_mode=False)\n"
+        "import sys; from whenpool.cli import cli; cli.main(['--help'], standalone_mode=False)\n"
         "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
         "import whenpool.runs.engine.on_ray, whenpool.fewshot.pretrained\n"
         "print(sorted({'ray', 'transformers'} & set(sys.modules)))"
     )
-    *lines, heavy, extra = subprocess.run([sys.executable, "-c", script], **PYTHON).stdout.splitlines()
+    *lines, heavy, extra = subprocess.run([sys.executable, "-c", script], **CAPTURED).stdout.splitlines()
     assert set(VERBS) <= {line.split()[0] for line in lines if line.startswith("  ")}
     assert heavy == extra == "[]"
 
@@ -94,15 +93,13 @@ def test_a_mistake_is_one_line_and_exit_code_2(mistake, words, message):
     assert message in mistake(*words)
 
 
-TIMES = {
-    "40m": 2_400, "2h": 7_200, "1h30m": 5_400, "90s": 90, "1.5h": 5_400, " 40 m ": 2_400, "2H": 7_200,
-    "2 hours": 7_200, "5 min": 300, "1d": 86_400, "1 day": 86_400, "1:30:00": 5_400, "40M": 2_400,
-}  # fmt: skip
-
-
 @pytest.mark.filterwarnings("error")
 def test_a_deadline_is_a_time_and_what_is_none_is_refused_with_examples():
-    assert {text: TIME.convert(text, None, None) for text in TIMES} == TIMES
+    times = {
+        "40m": 2_400, "2h": 7_200, "1h30m": 5_400, "90s": 90, "1.5h": 5_400, " 40 m ": 2_400, "2H": 7_200,
+        "2 hours": 7_200, "5 min": 300, "1d": 86_400, "1 day": 86_400, "1:30:00": 5_400, "40M": 2_400,
+    }  # fmt: skip
+    assert {text: TIME.convert(text, None, None) for text in times} == times
     for text in ["", *"40 soon -5m 0s nan NaT inf 1h30 2x 5us 99999999999h".split()]:
         with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
             TIME.convert(text, None, None)
@@ -112,10 +109,8 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
     def files():
         return sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file())
 
-    def run(*more):
-        words = [*SMOKE, "--only", "setting=mid,pooling=max+last", "--workers", "1"]
-        return told("run", *words, *more)  # a deadline that is kept is no failure
-
+    # a deadline that is kept is no failure
+    run = partial(told, "run", *SMOKE, "--only", "setting=mid,pooling=max+last", "--workers", "1")
     none = "0 were stored already, 0 failed, 0 lack their data"
     said = run("--dry-run", "--deadline", "1h")
     assert said.startswith("Runs of training_to_skip (profile smoke)")
@@ -153,8 +148,7 @@ def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch, mista
     results = clone(tmp_path, {"index": "# A page"}) / "data" / "results"
     monkeypatch.chdir(tmp_path)
     before = {file.name: file.read_bytes() for file in results.iterdir()}
-    said = told("record", "--data", str(tmp_path))
-    assert "the statistics of 1 corpus are on record" in said
+    assert "the statistics of 1 corpus are on record" in told("record", "--data", str(tmp_path))
     assert {file.name: file.read_bytes() for file in results.iterdir()} == before
     assert mistake("record", "--data", "nowhere") == "whenpool: data folder nowhere is not there\n"
 

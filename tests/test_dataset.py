@@ -16,17 +16,12 @@ from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.settings import SETTINGS, FillerStream, compose
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, load_vectors, start_from, tokenize
 
-SPEC = "synthetic:train=40,validation=20,test=30,shortest=8,longest=12"
+SOURCE = corpora.find("synthetic:train=40,validation=20,test=30,shortest=8,longest=12")
 
 
 @pytest.fixture
-def source():
-    return corpora.find(SPEC)
-
-
-@pytest.fixture
-def encoded(source, tmp_path):
-    return encode(source, "any", tmp_path / "cache")
+def encoded(tmp_path):
+    return encode(SOURCE, "any", tmp_path / "cache")
 
 
 def words(texts, index, vocabulary):
@@ -34,10 +29,10 @@ def words(texts, index, vocabulary):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_texts_are_what_compose_gives_word_by_word(source, encoded, setting):
+def test_texts_are_what_compose_gives_word_by_word(encoded, setting):
     dataset, small = (make_dataset(encoded, size=size, setting=setting) for size in (40, 10))
-    stream = FillerStream([*map(tokenize, source.load_filler()["train"])], "train filler")
-    for index, (text, label) in enumerate(source.load().train):
+    stream = FillerStream([*map(tokenize, SOURCE.load_filler()["train"])], "train filler")
+    for index, (text, label) in enumerate(SOURCE.load().train):
         expected = compose(tokenize(text), stream, setting)
         assert words(dataset.train, index, dataset.vocabulary) == expected
         assert index >= 10 or words(small.train, index, small.vocabulary) == expected
@@ -46,8 +41,8 @@ def test_texts_are_what_compose_gives_word_by_word(source, encoded, setting):
     assert dataset.filler_passes["train"] == stream.passes
 
 
-def test_unseen_words_of_other_splits_are_unknown(source, encoded):
-    corpus, dataset = source.load(), make_dataset(encoded, size=3, validation=5)
+def test_unseen_words_of_other_splits_are_unknown(encoded):
+    corpus, dataset = SOURCE.load(), make_dataset(encoded, size=3, validation=5)
     known = {word for text in corpus.train.texts[:3] for word in tokenize(text)}
     assert set(dataset.vocabulary) == known | {"<unk>", "<pad>"}
     for index, text in enumerate(corpus.test.texts):
@@ -55,11 +50,11 @@ def test_unseen_words_of_other_splits_are_unknown(source, encoded):
         assert words(dataset.test, index, dataset.vocabulary) == expected
 
 
-def test_encoding_is_read_back_from_the_cache(source, tmp_path, monkeypatch):
-    first = encode(source, "any", tmp_path / "c")
+def test_encoding_is_read_back_from_the_cache(tmp_path, monkeypatch):
+    first = encode(SOURCE, "any", tmp_path / "c")
     encode.cache_clear()
     monkeypatch.setattr(corpora.CorpusSource, "load", lambda *_: pytest.fail("encoded twice"))
-    second = encode(source, "any", tmp_path / "c")
+    second = encode(SOURCE, "any", tmp_path / "c")
     assert (second.words, second.classes) == (first.words, first.classes)
     assert torch.equal(second.texts["test"].ids.flat, first.texts["test"].ids.flat)
 
@@ -126,13 +121,11 @@ def test_poolings_and_seeds_share_texts_and_have_vectors_of_their_own(encoded):
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.integers(0, 3))
 def test_training_batches_hold_every_text_once_and_depend_on_the_seed_alone(lengths, batch_size, seed):
-    first, again = (
-        training_batches(torch.tensor(lengths), batch_size, torch.Generator().manual_seed(seed))
-        for _ in range(2)
-    )
+    draws = (torch.Generator().manual_seed(seed) for _ in range(2))
+    first, again = (training_batches(torch.tensor(lengths), batch_size, draw) for draw in draws)
     assert sorted(torch.cat(first).tolist()) == list(range(len(lengths)))
     assert all(len(batch) <= batch_size for batch in first)
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    torch.testing.assert_close(first, again, rtol=0, atol=0)
 
 
 def test_texts_of_a_batch_are_of_similar_length_and_batches_come_in_no_order():

@@ -16,18 +16,15 @@ from whenpool import InputError, load, load_checkpoint
 from whenpool.book.report.advice import Advice
 from whenpool.cli import cli
 from whenpool.explain.diagnosis import Wish, diagnose
+from whenpool.explain.diagnosis import findings as concluded
 from whenpool.explain.diagnosis.data import survey
-from whenpool.explain.diagnosis.findings import (
-    Findings,
-    Score,
-    evidence_place,
-    evidence_sentence,
-    learnt_among,
-    make_plan,
-)
+from whenpool.explain.diagnosis.findings import Findings, Score, evidence_place, evidence_sentence
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.engine import Workforce
+
+HOSTILE = '<script>alert("x")</script>'
+POOLINGS = ("last", "max_attention")
 
 
 def score(pooling, right, total=400, first=0, seeds=(0.0,)):
@@ -39,13 +36,9 @@ def score(pooling, right, total=400, first=0, seeds=(0.0,)):
 
 
 def findings(*scores, simple=(), sweeps=None, test=400, majority=50.0, filler=""):
-    rows = {
-        pooling: {
-            "history": [{"accuracy": value, "share_added": 0.5, "setting_added": "left"}],
-            "result": {"texts_probed": 300},
-        }
-        for pooling, value in (sweeps or {}).items()
-    }
+    rows, point = {}, {"share_added": 0.5, "setting_added": "left"}
+    for pooling, value in (sweeps or {}).items():
+        rows[pooling] = {"history": [point | {"accuracy": value}], "result": {"texts_probed": 300}}
     scores = tuple(sorted(scores, key=lambda s: -s.accuracy))
     return Findings(scores, tuple(simple), {}, majority, 1_200, test, test, filler, {}, rows, {})
 
@@ -130,12 +123,12 @@ def test_what_may_be_chance_is_taken_for_more_as_seldom_as_it_is_said():
     rng, guessed, missed = np.random.default_rng(0), 0, 0
 
     def five(texts, chance):
-        hits = (rng.random((5, texts)) < chance).astype(float)
-        both = zip(THESIS_POOLINGS, hits, strict=True)
-        return [Score(name, (100 * own.mean(),), own, 1.0) for name, own in both]
+        for name in THESIS_POOLINGS:
+            hits = (rng.random(texts) < chance).astype(float)
+            yield Score(name, (100 * hits.mean(),), hits, 1.0)
 
     for _ in range(400):
-        guessed += bool(learnt_among(five(100, 0.5), 50.0))
+        guessed += bool(concluded.learnt_among([*five(100, 0.5)], 50.0))
         found = findings(*five(300, 0.7), test=300)
         missed += not all(one.may_be_chance for one in found.differences)
     assert guessed <= 20  # at most 2.5 % of 400 are expected
@@ -168,10 +161,6 @@ def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch
     assert advice_on(200.0, 1_200, "unknown") == []
 
 
-HOSTILE = '<script>alert("x")</script>'
-POOLINGS = ("last", "max_attention")
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A whole diagnosis, as small as it gets, of texts of the embedded corpus with markup in text, label and
@@ -181,16 +170,13 @@ def made(tmp_path_factory):
     corpus = load("synthetic:train=120,validation=20,test=20,shortest=8,longest=14")
     texts = [*corpus.train, *corpus.validation, *corpus.test]
     rows = [f'"{text} {mark}","{label}{mark}"' for text, label in texts]
-    file.write_text(
-        "\n".join([f'"body{mark}","stars{mark}"', *rows, rows[0], '"","1"']), encoding="utf-8"
-    )
+    file.write_text("\n".join([f'"body{mark}","stars{mark}"', *rows, rows[0], '"","1"']), "utf-8")
     wish = Wish(
         file, f"body{HOSTILE}", f"stars{HOSTILE}", POOLINGS, epochs=1, limit=160, words=12,
         folder=folder / "out", data=folder / "nothing",
     )  # fmt: skip
     said = []
-    page = diagnose(wish, Workforce(workers=1), said.append)
-    return folder / "out", wish, page, said
+    return folder / "out", wish, diagnose(wish, Workforce(workers=1), said.append), said
 
 
 @pytest.mark.slow
@@ -302,13 +288,13 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
     assert "--seeds 2 --epochs 1 --limit 160 --words 12" in more.again
 
 
-@pytest.mark.parametrize(
-    ("poolings", "message"),
-    [(("max", "median"), "pooling 'median' is unknown"), (("max", "max"), "some different ones")],
-)
-def test_wishes_that_make_no_sense_are_refused(tmp_path, poolings, message):
-    with pytest.raises(InputError, match=message):
-        Wish(tmp_path / "a.csv", "a", "b", poolings)
+def test_wishes_that_make_no_sense_are_refused(tmp_path):
+    for other, message in {
+        "median": "pooling 'median' is unknown",
+        "max": "some different ones",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            Wish(tmp_path / "a.csv", "a", "b", ("max", other))
 
 
 @pytest.mark.slow
@@ -343,7 +329,7 @@ def test_windows_fit_what_is_read_and_texts_without_thirds_are_left_out(tmp_path
     file.write_text("\n".join(["text,label", *rows]))
     wish = Wish(file, "text", "label", ("max",), epochs=1, limit=100, folder=tmp_path / "out")
     looked = survey(wish, words)
-    plan = make_plan(looked, place, wish)
+    plan = concluded.make_plan(looked, place, wish)
     assert (looked.middle, plan.window) == (80, window)
     found = [(probe.k, probe.shortest) for probe in plan.importance.values()]
     assert found == ([(window, 3 * window)] if words > 2 else [])

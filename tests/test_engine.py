@@ -3,6 +3,7 @@
 import time
 import weakref
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -151,8 +152,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
 
     monkeypatch.setattr(crew, "execute_together", limited)
     report = run_all(PAIRED, place, Workforce(together=4))
-    assert tried == [4, 2, 2] * 2
-    assert (report.done, report.failed) == (8, {})
+    assert (tried, report.done, report.failed) == ([4, 2, 2] * 2, 8, {})
     assert report.notes[-1].startswith("4 models at once were too much for the memory of the GPU; half")
 
 
@@ -197,11 +197,8 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
 
 @pytest.mark.skipif(not hasattr(torch, "AcceleratorError"), reason="this torch has no error for it")
 def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
-    def lost(*args):
-        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
-
-    monkeypatch.setattr(Training, "execute", lost)
-    told = []
+    lost, told = torch.AcceleratorError("CUDA error: an illegal memory access was encountered"), []
+    monkeypatch.setattr(Training, "execute", Mock(side_effect=lost))
     with pytest.raises(crew.DeviceLostError, match="illegal memory access"):
         crew.do((crew.Job(SMALL, key(SMALL, place)),), place, "cpu", told.append)
     assert [message.kind for message in told] == ["begun"]

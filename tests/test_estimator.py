@@ -12,11 +12,11 @@ from sklearn.utils import estimator_checks
 
 from whenpool import InputError, PoolingClassifier
 
-TEXTS = [
-    f"a {word} {thing} indeed" for word in ("fine", "dull") for thing in ("film", "book", "song")
-] * 8
+TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
 SMALL = {"epochs": 6, "hidden_size": 8, "embedding_size": 8, "learning_rate": 0.02, "batch_size": 8}
+CHECKS = """estimator_cloneable no_attributes_set_in_init parameters_default_constructible
+    get_params_invariance set_params estimator_repr estimator_tags_renamed valid_tag_types mixin_order"""
 
 
 def small(pooling="max_attention", **changes):
@@ -36,13 +36,15 @@ def test_it_learns_and_is_the_same_for_the_same_seed(pooling):
     assert 1 <= one.best_epoch_ <= len(one.history_) == 6
 
 
-def test_probabilities_are_in_the_order_of_the_classes(fitted):
+def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_stand_out(fitted):
     assert fitted.classes_.tolist() == ["bad", "good"]
     found = fitted.predict_proba(["a fine play", "a dull play", "", "words it never saw"])
     assert found.shape == (4, 2)
     np.testing.assert_allclose(found.sum(1), 1, atol=1e-6)
     assert fitted.predict(["a fine play", "a dull play"]).tolist() == ["good", "bad"]
     assert fitted.predict_proba([]).shape == (0, 2)
+    told = fitted.explain("a fine film indeed", "bad")
+    assert (told.label, told.words[int(np.nanargmax(told.importance))]) == ("bad", "fine")
 
 
 def test_it_works_in_what_scikit_learn_has():
@@ -52,10 +54,6 @@ def test_it_works_in_what_scikit_learn_has():
     assert cross_val_score(small(epochs=3), TEXTS, LABELS, cv=3).mean() > 0.9
     search = GridSearchCV(small(epochs=2), {"pooling": ["last", "max"]}, cv=2).fit(TEXTS, LABELS)
     assert search.best_params_["pooling"] in ("last", "max")
-
-
-CHECKS = """estimator_cloneable no_attributes_set_in_init parameters_default_constructible
-    get_params_invariance set_params estimator_repr estimator_tags_renamed valid_tag_types mixin_order"""
 
 
 @pytest.mark.parametrize("name", CHECKS.split())
@@ -72,12 +70,6 @@ def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labe
         assert again.get_params() == model.get_params()
         assert again.classes_.tolist() == sorted(labels)
         assert set(again.predict(TEXTS).tolist()) <= set(labels)
-
-
-def test_words_that_decide_stand_out(fitted):
-    found = fitted.explain("a fine film indeed")
-    assert found.words[int(np.nanargmax(found.importance))] == "fine"
-    assert fitted.explain("a fine film indeed", "bad").label == "bad"
 
 
 def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):

@@ -20,7 +20,9 @@ from whenpool.explain.explanation import as_html, as_json, as_text, explain
 from whenpool.explain.words import AGAINST, COLOUR, attention_weights, per_word, strip, strips
 from whenpool.probes import window_importance
 
+mpl.use("agg")
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
+SHOWN = ["a", "fine", "film"]
 
 
 def made(folder, pooling="max_attention", classes=("neg", "pos"), **about):
@@ -43,30 +45,28 @@ def test_what_speaks_for_and_against_each_class_is_its_change_of_log_probability
     found = explain(checkpoint, "the good film")
     whole = checkpoint.probabilities(["the good film"])[0].log()
     without = checkpoint.probabilities(["the unheard film"])[0].log()
-    effects = [found.effects[name][1] for name in checkpoint.classes]
-    assert effects == pytest.approx((whole - without).tolist(), abs=1e-6)
-    assert min(effects) < 0 < max(effects)
+    effects = {name: found.effects[name][1] for name in checkpoint.classes}
+    assert [*effects.values()] == pytest.approx((whole - without).tolist(), abs=1e-6)
+    assert min(effects.values()) < 0 < max(effects.values())
     assert len(found.strips) == 4  # with attention
     said = json.loads(as_json([found]))[0]["words"][1]
-    assert list(said["effects"].values()) == effects
-    assert said["importance"] == abs(said["effects"][found.label])
+    assert (said["effects"], said["importance"]) == (effects, abs(effects[found.label]))
 
 
 def test_importance_is_that_of_the_probe_and_peaks_at_the_word_that_counts(checkpoint):
     found = explain(checkpoint, "The film : a GOOD film", label="pos")
     assert found.words == ("the", "film", "a", "good", "film")  # the tokenizer drops colons
-    ids, lengths = checkpoint.encode(["The film : a GOOD film"])
-    delta = window_importance(checkpoint.model, ids, lengths, torch.tensor([1]), k=1)[0]
+    given = checkpoint.encode(["The film : a GOOD film"])
+    delta = window_importance(checkpoint.model, *given, torch.tensor([1]), k=1)[0]
     assert found.importance == pytest.approx(delta.tolist())
     assert np.argmax(found.importance) == 3
     assert [sum(found.probabilities), sum(found.attention)] == pytest.approx([1, 1])
     assert (found.k, found.notes) == (1, ())
 
 
-@pytest.mark.parametrize(
-    ("words", "k", "used", "unweighted"),
-    [(1, None, 1, 0), (4, 3, 3, 1), (4, 9, 4, 0), (23, None, 2, 1), (60, None, 5, 0)],
-)
+@pytest.mark.parametrize(("words", "k", "used", "unweighted"), [
+    (1, None, 1, 0), (4, 3, 3, 1), (4, 9, 4, 0), (23, None, 2, 1), (60, None, 5, 0),
+])  # fmt: skip
 def test_short_texts_get_short_windows(checkpoint, words, k, used, unweighted):
     found = explain(checkpoint, " ".join(["good"] * words), k=k)
     assert (found.k, bool(found.notes)) == (used, k == 9)  # one window of fewer words
@@ -127,12 +127,10 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
     assert shown("--text", "-", input="A good film\n") == plain
     file, out = tmp_path / "texts.txt", tmp_path / "found.json"
     file.write_text("\ufeffA good film\n\nthe bad film\n", encoding="utf-8")
-    options = f"--file {file} --format json --output {out} --label pos --k 2"
-    shown(*options.split())
+    shown(*f"--file {file} --format json --output {out} --label pos --k 2".split())
     rows = json.loads(out.read_text("utf-8"))
-    words = [" ".join(word["word"] for word in row["words"]) for row in rows]
-    assert words == ["a good film", "the bad film"]
-    assert {(row["label"], row["k"]) for row in rows} == {("pos", 2)}
+    found = [(" ".join(word["word"] for word in row["words"]), row["label"], row["k"]) for row in rows]
+    assert found == [("a good film", "pos", 2), ("the bad film", "pos", 2)]
     assert rows[0]["words"][2]["importance"] is None
 
 
@@ -157,10 +155,6 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9")))
     assert message in mistake("explain", *model, *words)
-
-
-mpl.use("agg")
-SHOWN = ["a", "fine", "film"]
 
 
 def styles(shown):
@@ -219,16 +213,13 @@ def test_what_cannot_be_weighted_or_shown_is_told(call, given, message):
         call(*given)
 
 
-IDS, LENGTHS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1]]), torch.tensor([4, 2])
-
-
 @pytest.mark.parametrize("pooling", ["mean", "attention", "max_attention", "last_attention"])
 def test_the_attention_of_each_text(pooling):
+    ids, lengths = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1]]), torch.tensor([4, 2])
     model = TextClassifier(9, 2, pooling, embedding_size=5, hidden_size=4).train()
-    weights = attention_weights(model, IDS, LENGTHS)
+    weights = attention_weights(model, ids, lengths)
     assert model.training
     assert [len(row) for row in weights] == [4, 2]
     assert [row.sum().item() for row in weights] == pytest.approx([1, 1])
     assert not any(row.requires_grad for row in weights)
-    alone = attention_weights(model, IDS[1:, :2], LENGTHS[1:])
-    torch.testing.assert_close(alone[0], weights[1])
+    torch.testing.assert_close(attention_weights(model, ids[1:, :2], lengths[1:]), weights[1:])

@@ -4,10 +4,10 @@ import copy
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from clones import CAPTURED, ROOT
 
 from whenpool import POOLINGS, InputError, TextClassifier
 
@@ -48,10 +48,9 @@ def test_every_pooling_is_scripted_and_traced(name, bidirectional):
         assert found is None or torch.equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("pooling", "cell"),
-    [("last", "minlstm"), pytest.param("max_attention", "lstm", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("pooling", "cell"), [
+    ("last", "minlstm"), pytest.param("max_attention", "lstm", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_compiled_classifier_is_one_graph_of_any_shape(pooling, cell):
     model = model_of(pooling, cell)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
@@ -97,10 +96,7 @@ def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
 def test_training_steps_run_on_a_device_that_is_not_the_processor():
     """The tests of ``stand_in.py``, in a process of their own: torch counts its devices once, in the first
     backward pass."""
-    file = Path(__file__).with_name("stand_in.py")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-rA", file],
-        capture_output=True, text=True, check=False, cwd=file.parent.parent,
-    )  # fmt: skip
+    options = "-p no:xdist -p no:cacheprovider -rA tests/stand_in.py".split()
+    done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, **CAPTURED)
     assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in
     assert done.returncode == 5 or len(re.findall(r"^PASSED", done.stdout, re.MULTILINE)) > 20

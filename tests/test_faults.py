@@ -72,8 +72,7 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
         for name, row in undisturbed.items():  # together: what another grouping makes of rounding
             close = pytest.approx(row["test_loss"], rel=1e-2)
             assert after[name] == row if together == 1 else after[name]["test_loss"] == close
-        assert place.store.set_aside == []
-        assert place.store.failures() == {}
+        assert (place.store.set_aside, place.store.failures()) == ([], {})
         if len(found) >= tries:
             break
     assert len(found) >= tries
@@ -88,8 +87,7 @@ def disturb(parent, place, chance, found):
         return None
     wait_for(lambda: parent.poll() is not None or (children(parent.pid) and len(stored(place)) >= goal))
     time.sleep(chance.uniform(0, 0.3))
-    others = children(parent.pid)
-    before = stored(place)
+    others, before = children(parent.pid), stored(place)
     if parent.poll() is not None or not others:
         return None
     victim = chance.choice([parent.pid, *others])

@@ -24,15 +24,8 @@ from whenpool.fewshot import load_encoder
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from whenpool.runs.compute import compute
-from whenpool.runs.kinds.few_shot import (
-    CONTRAST,
-    SYSTEMS,
-    UNLABELLED,
-    FewShot,
-    passes_of,
-    read,
-    steps_of,
-)
+from whenpool.runs.kinds import few_shot as kinds
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot, read
 from whenpool.runs.plans.few_shot import LABELS
 from whenpool.runs.run import key
 from whenpool.training.loop import Recipe, train
@@ -45,10 +38,29 @@ SMALL = {
 }  # fmt: skip
 RUNS = {system: FewShot(CORPUS, system, **SMALL) for system in (*SYSTEMS, *CONTRAST)}
 TINY = RUNS["bert"]
+TOLD = "the film is a dull film and the plot is thin", "the plot of the play is a joy", "a joy of a film"
+SENTENCES = [text.split() for text in (*TOLD, "the end")]
+THESIS = {
+    "encoder": DEFAULT_ENCODER, "test": None, "max_tokens": 512, "unlabelled": 10_000, "steps": 20_000,
+}  # fmt: skip
+NUMBERS = published("few_shot").set_index(["model", "corpus"])["accuracy"].to_dict()
+KINDS = [  # of the thesis's kind, on a whole corpus
+    ("max_attention", {}, {}, (True, True)), ("max_attention", {"encoder": MINILM}, {}, (False, True)),
+    ("max_attention", {"max_tokens": 256}, {}, (False, True)),
+    ("max_attention", {"hidden_size": 64}, {}, (False, True)),
+    ("max_attention", {"length": "long"}, {}, (False, False)),
+    ("bert", {"max_tokens": 256}, {}, (True, True)), ("bert", {"max_tokens": 128}, {}, (False, True)),
+    ("mixtext", {"corpus": "yahoo", "unlabelled": 50_000}, {"classes": 10}, (True, True)),
+    ("mixtext", {}, {"unlabelled_texts": 9_999}, (False, True)),
+    ("bert", {"steps": 999}, {}, (False, True)), ("vampire", {}, {}, (True, True)),  # it has no encoder
+]  # fmt: skip
 
 
 def item(text, *paraphrases):
     return json.dumps({"text": text, "paraphrases": paraphrases})
+
+
+GOOD = [item("One film.", "a", "b", "c"), item("Ünder\ntwo lines", "d", "e"), item("three", "f", "g")]
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +93,8 @@ def test_fewer_labels_are_part_of_more_and_a_seed_changes_the_labelled_texts_alo
 @pytest.mark.parametrize("labelled", [classes * count for classes in (2, 10) for count in LABELS])
 def test_the_number_of_steps_hardly_depends_on_the_number_of_labels(labelled):
     run = replace(TINY, steps=200, looks=5, batch_size=8)
-    looks, passes = passes_of(run, labelled)
-    assert abs(steps_of(run, labelled) - 200) <= -(-labelled // 8) * passes
+    looks, passes = kinds.passes_of(run, labelled)
+    assert abs(kinds.steps_of(run, labelled) - 200) <= -(-labelled // 8) * passes
     assert 1 <= looks <= 5
 
 
@@ -160,14 +172,6 @@ def test_training_leaves_the_shared_encoder_as_it_is(executed):
     assert all(torch.equal(before[name], value) for name, value in after.state_dict().items())
 
 
-SENTENCES = [
-    "the film is a dull film and the plot is thin".split(),
-    "the plot of the play is a joy".split(),
-    "a joy of a film".split(),
-    "the end".split(),
-]
-
-
 def idf(word):
     return math.log(len(SENTENCES) / sum(word in text for text in SENTENCES))
 
@@ -187,9 +191,8 @@ def test_what_comes_says_little_about_any_text():
     scores = {word: n * idf(word) for word, n in frequency.items()}
     room = {word: max(scores.values()) - score for word, score in scores.items()}
     replacement, random = TfIdfReplacement(SENTENCES, 1.0), np.random.default_rng(0)
-    certain = replacement.probabilities(SENTENCES[0]) == 1
     versions = np.array([replacement.replace(SENTENCES[0], random) for _ in range(20_000)])
-    came = Counter(versions[:, certain].flatten())
+    came = Counter(versions[:, replacement.probabilities(SENTENCES[0]) == 1].flatten())
     for word, own in room.items():
         assert came[word] / came.total() == pytest.approx(own / sum(room.values()), abs=0.01)
     assert (room["film"], came["film"]) == (0, 0)
@@ -208,9 +211,8 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
     assert versions[2] == replacement.augment(["another", "text", texts[2]], 5)[2]
     assert versions != replacement.augment(texts, 6)
     assert len(set(replacement.augment([texts[0]] * 20, 5))) > 10
-    words = [version.split(" ") for version in versions]
-    assert set().union(*words) <= set().union(*SENTENCES)
-    assert [*map(len, words)] == [*map(len, SENTENCES)]
+    assert {*" ".join(versions).split()} <= set().union(*SENTENCES)
+    assert [version.count(" ") for version in versions] == [text.count(" ") for text in texts]
 
 
 def test_what_nothing_can_be_replaced_by_is_named():
@@ -220,9 +222,6 @@ def test_what_nothing_can_be_replaced_by_is_named():
     ):  # fmt: skip
         with pytest.raises(InputError, match=told):
             TfIdfReplacement(texts, p)
-
-
-GOOD = [item("One film.", "a", "b", "c"), item("Ünder\ntwo lines", "d", "e"), item("three", "f", "g")]
 
 
 def paraphrased(folder, lines, texts):
@@ -259,37 +258,19 @@ def invented(system, accuracy=60.0, *, result=None, **changes):
     """A row of `Store.rows` of a run that nobody made, by default of MiniLM on IMDb."""
     values = {"encoder": MINILM, "test": 1_000, "corpus": "imdb", "unlabelled": 5_000} | changes
     run = FewShot(system=system, **values)
-    reads = run.unlabelled if system in UNLABELLED else 0
     row = asdict(run) | MADE | {
         "key": "-".join(map(str, asdict(run).values())), "test_accuracy": accuracy, "classes": 2,
         "steps_done": run.steps, "corpus_complete": True, "labelled_texts": 2 * run.per_class,
-        "unlabelled_texts": reads, "validation_texts": 100, "test_texts": run.test or 24_000,
+        "unlabelled_texts": run.unlabelled if system in kinds.UNLABELLED else 0,
+        "validation_texts": 100, "test_texts": run.test or 24_000,
         "tokens_read": None if system == "vampire" else run.max_tokens, "seconds": 75.0,
         "encoder": run.encoder if run.has_encoder else None,
     }  # fmt: skip
     return row | (result or {})
 
 
-THESIS = {
-    "encoder": DEFAULT_ENCODER, "test": None, "max_tokens": 512, "unlabelled": 10_000, "steps": 20_000,
-}  # fmt: skip
-
-
 def seeds(system, accuracies, **changes):
     return [invented(system, value, seed=seed, **changes) for seed, value in enumerate(accuracies)]
-
-
-NUMBERS = published("few_shot").set_index(["model", "corpus"])["accuracy"].to_dict()
-KINDS = [  # of the thesis's kind, on a whole corpus
-    ("max_attention", {}, {}, (True, True)), ("max_attention", {"encoder": MINILM}, {}, (False, True)),
-    ("max_attention", {"max_tokens": 256}, {}, (False, True)),
-    ("max_attention", {"hidden_size": 64}, {}, (False, True)),
-    ("max_attention", {"length": "long"}, {}, (False, False)),
-    ("bert", {"max_tokens": 256}, {}, (True, True)), ("bert", {"max_tokens": 128}, {}, (False, True)),
-    ("mixtext", {"corpus": "yahoo", "unlabelled": 50_000}, {"classes": 10}, (True, True)),
-    ("mixtext", {}, {"unlabelled_texts": 9_999}, (False, True)),
-    ("bert", {"steps": 999}, {}, (False, True)), ("vampire", {}, {}, (True, True)),  # it has no encoder
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("system", "changes", "result", "expected"), KINDS, ids=str)
@@ -314,10 +295,8 @@ def test_of_several_configurations_that_with_the_most_seeds_is_shown():
 def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
     shown = few_shot.thesis_table(place.store.rows("few-shot"))
     assert list(shown.frame) == ["system", "unlabelled text", "source", "Yahoo", "IMDb"]
-    expected = [
-        [few_shot.NAMES[s], *(f"{NUMBERS[s, corpus]:.1f}" for corpus in ("yahoo", "imdb"))]
-        for s in SYSTEMS
-    ]
+    names = ("yahoo", "imdb")
+    expected = [[few_shot.NAMES[s], *(f"{NUMBERS[s, name]:.1f}" for name in names)] for s in SYSTEMS]
     assert shown.frame[["system", "Yahoo", "IMDb"]].to_numpy().tolist() == expected
     assert shown.provenance == "Provenance: the thesis alone; none of it has been run here."
 

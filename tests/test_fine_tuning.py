@@ -15,17 +15,8 @@ from torch import nn
 
 from whenpool import InputError
 from whenpool.corpora.batches import Ragged
-from whenpool.fewshot.fine_tuning import (
-    UDA,
-    FineTuned,
-    MixDraws,
-    MixText,
-    TMix,
-    Unlabelled,
-    find_layers,
-    mix_layers,
-    rounds,
-)
+from whenpool.fewshot import fine_tuning
+from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixDraws, MixText, TMix, Unlabelled, find_layers
 
 SIZE = 6
 PARTNER = torch.tensor([2, 3, 1, 0])
@@ -56,11 +47,8 @@ class TinyEncoder(nn.Module):
         self.others = nn.ModuleList([nn.Identity()] * (layers + 1))
 
     def forward(self, input_ids, attention_mask):
-        states = self.start(input_ids)
         mask = None if attention_mask.all() else attention_mask[:, None, None].bool()  # (B, 1, 1, T)
-        for block in self.blocks:
-            states = block(states, mask)
-        return SimpleNamespace(last_hidden_state=states)
+        return SimpleNamespace(last_hidden_state=through(self.blocks, self.start(input_ids), mask))
 
     def start(self, ids):
         return self.embeddings(ids) + self.places.weight[: ids.shape[1]]
@@ -80,13 +68,13 @@ def classified(model, states):
 
 def read(model, text, layers=None):
     """What the first layers of a tiny encoder make of one text alone, unpadded: (n, E)."""
-    return through(model.encoder.blocks[:layers], model.encoder.start(text.unsqueeze(0)))
+    return through(model.encoder.blocks[:layers], model.encoder.start(text.unsqueeze(0)))[0]
 
 
-def through(blocks, states):
+def through(blocks, states, mask=None):
     for block in blocks:
-        states = block(states)
-    return states.squeeze(0)
+        states = block(states, mask)
+    return states
 
 
 def interpolated(own, other, share):
@@ -100,7 +88,7 @@ def interpolated(own, other, share):
 def mixed_alone(model, text, other, share, layer):
     """TMix of two texts by a tiny encoder, each read alone."""
     mixture = interpolated(read(model, text, layer), read(model, other, layer), share)
-    return classified(model, through(model.encoder.blocks[layer:], mixture.unsqueeze(0)))
+    return classified(model, through(model.encoder.blocks[layer:], mixture.unsqueeze(0))[0])
 
 
 @pytest.mark.parametrize("padding", [0, 1, 17])
@@ -119,7 +107,8 @@ def test_layers_that_cannot_be_mixed_are_named():
             model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
     assert find_layers(model.encoder) is model.encoder.blocks
     expected = {12: (7, 9, 12), 24: (14, 18, 24), 6: (4, 5, 6), 2: (2,), 1: (1,)}
-    assert {layers: mix_layers(layers) for layers in expected} == expected  # as high up as in BERT-base
+    found = {layers: fine_tuning.mix_layers(layers) for layers in expected}
+    assert found == expected  # as high up as in BERT-base
     model.encoder.more = nn.ModuleList([nn.Identity()] * 3)
     with pytest.raises(InputError, match="TinyEncoder: TMix and MixText .* one list of 3; choose"):
         model.mixed(IDS, LENGTHS, PARTNER, 0.6, 1)
@@ -130,15 +119,13 @@ def test_layers_that_cannot_be_mixed_are_named():
         small("albert", embedding_size=8).mixed(IDS, LENGTHS, PARTNER, 0.6, 1)  # which shares one layer
 
 
-SIZES = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
-DISTILLED = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 16}
-
-
 def small(name, **more):
     """An encoder with random weights, large ones, so that tokens heed each other."""
+    plain = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
+    distilled = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 16}
     transformers = pytest.importorskip("transformers")
     family, _, attention = name.partition(" ")
-    sizes = DISTILLED if family == "distilbert" else SIZES
+    sizes = distilled if family == "distilbert" else plain
     more |= {"vocab_size": WORDS, "max_position_embeddings": 40}
     config = transformers.AutoConfig.for_model(family, **sizes, **more)
     torch.manual_seed(0)
@@ -225,8 +212,7 @@ def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
     assert 0.5 <= shares.min() < shares.max() <= 1
     second_moment = (shares - 0.5) ** 2  # that of a Beta around its mean, which folding leaves alone
     assert second_moment.mean() == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.1)
-    layers = Counter(mix.layer for mix in mixes)
-    assert layers == pytest.approx(dict.fromkeys((7, 9, 12), 1000), abs=120)
+    assert Counter(mix.layer for mix in mixes) == pytest.approx({7: 1000, 9: 1000, 12: 1000}, abs=120)
     partners = torch.stack([mix.partner for mix in mixes])
     assert (partners.sort(1).values == torch.arange(5)).all()
     assert (partners == torch.arange(5)).double().mean().item() == pytest.approx(0.2, abs=0.02)
@@ -255,6 +241,9 @@ def after(system, unlabelled, done=20, seed=0, batch_size=4, **settings):
 
 
 uda, mixtext = partial(after, UDA, ONE_VERSION), partial(after, MixText, UNLABELLED)
+SURE = sorted(softmax(logits_of(text)).max() for text in VERSIONS[0])
+BETWEEN = (SURE[1] + SURE[2]) / 2
+"""A confidence that two of the four texts exceed."""
 
 
 def uda_by_hand(threshold, temperature, confidence):
@@ -270,11 +259,6 @@ def uda_by_hand(threshold, temperature, confidence):
     return sum(learnt) / max(1, len(learnt)), np.mean(divergences), 1 - len(learnt) / 4, np.mean(sure)
 
 
-SURE = sorted(softmax(logits_of(text)).max() for text in VERSIONS[0])
-BETWEEN = (SURE[1] + SURE[2]) / 2
-"""A confidence that two of the four texts exceed."""
-
-
 @pytest.mark.parametrize("done", [0, 7, 19, 20, 30])
 @pytest.mark.parametrize(("temperature", "confidence"), [(1.0, 0.0), (0.4, BETWEEN), (0.7, 0.999)])
 def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confidence):
@@ -284,9 +268,8 @@ def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confid
     supervised, consistent, left_out, sure = uda_by_hand(threshold, temperature, confidence)
     assert loss.item() == pytest.approx(supervised + 1.3 * consistent, rel=1e-10)
     torch.testing.assert_close(logits, MODEL(IDS, LENGTHS), rtol=0, atol=1e-12)
-    assert objective.end_epoch(MODEL, None) == pytest.approx(
-        {"left_out": left_out, "confident": sure, "consistency": consistent}
-    )
+    told = {"left_out": left_out, "confident": sure, "consistency": consistent}
+    assert objective.end_epoch(MODEL, None) == pytest.approx(told)
 
 
 def test_the_prediction_on_the_text_itself_is_not_taught():
@@ -305,7 +288,7 @@ def test_the_prediction_on_the_text_itself_is_not_taught():
 
 def mixtext_by_hand(seed, temperature, margin):
     """The three losses and the confidence, text by text."""
-    order = list(islice(rounds(4, torch.Generator().manual_seed(seed)), 4))
+    order = list(islice(fine_tuning.rounds(4, torch.Generator().manual_seed(seed)), 4))
     predicted = np.array([[softmax(logits_of(t)) for t in texts] for texts in VERSIONS])  # (3, 4, C)
     powers = predicted.mean(0) ** (1 / temperature)
     guesses = powers / powers.sum(1, keepdims=True)  # (4, C)
@@ -322,16 +305,13 @@ def mixtext_by_hand(seed, temperature, margin):
     return np.mean(losses[:4]), np.mean(losses[4:]), even, guesses.max(1).mean()
 
 
-@pytest.mark.parametrize(
-    ("seed", "temperature", "margin"), [(0, 0.5, 0.7), (1, 1.0, 0.9), (2, 0.3, 0.5)]
-)
+@pytest.mark.parametrize(("seed", "sharpness", "margin"), [(0, 0.5, 0.7), (1, 1.0, 0.9), (2, 0.3, 0.5)])
 @pytest.mark.parametrize("done", [0, 5, 20, 33])
-def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, temperature, margin, done):
-    how = {"temperature": temperature, "margin": margin, "weight": 1.3, "margin_weight": 0.6}
+def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, sharpness, margin, done):
+    how = {"temperature": sharpness, "margin": margin, "weight": 1.3, "margin_weight": 0.6}
     objective = mixtext(seed=seed, done=done, **how)
     loss, logits = objective.loss(MODEL, BATCH, INDICES)
-    expected = mixtext_by_hand(seed, temperature, margin)
-    supervised, consistent, even, _ = expected
+    supervised, consistent, even, _ = expected = mixtext_by_hand(seed, sharpness, margin)
     grown = min(1, done / 20)
     assert loss.item() == pytest.approx(supervised + grown * (1.3 * consistent + 0.6 * even), rel=1e-10)
     names = "supervised", "consistency", "margin", "confidence"
@@ -341,7 +321,7 @@ def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, temperature, m
 
 @pytest.mark.parametrize("system", [uda, mixtext])
 def test_all_texts_come_before_any_comes_again_and_alike_for_the_same_seed(system):
-    drawn = list(islice(rounds(10, torch.Generator().manual_seed(3)), 30))
+    drawn = list(islice(fine_tuning.rounds(10, torch.Generator().manual_seed(3)), 30))
     assert [sorted(drawn[start : start + 10]) for start in (0, 10, 20)] == [list(range(10))] * 3
     assert drawn[:10] != drawn[10:20]
     runs = []

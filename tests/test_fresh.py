@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,11 +24,11 @@ root = Path.cwd().parents[4]
 sys.path.insert(0, str(root / "lib" / "whenpool"))
 import tiny
 (root / "data" / "paper" / "accuracy.csv").read_text()"""
-OPENED = {
-    "index": ("lib/whenpool/tiny.py", "data/paper/accuracy.csv"),
-    "runs": ("data/runs/smoke",),
-    "status": (),
-}
+USED = ("lib/whenpool/tiny.py", "data/paper/accuracy.csv")
+OPENED = {"index": USED, "runs": ("data/runs/smoke",), "status": ()}
+AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "as before")
+STATUS = {"status": "executed: it reports on the others"}
+FIRST, ASKED = "executed: it was not executed yet", "executed: it was asked for"
 
 
 @pytest.fixture
@@ -55,17 +56,11 @@ def book(tmp_path, monkeypatch):
         said = []
         rendered.clear()
         builder(folder, said).build(only, force)
-        lines = [line.split("] ")[1] for line in said if line.startswith("[")]
-        return dict(line.split(": ", 1) for line in lines), bool(rendered)
+        return dict(re.findall(r"^\[.*?\] (.*?): (.*)$", "\n".join(said), re.M)), bool(rendered)
 
     monkeypatch.setattr(building, "render", render)
     monkeypatch.setattr(building, "execute", execute)
     return folder, build
-
-
-AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "as before")
-STATUS = {"status": "executed: it reports on the others"}
-FIRST, ASKED = "executed: it was not executed yet", "executed: it was asked for"
 
 
 def edit(file, text):

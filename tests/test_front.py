@@ -37,9 +37,8 @@ def both(last, pooled, **others):
 def test_the_page_names_the_numbers_of_the_runs():
     whole = made(
         {"last": [1e-2, 1e-4, 1e-3], "mean": 0.9, "max": 0.4, "attention": 0.8, "max_attention": 0.7},
-        mid=both(50, 75, max=65, chrono=73),
-        standard=both(70, 80, mean=74, chrono=75),
-    )
+        mid=both(50, 75, max=65, chrono=73), standard=both(70, 80, mean=74, chrono=75),
+    )  # fmt: skip
     gradients_drawn, accuracies_drawn = front.draw_front(whole).axes
     models = ["BiLSTM", "MeanPool", "MaxPool", "Att", "MaxAtt", "BiLSTM, chrono"]
     assert [label.get_text() for label in accuracies_drawn.get_yticklabels()] == models
@@ -66,8 +65,7 @@ def test_the_page_shows_the_thesiss_scale_once_three_seeds_of_all_are_there():
 
     assert (scale(), scale(2), scale(max=[70, 71])) == ("thesis", "compact", "compact")
     assert front.scale_shown(Runs(None)) == "compact"
-    without = made(mid=both(50, 75), standard=both(72, 80), scale="thesis")
-    assert front.scale_shown(without) == "compact"
+    assert front.scale_shown(made(mid=both(50, 75), standard=both(72, 80), scale="thesis")) == "compact"
 
 
 def test_the_page_has_the_numbers_of_the_record(recorded):
@@ -88,14 +86,11 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
     ]
     ours = replace(decided[0], claim=replace(CLAIMS[0], section="ours"))
     shown = front.VerdictBars([*decided, ours])._repr_mimebundle_()
-    words = (
-        "3 claims; at the thesis's scale: 2 hold, 1 does not hold; in the compact replication: 3 not run"
-    )
-    assert shown["text/plain"] == words
+    scales = "at the thesis's scale: 2 hold, 1 does not hold; in the compact replication: 3 not run"
+    assert shown["text/plain"] == f"3 claims; {scales}"
     bars = r'style="flex-grow:(\d+)" title="[^"]+" href="ledger.html#([^"]+)&amp;source=thesis"'
-    assert re.findall(bars, shown["text/markdown"]) == [
-        ("2", "verdict=holds"), ("1", "verdict=does+not+hold"), ("3", "compact=not+run"),
-    ]  # fmt: skip
+    drawn = [("2", "verdict=holds"), ("1", "verdict=does+not+hold"), ("3", "compact=not+run")]
+    assert re.findall(bars, shown["text/markdown"]) == drawn
     assert "ledger.html" not in shown["text/html"]  # which is not beside a notebook
 
 

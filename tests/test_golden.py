@@ -26,11 +26,9 @@ from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
 PROTOCOLS = {
-    "protocol": PROTOCOL,
-    "probe_protocol": kinds.PROBE_PROTOCOL,
-    "few_shot_protocol": FEW_SHOT_PROTOCOL,
+    "protocol": PROTOCOL, "probe_protocol": kinds.PROBE_PROTOCOL, "few_shot_protocol": FEW_SHOT_PROTOCOL,
     "tagging_protocol": TAGGING_PROTOCOL,
-}
+}  # fmt: skip
 FILE = Path(__file__).with_name("golden.json")
 BASE = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
@@ -62,8 +60,6 @@ OF_RUNS = {
 }  # fmt: skip
 RUNS = {name: replace(BASE, **changes) for name, changes in OF_RUNS.items()}
 """Tiny runs, one for each pooling, cell, setting and option that gives a result its meaning."""
-
-
 LEARNT = replace(BASE, corpus=BASE.corpus + ",agreement=1", pooling="mean", learning_rate=3e-2, epochs=6)
 """Which has learnt enough for filler, or a direction that is left out, to change what it says."""
 PROBES = {
@@ -93,30 +89,22 @@ TAGGER = Tagging(
     feature_size=4, epochs=3, learning_rate=2e-2, profiled=10,
 )  # fmt: skip
 TAGGINGS = {
-    "entities": TAGGER,
-    "in io, left to right": replace(TAGGER, encoding="io", bidirectional=False),
-    "parts of speech, words alone": replace(
-        TAGGER, corpus=TAGGER.corpus + ",task=pos", features=False, cell="elman", layers=2
-    ),
+    "entities": TAGGER, "in io, left to right": replace(TAGGER, encoding="io", bidirectional=False),
+    "parts of speech, words alone":
+        replace(TAGGER, corpus=TAGGER.corpus + ",task=pos", features=False, cell="elman", layers=2),
     "own words": replace(TAGGER, corpus="own.conll", vectors="glove.6B.100d", embedding_size=10),
-}
+}  # fmt: skip
 
 
 def write_own_data(folder):
     """A file of texts, filler and vectors, so that reading, selecting and splitting count as well."""
     folder.mkdir()
-    rng = random.Random(0)
-    words = [f"word{number}" for number in range(60)]
-    rows = [
-        f"{' '.join(rng.choices(words[30:] if label else words[:40], k=12))},{label}"
-        for label in (0, 1) * 60
-    ]
+    rng, words = random.Random(0), [f"word{number}" for number in range(60)]
+    halves = words[:40], words[30:]
+    rows = [f"{' '.join(rng.choices(halves[label], k=12))},{label}" for label in (0, 1) * 60]
     (folder / "own.csv").write_text("\n".join(["text,label", *rows]))
     sentences = [" ".join(rng.choices(words, k=7)) for _ in range(90)]
-    tags = {
-        word: "O" if number % 3 else f"{'B' if number % 2 else 'I'}-T{number % 4}"
-        for number, word in enumerate(words)
-    }
+    tags = {word: "O" if n % 3 else f"{'IB'[n % 2]}-T{n % 4}" for n, word in enumerate(words)}
     tagged = ["\n".join(f"{word} {tags[word]}" for word in text.split()) for text in sentences]
     (folder / "own.conll").write_text("\n\n".join(tagged))
     (folder / "wiki_sentences.txt").write_text("\n".join(sentences))
@@ -141,12 +129,15 @@ def results(folder):
     }
 
 
+def _numbers(row, names):
+    return {name: row["result"][name] for name in names.split()}
+
+
 def _of_training(row):
     """Its numbers; of a trick the loss of each epoch, since it minimises something else in each."""
     losses = [epoch["train_loss"] for epoch in row["history"]]
     more = {"train_losses": losses} if row["run"]["trick"] else {}
-    names = ("test_loss", "best_epoch", "vocabulary")
-    return more | {"train_loss": losses[-1]} | {name: row["result"][name] for name in names}
+    return more | {"train_loss": losses[-1]} | _numbers(row, "test_loss best_epoch vocabulary")
 
 
 def _of_probe(row):
@@ -160,28 +151,30 @@ def _of_few_shot(row):
     """Its numbers, and what its objective tells of each epoch."""
     about = ("seconds", "train_accuracy", "validation_accuracy")
     looks = [{name: look[name] for name in look if name not in about} for look in row["history"]]
-    names = ("test_loss", "best_epoch", "parameters", "test_cut", "unlabelled_read", "steps_done")
-    return {"result": {name: row["result"][name] for name in names}, "looks": looks}
+    numbers = _numbers(row, "test_loss best_epoch parameters test_cut unlabelled_read steps_done")
+    return {"result": numbers, "looks": looks}
 
 
 def _of_tagging(row):
     """Its numbers, the losses of its epochs, and the gradients at both ends and in the middle."""
-    names = ("test_loss", "best_epoch", "parameters", "vocabulary", "unseen_words", "later_words")
+    numbers = _numbers(row, "test_loss best_epoch parameters vocabulary unseen_words later_words")
+    losses = [part["train_loss"] for part in row["history"] if "epoch" in part]
     places = [part for part in row["history"] if "position" in part]
-    return {
-        "result": {name: row["result"][name] for name in names},
-        "train_losses": [part["train_loss"] for part in row["history"] if "epoch" in part],
-        "gradients": [[part["mean"], part["single"]] for part in places[:: max(1, len(places) // 4)]],
-    }
+    gradients = [[part["mean"], part["single"]] for part in places[:: max(1, len(places) // 4)]]
+    return {"result": numbers, "train_losses": losses, "gradients": gradients}
 
 
 KINDS = {
     "runs": (RUNS, _of_training), "probes": (PROBES, _of_probe), "few_shots": (FEW_SHOTS, _of_few_shot),
     "taggings": (TAGGINGS, _of_tagging),
 }  # fmt: skip
-
-
 GOLDEN = json.loads(FILE.read_text())
+CLOSE = {  # by kind of run, and for a name in it
+    "runs": {"rel": 1e-3}, "probes": {"rel": 1e-2, "abs": 2e-4}, "few_shots": {"rel": 1e-2, "abs": 2e-3},
+    "taggings": {"rel": 1e-2}, "gradients": {"rel": 3e-2, "abs": 1e-6},
+    # in %: one text of the smallest sample, 20, may be on the other side of a border elsewhere
+    "accuracy": {"rel": 0, "abs": 100 / 20 + 0.01},
+}  # fmt: skip
 
 
 def test_golden_results_belong_to_this_protocol_and_are_of_every_pooling_trick_probe_and_system():
@@ -196,14 +189,6 @@ def test_golden_results_belong_to_this_protocol_and_are_of_every_pooling_trick_p
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     return results(tmp_path_factory.mktemp("golden"))
-
-
-CLOSE = {  # by kind of run, and for a name in it
-    "runs": {"rel": 1e-3}, "probes": {"rel": 1e-2, "abs": 2e-4}, "few_shots": {"rel": 1e-2, "abs": 2e-3},
-    "taggings": {"rel": 1e-2}, "gradients": {"rel": 3e-2, "abs": 1e-6},
-    # in %: one text of the smallest sample, 20, may be on the other side of a border elsewhere
-    "accuracy": {"rel": 0, "abs": 100 / 20 + 0.01},
-}  # fmt: skip
 
 
 def check(ours, theirs, kind, name=""):

@@ -48,8 +48,7 @@ def loss_of(model, ids, label, added):
                 state, states[t] = (h, c), h
             halves.append(torch.cat(states))
         words = torch.cat(halves, dim=-1)
-    logits = model.classify(words.unsqueeze(0), torch.tensor([n]))
-    return cross_entropy(logits, label.unsqueeze(0))
+    return cross_entropy(model.classify(words.unsqueeze(0), torch.tensor([n])), label.unsqueeze(0))
 
 
 def norms_by_loop(model):
@@ -65,21 +64,18 @@ def same(ours, theirs):
     return torch.allclose(ours, theirs, rtol=0, atol=1e-14, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    ("pooling", "cell", "layers"),
-    [*product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2])],
-)
+@pytest.mark.parametrize(("pooling", "cell", "layers"), [
+    *product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2]),
+])  # fmt: skip
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bidirectional):
     if cell in ("sum", "tanh_sum") and layers == 2:
         bidirectional = False
     model = classifier(pooling, cell, layers, bidirectional, units=6)
-    padded = torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1)
-    norms = gradient_norms(model, padded, LENGTHS, LABELS)
+    norms = gradient_norms(model, torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1), LENGTHS, LABELS)
     assert same(norms[:, :11], norms_by_loop(model))
     assert norms[:, 11:].isnan().all()
-    alone = gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2])  # a batch of one
-    assert same(alone, norms[1:2, :4])
+    assert same(gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2]), norms[1:2, :4])  # alone
 
 
 def test_float32_keeps_what_is_far_below_its_squares():
@@ -98,12 +94,10 @@ def test_the_model_is_left_as_it_was(training):
     before, random = copy.deepcopy(model), torch.random.get_rng_state()
     norms = gradient_norms(model, IDS, LENGTHS, LABELS)
     assert torch.equal(random, torch.random.get_rng_state())
-    for one, own in zip(model.modules(), before.modules(), strict=True):
-        assert one.training == own.training
-        assert "forward" not in vars(one)
-    for one, own in zip(model.parameters(), before.parameters(), strict=True):
-        assert one.grad is None
-        assert torch.equal(one, own)
+    assert [part.training for part in model.modules()] == [part.training for part in before.modules()]
+    assert not any("forward" in vars(part) for part in model.modules())
+    torch.testing.assert_close(model.state_dict(), before.state_dict(), rtol=0, atol=0)
+    assert all(parameter.grad is None for parameter in model.parameters())
     assert same(norms, gradient_norms(model.eval(), IDS, LENGTHS, LABELS))
 
 
@@ -136,11 +130,10 @@ class Theirs(nn.Module):
     def as_ours(self, cell):
         rnn = self.rnn
         ours = TextClassifier(20, 3, "mean", cell, 6, 5, rnn.num_layers, rnn.bidirectional).double()
-        nn.utils.vector_to_parameters(
-            nn.utils.parameters_to_vector(rnn.parameters()), ours.encoder.parameters()
-        )
-        ours.embedding.load_state_dict(self.table.state_dict())
-        ours.classifier.load_state_dict(self.out.state_dict())
+        own = [*self.table.parameters(), *rnn.parameters(), *self.out.parameters()]
+        theirs = (ours.embedding, ours.encoder, ours.classifier)
+        for given, taken in zip(own, (p for part in theirs for p in part.parameters()), strict=True):
+            taken.data = given.data
         return ours
 
 
@@ -181,11 +174,6 @@ class SideBySide(Theirs):
         return torch.cat([self.rnn(embedded)[0], self.back(embedded.flip(1))[0].flip(1)], dim=-1)
 
 
-class OnlyForward(nn.Module):
-    def forward(self, ids, lengths):
-        return torch.zeros(len(ids), 3)
-
-
 class FlippedElman(Elman):
     """A cell of ours that is not run as ours are."""
 
@@ -210,7 +198,7 @@ class Deaf(Theirs):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"model": OnlyForward()}, "OnlyForward lacks embed, encode, classify"),
+    ({"model": nn.Linear(2, 3)}, "Linear lacks embed, encode, classify"),
     ({"model": changed(rnn=nn.LSTMCell(6, 5))}, "LSTMCell cannot be tapped"),
     ({"model": changed(rnn=FlippedElman(6, 5))}, "FlippedElman cannot be tapped"),
     ({"model": changed(rnn=nn.LSTM(6, 5, proj_size=2))}, "without projections"),

@@ -30,14 +30,46 @@ from whenpool.explain.explanation import in_file
 from whenpool.fewshot.selection import load_paraphrases
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
+BAD_FILES = {
+    "empty.csv": b"", "nul.csv": b"text,label\n\x00,1\n", "binary.csv": os.urandom(2_000),
+    "one.csv": b"text,label\na,1\n", "utf16.csv": "text,label\na,1\n".encode("utf-16"),
+    "lines.jsonl": b'{"text": "a", "label": "b"}\r\r\n[1]\n', "a\nb.csv": b"x",
+    "long.csv": b"text,label\n" + b"x" * 20_000_000 + b",1\n",
+}  # fmt: skip
+BAD_FACTS = {"none": None, "deep": b"[" * 100_000, "nan": b'{"format": NaN}', "bytes": b"\xff"}
+LONG, DIGITS = "x" * 5_000, "9" * 5_000
+NAMES = [
+    *BAD_FILES, "nowhere.csv", f"{LONG}.csv", "~nobody/x.csv", "\x1b[31m.csv", "nothing", "imdb:a=b",
+    "synthetic:", "synthetic:x", "synthetic:classes=3", "synthetic:density=nan", "synthetic:train=-1",
+    "synthetic:train=1e9999", f"synthetic:seed={DIGITS}", "{0.__class__}", "%s",
+    "one.csv:text_column=label",
+]  # fmt: skip
+GOOD = ["explain", "--model", "good"]
+COMMANDS = [
+    *(["diagnose", name] for name in [*BAD_FILES, "nowhere.csv", "folder.csv", f"{LONG}.csv", "\x1b.csv"]),
+    *(["run", "--profile", "smoke", "--corpus", name.replace("\n", "-")] for name in NAMES),
+    *(["run", "--only", text] for text in ("", "," * 1_000, "corpus=\x1b[31m", f"size={DIGITS}")),
+    *(["explain", "--model", name, "--text", "a"] for name in (*BAD_FACTS, "nowhere", "one.csv", LONG)),
+    *([*GOOD, "--text", text] for text in ("", " \n ")),
+    *([*GOOD, "--file", name] for name in ("binary.csv", "empty.csv")),
+    GOOD, [*GOOD, "--text", "a", "--label", "\x1b[31m"], [*GOOD, "--text", "a", "--k", DIGITS],
+    ["claims", "--chapter", "x\ny"], ["claims", "--verdict", "<b>"], ["claims", "--format", "xml"],
+    ["run", "--data", "one.csv"], ["run", "--sizes", DIGITS], ["run", "--profile", "<b>"],
+    ["run", "--deadline", "NaT"], ["run", "--deadline", "1" + "0" * 400 + "h"],
+    ["run", "--poolings", "a\nb"], ["run", "--paraphrases", LONG], ["run", "--device", "\x1b"],
+    ["run", "--encoder", LONG, "--chapter", "few_shot"], ["run", "--chapter", "../x"],
+    ["run", "--encoder", "~nobody/x", "--chapter", "few_shot"],
+    ["data", "--data", "one.csv"], ["data", "fetch", "../x"],
+    ["compare", "nowhere", LONG], ["check", "--profile", "\x1b"],
+]  # fmt: skip
 
 
 def test_torchtexts_pickles_are_never_read(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was read"))
     (tmp_path / "v.txt").write_text("a 1 2 3\nb 4 5 6\n")
     (tmp_path / "cache").mkdir()
-    for folder in (tmp_path, tmp_path / "cache"):
-        (folder / "v.txt.pt").write_bytes(b"\x80\x04.")
+    for file in ("v.txt.pt", "cache/v.txt.pt"):
+        (tmp_path / file).write_bytes(b"\x80\x04.")
     for _ in range(2):
         assert load_vectors(tmp_path / "v.txt", tmp_path / "cache").words == ["a", "b"]
 
@@ -46,8 +78,7 @@ def rendered(markdown):
     """Markdown as the book's parser makes HTML of it, with its extensions."""
     config = yaml.safe_load((project_root() / "_config.yml").read_text())
     extensions = set(config["parse"]["myst_enable_extensions"]) - {"substitution"}
-    parser = create_md_parser(MdParserConfig(enable_extensions=extensions), RendererHTML)
-    return parser.render(markdown)
+    return create_md_parser(MdParserConfig(enable_extensions=extensions), RendererHTML).render(markdown)
 
 
 def test_a_hostile_name_is_shown_and_is_no_markup():
@@ -77,41 +108,6 @@ def test_a_line_of_provenance_says_the_name_of_a_file_and_not_its_folder():
     for shown in (bundle["text/html"], rendered(bundle["text/markdown"].split("\n")[1])):
         assert not re.search(r"<(script|i|b|a|code|em|strong|s|math|h1)\b", shown)
         assert "<script>alert(1)<" in html.unescape(shown)
-
-
-BAD_FILES = {
-    "empty.csv": b"", "nul.csv": b"text,label\n\x00,1\n", "binary.csv": os.urandom(2_000),
-    "one.csv": b"text,label\na,1\n", "utf16.csv": "text,label\na,1\n".encode("utf-16"),
-    "lines.jsonl": b'{"text": "a", "label": "b"}\r\r\n[1]\n', "a\nb.csv": b"x",
-    "long.csv": b"text,label\n" + b"x" * 20_000_000 + b",1\n",
-}  # fmt: skip
-BAD_FACTS = {"none": None, "deep": b"[" * 100_000, "nan": b'{"format": NaN}', "bytes": b"\xff"}
-LONG = "x" * 5_000
-DIGITS = "9" * 5_000
-NAMES = [
-    *BAD_FILES, "nowhere.csv", f"{LONG}.csv", "~nobody/x.csv", "\x1b[31m.csv", "nothing", "imdb:a=b",
-    "synthetic:", "synthetic:x", "synthetic:classes=3", "synthetic:density=nan", "synthetic:train=-1",
-    "synthetic:train=1e9999", f"synthetic:seed={DIGITS}", "{0.__class__}", "%s",
-    "one.csv:text_column=label",
-]  # fmt: skip
-GOOD = ["explain", "--model", "good"]
-COMMANDS = [
-    *(["diagnose", name] for name in [*BAD_FILES, "nowhere.csv", "folder.csv", f"{LONG}.csv", "\x1b.csv"]),
-    *(["run", "--profile", "smoke", "--corpus", name.replace("\n", "-")] for name in NAMES),
-    *(["run", "--only", text] for text in ("", "," * 1_000, "corpus=\x1b[31m", f"size={DIGITS}")),
-    *(["explain", "--model", name, "--text", "a"] for name in (*BAD_FACTS, "nowhere", "one.csv", LONG)),
-    *([*GOOD, "--text", text] for text in ("", " \n ")),
-    *([*GOOD, "--file", name] for name in ("binary.csv", "empty.csv")),
-    GOOD, [*GOOD, "--text", "a", "--label", "\x1b[31m"], [*GOOD, "--text", "a", "--k", DIGITS],
-    ["claims", "--chapter", "x\ny"], ["claims", "--verdict", "<b>"], ["claims", "--format", "xml"],
-    ["run", "--data", "one.csv"], ["run", "--sizes", DIGITS], ["run", "--profile", "<b>"],
-    ["run", "--deadline", "NaT"], ["run", "--deadline", "1" + "0" * 400 + "h"],
-    ["run", "--poolings", "a\nb"], ["run", "--paraphrases", LONG], ["run", "--device", "\x1b"],
-    ["run", "--encoder", LONG, "--chapter", "few_shot"], ["run", "--chapter", "../x"],
-    ["run", "--encoder", "~nobody/x", "--chapter", "few_shot"],
-    ["data", "--data", "one.csv"], ["data", "fetch", "../x"],
-    ["compare", "nowhere", LONG], ["check", "--profile", "\x1b"],
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 import nbformat
 import pytest
 import torch
-from clones import HEAD, ROOT, builder, clone, code_cell
+from clones import CAPTURED, HEAD, ROOT, builder, clone, code_cell
 from notebooks import Plain, chapters, configured, made, main, stale, write
 
 from whenpool.book.build import with_own_repository
@@ -20,6 +20,30 @@ from whenpool.book.pages import lighten
 CHAPTERS = chapters(ROOT)
 REPOSITORY = configured(ROOT)
 MYST = re.compile(r"\{[\w:]+\}`|^\s*:{3,}|^\([\w-]+\)=|^```\{", re.MULTILINE)
+FORK = "github.com/someone/fork"
+SAME = f"https://{FORK}.git", "git@github.com:someone/fork.git", f"ssh://git@{FORK}", f"https://{FORK}/"
+OTHER = None, "/srv/fork", "https://example.org/someone/fork.git"
+FAKES = """
+import subprocess, sys, types
+sys.modules["google"] = types.ModuleType("google")
+sys.modules["google.colab"] = sys.modules["google"].colab = types.ModuleType("google.colab")
+real = subprocess.run
+def run(command, **options):
+    if "pip" in command:
+        print("pip", command[command.index("-c") + 1], *command[-2:])
+        return print(open(command[command.index("-c") + 1]).read())
+    return real(command, **options)
+subprocess.run = run
+"""
+GLOSSARY = (
+    '<body><dl class="simple glossary"><dt id="term-left">left</dt><dt id="term-mid">mid<a>#</a></dt>'
+    "<dd><p>Among <em>filler</em>\n&amp; more.</p></dd></dl><dl><dt id='x'></dt><dd>other</dd></dl>"
+)
+LINK = '<a class="{0}" href="terms.html#term-{0}"><span class="xref std std-term">a</span></a>'
+DRAWING = (
+    "<svg>\n <metadata>\n  <dc:date>2026</dc:date>\n </metadata>\n <!-- 0.12345 -->\n"
+    ' <g transform="scale(0.015625 -0.015625)"><path d="M 1.98765 -2.5 \nL 30.04999 4"/></g></svg>'
+)
 
 
 def test_the_committed_notebooks_are_what_their_chapters_give():
@@ -95,34 +119,18 @@ def first_cell_run(folder, modules=""):
     source = nbformat.read(ROOT / "book" / "theory.ipynb", as_version=4).cells[0].source
     told = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
     (folder / "cell.py").write_text(f"{source}\n{told}\n")
-    done = subprocess.run(
-        [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"]
+    done = subprocess.run(command, cwd=folder, **CAPTURED)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-FAKES = """
-import subprocess, sys, types
-sys.modules["google"] = types.ModuleType("google")
-sys.modules["google.colab"] = sys.modules["google"].colab = types.ModuleType("google.colab")
-real = subprocess.run
-def run(command, **options):
-    if "pip" in command:
-        print("pip", command[command.index("-c") + 1], *command[-2:])
-        return print(open(command[command.index("-c") + 1]).read())
-    return real(command, **options)
-subprocess.run = run
-"""
 
 
 def test_on_colab_the_repository_is_cloned_once_and_its_torch_kept(tmp_path, monkeypatch):
     origin, content = clone(tmp_path / "origin"), tmp_path / "content"
     content.mkdir()
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(origin)]
-    for command in (["init", "-q", "-b", REPOSITORY["branch"]], ["add", "-A"], ["commit", "-qm", "one"]):
-        subprocess.run([*git, *command], check=True)
+    for words in (f"init -q -b {REPOSITORY['branch']}", "add -A", "commit -qm one"):
+        subprocess.run([*git, *words.split()], check=True)
     monkeypatch.setenv("WHENPOOL_REPOSITORY", origin.as_uri())
     monkeypatch.delenv("WHENPOOL_DEVICE", raising=False)
     said = first_cell_run(content, FAKES)
@@ -159,12 +167,8 @@ def test_each_button_leads_to_a_notebook_of_the_repository(tmp_path, monkeypatch
     assert not re.search("mybinder|colab", (html / "text.html").read_text())
 
 
-FORK = "github.com/someone/fork"
-SAME = f"https://{FORK}.git", "git@github.com:someone/fork.git", f"ssh://git@{FORK}", f"https://{FORK}/"
-OTHER = None, "/srv/fork", "https://example.org/someone/fork.git"
-
-
 def test_the_buttons_of_a_fork_open_the_fork(tmp_path, monkeypatch):
+
     def found():
         return with_own_repository({"repository": REPOSITORY}, tmp_path)["repository"]
 
@@ -208,22 +212,10 @@ def lightened(tmp_path):
     return write
 
 
-GLOSSARY = (
-    '<body><dl class="simple glossary"><dt id="term-left">left</dt><dt id="term-mid">mid<a>#</a></dt>'
-    "<dd><p>Among <em>filler</em>\n&amp; more.</p></dd></dl><dl><dt id='x'></dt><dd>other</dd></dl>"
-)
-LINK = '<a class="{0}" href="terms.html#term-{0}"><span class="xref std std-term">a</span></a>'
-DRAWING = (
-    "<svg>\n <metadata>\n  <dc:date>2026</dc:date>\n </metadata>\n <!-- 0.12345 -->\n"
-    ' <g transform="scale(0.015625 -0.015625)"><path d="M 1.98765 -2.5 \nL 30.04999 4"/></g></svg>'
-)
-
-
 def test_links_bring_definitions_and_drawings_and_roles_show_the_same(lightened):
     links = "".join(map(LINK.format, ("left", "mid")))
     page = f'<body>{links} <a href="#term-mid">#</a><div role="doc-biblioentry">A book.</div>'
-    files = {"book/terms.html": GLOSSARY, "book/page.html": page, "_images/own.svg": DRAWING}
-    found = lightened(files)
+    found = lightened({"book/terms.html": GLOSSARY, "book/page.html": page, "_images/own.svg": DRAWING})
     assert re.findall("<a [^>]*data-definition[^>]*>", found["page.html"]) == [
         f'<a class="{term}" href="terms.html#term-{term}" data-definition="Among filler &amp; more.">'
         for term in ("left", "mid")

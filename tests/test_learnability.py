@@ -14,6 +14,12 @@ from whenpool import Encoder, InputError, TextClassifier, learnability
 from whenpool.corpora.batches import Batch, Ragged, Texts
 from whenpool.training.loop import Objective
 
+by_divergence = pytest.mark.parametrize("divergence", learnability.DIVERGENCES)
+by_way = pytest.mark.parametrize("way", [learnability.exact_backward, learnability.estimated_backward])
+ROWS = [small.ids_of(torch.tensor([n]), n, seed=n)[0].tolist() for n in (7, 2, 5, 1, 9, 3, 4)]
+TEXTS = Texts(Ragged.of(ROWS), torch.arange(7) % small.CLASSES)
+PADDED = rearranged(BATCH, INDICES, 5)
+
 
 @pytest.mark.parametrize(("epochs", "up", "down"), [
     (1, [1], [1]),
@@ -31,10 +37,6 @@ def test_each_trick_has_its_curriculum_and_only_its_end_may_be_best(epochs, up, 
             objective.start_epoch(epoch)
             assert objective.factor == pytest.approx(rise ** (power / 2))
             assert objective.eligible == (rise == 1)
-
-
-ROWS = [small.ids_of(torch.tensor([n]), n, seed=n)[0].tolist() for n in (7, 2, 5, 1, 9, 3, 4)]
-TEXTS = Texts(Ragged.of(ROWS), torch.arange(7) % small.CLASSES)
 
 
 def last_and_largest(model, text):
@@ -121,23 +123,14 @@ def penalised(model, batch, factor):
     return total / len(batch.lengths)
 
 
-PADDED = rearranged(BATCH, INDICES, 5)
-
-
 def check_by_steps(model, found, function):
     """Gradients of each parameter by finite differences: the largest, and one of middle size."""
     for name, gradient in found.items():
-        order = gradient.abs().flatten().argsort(descending=True)
-        nonzero = order[: int(gradient.count_nonzero())]
+        nonzero = gradient.abs().flatten().argsort(descending=True)[: int(gradient.count_nonzero())]
         for where in (nonzero[0], nonzero[len(nonzero) // 2]):
             place = tuple(int(i) for i in torch.unravel_index(where, gradient.shape))
             expected = small.slope(model, name, place, function, step=1e-5)
             assert gradient[place].item() == pytest.approx(expected, rel=1e-4, abs=1e-7), name
-
-
-def at(objective, factor):
-    objective.factor = factor
-    return objective
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
@@ -146,7 +139,8 @@ def at(objective, factor):
 @pytest.mark.parametrize("factor", [0.0, 0.3, 1.0])
 def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
     model = classifier("last", cell, layers, bidirectional)
-    objective = at(learnability.PenaltyAttention(20), factor)
+    objective = learnability.PenaltyAttention(20)
+    objective.factor = factor
     loss, logits = objective.loss(model, PADDED, INDICES)
     assert loss.item() == pytest.approx(penalised(model, BATCH, factor), rel=1e-12)
     expected = torch.stack([attended(model, text)[0] for text in small.texts_of(BATCH)])
@@ -161,14 +155,11 @@ def test_what_an_epoch_says_is_of_the_model_with_attention():
 
     model, objective = classifier(), learnability.PenaltyAttention(20)
     objective.start_epoch(5)
-    told = objective.end_epoch(model, accuracy)
     texts = [attended(model, text) for text in small.texts_of(BATCH)]
     logits, _, masses = map(torch.stack, zip(*texts, strict=True))
-    assert told == {
-        "factor": 0.5**4,
-        "attention_accuracy": 100 * (logits.argmax(1) == LABELS).double().mean().item(),
-        "mass_left": pytest.approx(masses.mean().item(), rel=1e-6),
-    }
+    right = 100 * (logits.argmax(1) == LABELS).double().mean().item()
+    expected = {"factor": 0.5**4, "attention_accuracy": right, "mass_left": masses.mean().item()}
+    assert objective.end_epoch(model, accuracy) == pytest.approx(expected, rel=1e-6)
 
 
 def watched(form, ids, lengths):
@@ -186,21 +177,15 @@ def watched(form, ids, lengths):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize(
-    "objective",
-    [
-        learnability.DropoutAttention(20),
-        learnability.GradientDirected(20),
-        learnability.GradientDirected(20, exact=True),
-    ],
-)
+@pytest.mark.parametrize("objective", [
+    learnability.DropoutAttention(20), learnability.GradientDirected(20),
+    learnability.GradientDirected(20, exact=True),
+])  # fmt: skip
 def test_at_the_end_of_a_curriculum_it_is_the_plain_model_to_the_bit(objective, bidirectional):
     model = classifier(bidirectional=bidirectional).float()
     objective.start_epoch(10)
-    pairs = zip(*(o.loss(model, BATCH, INDICES) for o in (objective, Objective())), strict=True)
-    assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
-    found, expected = gradients(model, objective), gradients(model, Objective())
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    both = ([*o.loss(model, BATCH, INDICES), gradients(model, o)] for o in (objective, Objective()))
+    torch.testing.assert_close(*both, rtol=0, atol=0)
     if isinstance(objective, learnability.GradientDirected):
         assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
 
@@ -209,17 +194,14 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
     torch.manual_seed(0)
     lengths = torch.randint(1, 9, (40,))
     ids, model = small.ids_of(lengths, 9), classifier()
-    all_weights, seen = (
-        watched(learnability.AttentionForm(model, drop), ids, lengths) for drop in (0, 0.5)
-    )
+    every, seen = (watched(learnability.AttentionForm(model, p), ids, lengths) for p in (0, 0.5))
     for direction, (kept, weights) in enumerate(seen):
-        whole = all_weights[direction][1]
+        whole = every[direction][1]
         assert (weights[~kept] == 0).all()
         assert (weights[kept] > 0).all()
         renormalised = whole * kept / (whole * kept).sum(1, keepdim=True)
         torch.testing.assert_close(weights, renormalised, rtol=1e-12, atol=1e-15)
-        ends = lengths - 1 if direction == 0 else torch.zeros_like(lengths)
-        assert kept[torch.arange(40), ends].all()  # the last state is never dropped
+        assert kept[torch.arange(40), 0 if direction else lengths - 1].all()  # the last is never dropped
         assert not kept[torch.arange(9) >= lengths.unsqueeze(1)].any()  # and no pad is attended to
 
 
@@ -232,10 +214,6 @@ def test_what_cannot_be_learnt_is_named():
     for student in (classifier(classes=2), classifier(bidirectional=False)):
         with pytest.raises(InputError, match=r"the teacher's classifier is \(3, 10\), classes by units"):
             learnability.TeacherForcing(classifier("max")).begin(student, TEXTS)
-
-
-by_divergence = pytest.mark.parametrize("divergence", learnability.DIVERGENCES)
-by_way = pytest.mark.parametrize("way", [learnability.exact_backward, learnability.estimated_backward])
 
 
 def divergence_of(norms, divergence):
@@ -270,8 +248,7 @@ def total_loss(model, batch, factor, divergence):
         last = ends if model.encoder.directions == 2 else states[-1]
         loss = cross_entropy(model.classifier(last).unsqueeze(0), label.unsqueeze(0))
         (grad,) = torch.autograd.grad(loss, words)
-        norms = grad.norm(dim=1).tolist()
-        total += loss.item() + factor * divergence_of(norms, divergence)
+        total += loss.item() + factor * divergence_of(grad.norm(dim=1).tolist(), divergence)
     return total / len(batch.lengths)
 
 
@@ -289,16 +266,15 @@ def error(ours, exact):
 
 @by_divergence
 @pytest.mark.parametrize(
-    ("cell", "layers", "bidirectional"),
+    "of",
     [("lstm", 1, True), ("lstm", 1, False), ("lstm", 2, True), ("gru", 1, True), ("elman", 1, True)],
 )
-def test_gradients_are_those_of_finite_differences(divergence, cell, layers, bidirectional):
-    model, factor = classifier("last", cell, layers, bidirectional), 0.7
+def test_gradients_are_those_of_finite_differences(divergence, of):
+    model, factor = classifier("last", *of), 0.7
     estimate, estimated = found_by(learnability.estimated_backward, model, factor, divergence, PADDED)
     found, exact = found_by(learnability.exact_backward, model, factor, divergence, PADDED)
     assert error(estimate, found) < 1e-5
-    for one, other in zip(estimated, exact, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(estimated, exact, rtol=1e-10, atol=1e-12)
     loss, uneven, logits = exact
     torch.testing.assert_close(logits, model(BATCH.ids, LENGTHS))
 

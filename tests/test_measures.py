@@ -31,6 +31,40 @@ def values(name, made, *by, **options):
     return rows.set_index([*by] or "seed")["value"].to_dict() if len(rows) else {}
 
 
+def with_epochs(*histories, seeds=None):
+    """Trainings with the epochs that are given, each a table of columns."""
+    trainings = trained([70.0] * len(histories))
+    for row, seed in zip(trainings, seeds or range(len(histories)), strict=True):
+        row["seed"] = seed
+    epochs = [
+        {"key": row["key"], "epoch": number} | one
+        for row, history in zip(trainings, histories, strict=True)
+        for number, one in reversed([*enumerate(pd.DataFrame(history).to_dict("records"), 1)])
+    ]
+    return runs(trainings, [*epochs, {**epochs[0], "key": "another"}])
+
+
+def traced(seed, rows, names=("examples", "ratio", "band_ratio", "train_accuracy")):
+    return measured(run(seed=seed), pd.DataFrame(rows, columns=names).to_dict("records"))
+
+
+def found(setting, *args, seed=0):
+    return measured(run(seed=seed, setting=setting, shortest=400), importance(*args))
+
+
+def tagged(seed, **changes):
+    row = {
+        "corpus": "wnut17", "epochs": 16, "layers": 1, "encoding": None, "entities_boundary": 5,
+        "entities_predicted": 20, "entity_f1": 30.0, "test_accuracy": 92.0, "gradient_reach": NONE,
+    }  # fmt: skip
+    return row | changes | {"seed": seed}
+
+
+TAGGINGS = [
+    tagged(0), tagged(1, encoding="io", entity_f1=20.0),
+    tagged(2, corpus="ud_ewt", epochs=8, gradient_reach=0.5),
+    tagged(90, epochs=8), tagged(91, corpus="ud_ewt"), tagged(92, layers=2),
+]  # fmt: skip
 TRAININGS = [
     run(seed=0, test_accuracy=60.0, majority_accuracy=51.0, validation_accuracy=61.0),
     run(seed=1, test_accuracy=62.0, majority_accuracy=50.0, validation_accuracy=60.0, strength=0.3,
@@ -46,21 +80,6 @@ TRAININGS = [
     run(seed=94, test_accuracy=1.0, strength=10.0, divergence="forward"),
     run(seed=95, test_accuracy=1.0, strength=0.3, divergence="reverse"),
 ]  # fmt: skip
-
-
-def with_epochs(*histories, seeds=None):
-    """Trainings with the epochs that are given, each a table of columns."""
-    trainings = trained([70.0] * len(histories))
-    for row, seed in zip(trainings, seeds or range(len(histories)), strict=True):
-        row["seed"] = seed
-    epochs = [
-        {"key": row["key"], "epoch": number} | one
-        for row, history in zip(trainings, histories, strict=True)
-        for number, one in reversed([*enumerate(pd.DataFrame(history).to_dict("records"), 1)])
-    ]
-    return runs(trainings, [*epochs, {**epochs[0], "key": "another"}])
-
-
 BY_EPOCHS = [
     ("gain_after_saturation", [
         # from the first epoch at 95 %, whatever comes of the training accuracy later
@@ -84,15 +103,7 @@ BY_EPOCHS = [
 ]  # fmt: skip
 TIMES = [{"seconds": [3.0, 2.0, 9.0]}, {"seconds": [5.0]}, {"seconds": [0.1]}]
 """Of which the seeds 5 and 7 are there to be timed: the fastest epoch counts."""
-
-
 LOOKS = [(0, 0.02, 0.5, 50.0), (128, 0.01, 0.4, 94.9), (256, 0.03, 0.6, 95.0), (384, 0.5, 0.7, 90.0)]
-
-
-def traced(seed, rows, names=("examples", "ratio", "band_ratio", "train_accuracy")):
-    return measured(run(seed=seed), pd.DataFrame(rows, columns=names).to_dict("records"))
-
-
 MANY = [(128 * place, 1 + 37 * place % 21, 0.0, 50.0) for place in range(21)]  # the ratios 1 to 21
 TRACED = runs(trace=[*traced(0, LOOKS), *traced(1, LOOKS[:2]), *traced(2, MANY)])
 GRADIENTS = [
@@ -118,12 +129,6 @@ NWI = [
     *measured(run(seed=91, shortest=50), profile([7.0] * 100)),
     *measured(run(seed=92, scale="compact", shortest=400), profile([7.0] * 100)),
 ]  # fmt: skip
-
-
-def found(setting, *args, seed=0):
-    return measured(run(seed=seed, setting=setting, shortest=400), importance(*args))
-
-
 FOUND = [
     *found("mid", 3.0, 1.5, TEXT_IN_THE_MIDDLE),
     *found("left", 4.0, 1.0, range(34), seed=1),
@@ -145,21 +150,6 @@ MEMORY = [
     run(seed=90, probe="memory", longest=500, exponent=9.0),
     run(seed=91, probe="sweep", longest=4_000, exponent=9.0),
 ]
-
-
-def tagged(seed, **changes):
-    row = {
-        "corpus": "wnut17", "epochs": 16, "layers": 1, "encoding": None, "entities_boundary": 5,
-        "entities_predicted": 20, "entity_f1": 30.0, "test_accuracy": 92.0, "gradient_reach": NONE,
-    }  # fmt: skip
-    return row | changes | {"seed": seed}
-
-
-TAGGINGS = [
-    tagged(0), tagged(1, encoding="io", entity_f1=20.0),
-    tagged(2, corpus="ud_ewt", epochs=8, gradient_reach=0.5),
-    tagged(90, epochs=8), tagged(91, corpus="ud_ewt"), tagged(92, layers=2),
-]  # fmt: skip
 BY_HAND = [
     ("accuracy", {}, runs(TRAININGS), {0: 60, 1: 62, 2: 63, 3: 9}),
     ("validation_accuracy", {}, runs(TRAININGS), {0: 61, 1: 60, 2: 64, 3: 7}),
@@ -189,6 +179,12 @@ BY_HAND = [
     ("tagging", {"column": "accuracy_above_f1"}, runs(taggings=TAGGINGS), {0: 62, 1: 72, 2: 62}),
     ("tagging", {"column": "gradient_reach"}, runs(taggings=TAGGINGS), {2: 0.5}),
 ]  # fmt: skip
+ELSEWHERE = [
+    {"model": "dropout_attention", "size": 10_000}, {"size": 3_000}, {"model": "chrono"}, {"cell": "gru"},
+    {"hidden_size": 64}, {"masked": False},
+]  # fmt: skip
+"""Models of which Tables 1.3 and 2.1 have no number."""
+PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_000, "model": "last"}
 
 
 @pytest.mark.parametrize(("name", "options", "made", "expected"), BY_HAND)
@@ -224,19 +220,14 @@ def few(system, encoder=DEFAULT_ENCODER, **changes):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_which_few_shot_runs_are_of_which_scale(system):
-    reads = system != "vampire"
-    cases = [
-        (few(system), "thesis"),
-        (few(system, test=1_000), "other" if reads else "compact"),
-        (few(system, steps=STEPS[system] - 1), "other" if reads else "compact"),
-        (few(system, MINILM), "other" if reads else "thesis"),
-        (few(system, MINILM, test=1_000, steps=9), "compact"),
-        (few(system, "some/other"), "other" if reads else "thesis"),
-    ]
+    rows = [
+        few(system), few(system, test=1_000), few(system, steps=STEPS[system] - 1), few(system, MINILM),
+        few(system, MINILM, test=1_000, steps=9), few(system, "some/other"),
+    ]  # fmt: skip
+    found = MEASURES["few_shot_accuracy"].rows(runs(few_shots=rows))
     # VAMPIRE reads no encoder, so that whole runs of its are of the thesis's scale with any
-    made = runs(few_shots=[row | {"seed": seed} for seed, (row, _) in enumerate(cases)])
-    found = MEASURES["few_shot_accuracy"].rows(made)
-    assert found["scale"].tolist() == [scale for _, scale in cases]
+    part, whole = ("compact", "thesis") if system == "vampire" else ("other", "other")
+    assert found["scale"].tolist() == ["thesis", part, part, whole, "compact", whole]
     assert set(found["value"]) == {70.0}
     longer = runs(few_shots=[few(system, length="long"), few(system)])
     assert len(MEASURES["few_shot_accuracy"].rows(longer)) == 1
@@ -274,14 +265,6 @@ def test_every_measure_is_worked_out_by_hand_and_is_claimed_somewhere():
     here |= {"swept_accuracy", "swept_loss", "sweep_asymmetry", "both_ends_cost"}
     assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_theory.py is
     assert {claim.measure for claim in LEDGER} == set(MEASURES)
-
-
-ELSEWHERE = [
-    {"model": "dropout_attention", "size": 10_000}, {"size": 3_000}, {"model": "chrono"}, {"cell": "gru"},
-    {"hidden_size": 64}, {"masked": False},
-]  # fmt: skip
-"""Models of which Tables 1.3 and 2.1 have no number."""
-PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_000, "model": "last"}
 
 
 @pytest.mark.parametrize(("name", "changes", "expected"), [
@@ -328,13 +311,7 @@ def test_the_time_of_a_run_is_read_with_its_zone(place, monkeypatch):
 
 
 def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
-    plain = {
-        "corpus": "imdb",
-        "length": "long",
-        "size": 1000,
-        "pooling": "last",
-        "forget_bias": "thesis",
-    }
+    plain = Training("imdb", "standard", 1_000, "last").row()
     made = [{}, {"pooling": "max"}, {"forget_bias": "low", "size": 500}]
     drawn = probes.named(pd.DataFrame([plain | own | {"key": str(own)} for own in made]))
     assert drawn["model"].tolist() == ["BiLSTM", "MaxPool", probes.LOW]

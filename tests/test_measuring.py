@@ -19,6 +19,8 @@ from whenpool.runs.kinds.probe import DirectionUse, GradientProfile, PaddingSwee
 from whenpool.runs.kinds.training import prepare, trained
 from whenpool.training.loop import evaluate
 
+TRACED = replace(TINY, corpus=TINY.corpus.replace("train=60", "train=136"), size=136, batch_size=8)
+
 
 @pytest.fixture(scope="module")
 def plain(shared):
@@ -60,25 +62,20 @@ class Known(nn.Module):
         return self.classify(self.encode(self.embed(ids), lengths), lengths)
 
 
-KNOWN_TEXTS = dataset_of([[2] * 4, [3] * 2, [4] * 5], [0, 1, 1])
-PROFILES = np.stack(
-    [np.interp(np.linspace(0, 1, 100), np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5)]
-)
-
-
 def test_the_ratio_is_a_quotient_of_means_and_a_profile_the_mean_and_the_median_at_100_places():
     """Word ⌊n/2⌋, counted from 0, over the first: (4 + 3 + 5) / (2 + 1 + 1); not (2 + 3 + 5) / 3. A trace
     also has that of the places 45 to 54 of 100 over the first, of the mean profile."""
-    result, rows = GradientProfile(TINY).measure(Known(), KNOWN_TEXTS)
-    tracer = Tracer(kinds.GradientTrace(TINY, texts=3), Known(), KNOWN_TEXTS)
+    texts, places = dataset_of([[2] * 4, [3] * 2, [4] * 5], [0, 1, 1]), np.linspace(0, 1, 100)
+    profiles = [np.interp(places, np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5)]
+    result, rows = GradientProfile(TINY).measure(Known(), texts)
+    tracer = Tracer(kinds.GradientTrace(TINY, texts=3), Known(), texts)
     tracer(0)
     assert result["ratio"] == pytest.approx(3.0) == tracer.rows[0]["ratio"]
     assert result["texts_probed"] == 3
-    mean, median = PROFILES.mean(0), np.median(PROFILES, axis=0)
+    mean, median = np.mean(profiles, axis=0), np.median(profiles, axis=0)
     assert tracer.rows[0]["band_ratio"] == pytest.approx(mean[45:55].mean() / mean[0], rel=1e-4)
     assert abs(tracer.rows[0]["band_ratio"] - 3) > 0.1
     factor, found = rows[0]["mean"] / mean[0], pd.DataFrame(rows)
-    assert factor > 0
     assert found["position"].tolist() == list(range(1, 101))
     np.testing.assert_allclose(found[["mean", "median"]].T, [factor * mean, factor * median], rtol=1e-4)
     in_the_middle = (mean[49] + mean[50]) / (mean[0] + mean[99])
@@ -111,9 +108,6 @@ def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, st
     for tracer.rows, ratio, examples in ((rows[:2], None, None), (rows, 0.3, 256)):
         found = {"ratio_at_start": 0.5, "ratio_at_95": ratio, "examples_at_95": examples}
         assert tracer.result() == found
-
-
-TRACED = replace(TINY, corpus=TINY.corpus.replace("train=60", "train=136"), size=136, batch_size=8)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +145,8 @@ def test_a_sweep_has_a_row_for_each_setting_and_share_and_takes_the_test_filler(
     assert len({row["accuracy"] for row in rows}) > 5
     texts, filler = dataset.test.first(40), dataset.test_filler.to_lists()
     points = padding_sweep(model, texts.ids.to_lists(), texts.labels, filler)
-    names = ("setting_added", "share_added", "accuracy", "words")
-    expected = [(point.setting, point.share, point.accuracy, point.words) for point in points]
-    assert [tuple(row[name] for name in names) for row in rows] == expected
+    found = pd.DataFrame(rows)[["setting_added", "share_added", "accuracy", "words"]].to_numpy().tolist()
+    assert found == [[point.setting, point.share, point.accuracy, point.words] for point in points]
     assert len(rows) == 3 * 10
     with pytest.raises(InputError, match="a padding sweep needs filler sentences"):
         PaddingSweep(TINY).measure(model, replace(dataset, test_filler=None))
@@ -164,8 +157,7 @@ def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(shar
     model, dataset = prepared.model, prepared.dataset
     lengths = dataset.test.ids.lengths.tolist()
     shortest, longest = sorted(lengths)[8], sorted(lengths)[-8]
-    fitting = [number for number, n in enumerate(lengths) if shortest <= n <= longest]
-    chosen = fitting[:11]
+    chosen = [number for number, n in enumerate(lengths) if shortest <= n <= longest][:11]
     assert chosen != list(range(11))  # some of the first are passed over
     assert [lengths[number] for number in chosen] != sorted(lengths[number] for number in chosen)
     probe = WordImportance(TINY, texts=11, k=2, shortest=shortest, longest=longest)
@@ -205,12 +197,11 @@ def test_first_steps_are_those_of_a_plain_loop_over_single_texts(shared, change)
     model = prepare(training, shared).model
     texts = prepared.dataset.train.first(9)
     torch.manual_seed(training.seed)
-    order = torch.randperm(9).tolist()
+    order, profiles = torch.randperm(9), []
     rates = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
     adam = torch.optim.Adam(model.parameters(), **rates)
-    profiles = []
-    for number in order:
-        ids, length, label = texts.batch(torch.tensor([number]), PADDING_INDEX)
+    for number in order.split(1):
+        ids, length, label = texts.batch(number, PADDING_INDEX)
         profiles.append(gradient_profile(gradient_norms(model, ids, length, label), length)[0].numpy())
         adam.zero_grad()
         nn.functional.cross_entropy(model(ids, length), label).backward()
@@ -237,8 +228,9 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
     with torch.no_grad(), watch:
         evaluate(model, texts)
         mean = torch.cat(seen).mean(0)[:units]
-        # so that half is undecided
-        model.classifier.bias.copy_(-model.classifier.weight[:, :units] @ mean)
+        model.classifier.bias.copy_(
+            -model.classifier.weight[:, :units] @ mean
+        )  # so that half is undecided
     result, rows = DirectionUse(training, texts=30).measure(model, dataset)
     expected = {}
     for name, zeros in (("both", []), ("forward", range(units, 2 * units)), ("backward", range(units))):

@@ -16,6 +16,8 @@ WORDS, CLASSES, UNKNOWN = 30, 3, 4
 CELLS = ("lstm", "gru", "elman")
 LENGTHS = torch.tensor([5, 37, 12, 64, 23])  # one window of 5; not divisible; within a segment; long
 LABELS = torch.tensor([0, 1, 2, 0, 1])
+OPTIONS = product(POOLINGS, CELLS, (True, False))
+MODELS = [{"pooling": p, "cell": c, "bidirectional": both} for p, c, both in OPTIONS]
 
 
 def batch(lengths=LENGTHS):
@@ -27,9 +29,8 @@ def batch(lengths=LENGTHS):
 def classifier(pooling="max_attention", cell="lstm", dtype=torch.float64, **others):
     torch.manual_seed(0)
     model = TextClassifier(WORDS, CLASSES, pooling, cell, embedding_size=6, hidden_size=5, **others)
-    with torch.no_grad():  # as sure of itself as a trained one
-        for parameter in model.parameters():
-            parameter.mul_(3)
+    for parameter in model.parameters():
+        parameter.data *= 3  # as sure of itself as a trained one
     return model.to(dtype).eval()
 
 
@@ -39,8 +40,7 @@ def importance_by_loop(model, ids, lengths, labels, k):
 
     def log_probability(words, label, hidden=()):
         words = torch.tensor([UNKNOWN if t in hidden else word for t, word in enumerate(words.tolist())])
-        logits = model(words.unsqueeze(0), torch.tensor([len(words)]))
-        return logits.log_softmax(-1)[0, label].item()
+        return model(words.unsqueeze(0), torch.tensor([len(words)])).log_softmax(-1)[0, label].item()
 
     found = []
     for text, n, label in zip(ids, lengths.tolist(), labels, strict=True):
@@ -69,21 +69,15 @@ class Bag(nn.Module):
         return (self.words(ids) * inside.unsqueeze(-1)).sum(1)
 
 
-OPTIONS = product(POOLINGS, CELLS, (True, False))
-MODELS = [{"pooling": p, "cell": c, "bidirectional": both} for p, c, both in OPTIONS]
-
-
 @pytest.mark.parametrize("options", [*MODELS, {"pooling": "max", "layers": 2}, {}], ids=str)
 def test_the_thesis_algorithm(options):
     model = classifier(**options) if options else Bag().double().eval()
     assert can_reuse(model) == (options in MODELS)
-    ids, lengths, labels = batch()
     for k in (1, 3, 5):
-        expected = importance_by_loop(model, ids, lengths, labels, k)
-        importance = window_importance(model, ids, lengths, labels, k, UNKNOWN)
-        assert importance.shape == (5, 64 // k)
-        assert importance.dtype == torch.float64
-        profiles = nwi(model, ids, lengths, labels, k, UNKNOWN, points=17)
+        expected = importance_by_loop(model, *batch(), k)
+        importance = window_importance(model, *batch(), k, UNKNOWN)
+        assert (importance.shape, importance.dtype) == ((5, 64 // k), torch.float64)
+        profiles = nwi(model, *batch(), k, UNKNOWN, points=17)
         for row, values in enumerate(expected):
             np.testing.assert_allclose(importance[row, : len(values)], values, atol=1e-10)
             assert importance[row, len(values) :].isnan().all()
@@ -96,8 +90,7 @@ def test_other_texts_order_padding_and_memory_do_not_matter(pooling):
     expected = window_importance(model, ids, lengths, labels, 3, UNKNOWN)
 
     def check(rows=slice(None), ids=ids, **how):
-        given = (ids[rows], lengths[rows], labels[rows])
-        found = window_importance(model, *given, 3, UNKNOWN, **how)
+        found = window_importance(model, ids[rows], lengths[rows], labels[rows], 3, UNKNOWN, **how)
         wanted = expected[rows, : found.shape[1]]
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10, equal_nan=True)
 
@@ -125,9 +118,8 @@ def test_what_is_not_known_to_split_is_not_reused():
     nn.utils.parametrizations.weight_norm(wrapped.encoder.layers[0][0], "weight_hh_l0")
     for model in (changed, smooth, hooked, replaced, wrapped, classifier(layers=2)):
         assert not can_reuse(model)
-        ids, lengths, labels = batch()
-        expected = importance_by_loop(model.eval(), ids, lengths, labels, 5)
-        importance = window_importance(model, ids, lengths, labels, 5, UNKNOWN)
+        expected = importance_by_loop(model.eval(), *batch(), 5)
+        importance = window_importance(model, *batch(), 5, UNKNOWN)
         np.testing.assert_allclose(importance[3, :12], expected[3], atol=1e-10)
     assert can_reuse(classifier())
 
@@ -147,11 +139,9 @@ def test_equal_importance_is_no_importance(pooling, dtype):
 
 def test_a_sure_model_still_tells_its_words_apart():
     """Its log-probabilities are zero in float32, but their differences are not."""
-    model = Bag()
-    with torch.no_grad():
-        model.words.weight *= 0.1
-        model.words.weight[:, 0] += 0.4
-    ids, lengths, labels = batch()
+    model, (ids, lengths, labels) = Bag(), batch()
+    model.words.weight.data *= 0.1
+    model.words.weight.data[:, 0] += 0.4
     labels = torch.zeros_like(labels)
     assert model(ids, lengths).log_softmax(-1)[3, 0] == 0
     sure = nwi(model, ids, lengths, labels, 5, UNKNOWN)[3]
@@ -171,7 +161,6 @@ def test_a_sure_model_still_tells_its_words_apart():
 ])  # fmt: skip
 @pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly
 def test_what_cannot_be_used_is_named(changes, message, layers):
-    ids, lengths, labels = batch()
-    given = {"ids": ids, "lengths": lengths, "labels": labels, "k": 5} | changes
+    given = dict(zip(("ids", "lengths", "labels"), batch(), strict=True)) | {"k": 5} | changes
     with pytest.raises(InputError, match=f"^{re.escape(message)}"):
         nwi(classifier(layers=layers), **given)

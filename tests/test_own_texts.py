@@ -9,6 +9,7 @@ from whenpool.corpora.own import read_own
 from whenpool.explain.diagnosis.data import Wish, survey
 
 ROWS = [(f"text {i}, quite; long", "yes" if i % 3 else "no") for i in range(60)]
+GAPS = "text,label,more\ngood,1\n,0\n"
 
 
 def written(path, rows=ROWS, delimiter=",", header=("text", "label"), encoding="utf-8"):
@@ -27,8 +28,7 @@ def test_any_common_way_of_writing_a_table_is_read(tmp_path, delimiter, encoding
     path = written(tmp_path / "a.csv", delimiter=delimiter, encoding=encoding)
     assert [(text, label) for text, label, _ in read_own(path, "text", "label")] == ROWS
     corpus = load(str(path))
-    assert corpus.classes == ("no", "yes")
-    assert [*map(len, corpus.splits.values())] == [24, 8, 8]
+    assert (corpus.classes, [*map(len, corpus.splits.values())]) == (("no", "yes"), [24, 8, 8])
 
 
 def test_formats_and_columns_may_be_others(tmp_path, monkeypatch):
@@ -53,8 +53,7 @@ def texts_of(found):
 
 def test_what_was_left_out_is_noted(tmp_path):
     rows = numbered("common", 60) + numbered("rare", 12)
-    corpus = load(written(tmp_path / "own.csv", [*rows, rows[0], ("common 1", "rare")]))
-    assert corpus.notes == (
+    assert load(written(tmp_path / "own.csv", [*rows, rows[0], ("common 1", "rare")])).notes == (
         "own.csv: 74 rows, 24 used, as many of each class as of the rarest; "
         "1 texts carry several labels, of which the first counts.",
     )
@@ -87,9 +86,6 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
         looked_at(path)
     assert path.name in str(error.value)
     assert len(str(error.value)) < 600
-
-
-GAPS = "text,label,more\ngood,1\n,0\n"
 
 
 @pytest.mark.parametrize(("call", "content", "options", "message"), [
@@ -162,8 +158,7 @@ def test_classes_keep_their_shares_in_every_split(tmp_path):
     path = written(tmp_path / "a.csv", rows)
     corpus = load(f"{path}:balanced=no")
     counts = [(len(split), sum(split.labels)) for split in corpus.splits.values()]
-    assert counts == [(198, 18), (66, 6), (66, 6)]
-    assert corpus.notes == ()
+    assert (counts, corpus.notes) == ([(198, 18), (66, 6), (66, 6)], ())
     written(path, rows[::-1])
     assert load(f"{path}:balanced=no").test == corpus.test
 
@@ -173,9 +168,9 @@ def test_huge_fields_are_cut_and_halves_of_letters_mended(tmp_path):
     rows = [{"text": f"{i} \ud83d {'x' * 300_000 if i == 3 else ''}", "label": i % 2} for i in range(40)]
     path.write_text("\n".join(map(json.dumps, rows)))
     found = looked_at(path, words=10)
-    assert found.cut == 1
-    assert 900 < max(map(len, texts_of(found))) <= 1_000
-    assert all("\ufffd" in text for text in texts_of(found))
+    texts = texts_of(found)
+    assert (found.cut, all("\ufffd" in text for text in texts)) == (1, True)
+    assert 900 < max(map(len, texts)) <= 1_000
 
 
 def test_texts_are_cut_before_they_are_compared(tmp_path):

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 from archives import make_imdb
-from clones import ROOT
+from clones import CAPTURED, ROOT
 from small_runs import SMALL, result_of, wait_for
 
 from whenpool import InputError
@@ -49,12 +49,10 @@ def place(place):
 def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives(place, tmp_path):
     runs = [TRAINING, replace(TRAINING, setting="mid"), PaddingSweep(replace(TRAINING, setting="mid"))]
     compute(runs, place)
-    lines = list(pack([*runs, Tagging("ud_ewt")], place, tmp_path / "packed"))
-    assert lines == [
+    assert list(pack([*runs, Tagging("ud_ewt")], place, tmp_path / "packed")) == [
         "1 runs are left out: only trainings and probes are packed",
-        "imdb, long: 12 train, 10 validation, 8 test texts",
-        "small.8d.txt: 3 of 4 words",
-    ]
+        "imdb, long: 12 train, 10 validation, 8 test texts", "small.8d.txt: 3 of 4 words",
+    ]  # fmt: skip
     for file in ("aclImdb_v1.tar.gz", "wiki_sentences.jsonl", "small.8d.txt"):
         assert (tmp_path / "packed" / file).stat().st_size < 200
     packed = Place(Store(tmp_path / "store"), tmp_path / "packed", tmp_path / "packed" / "cache")
@@ -71,7 +69,7 @@ def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
 
     def check(code, told, *words):
         line = [sys.executable, "-c", WITHOUT_TORCHTEXT, "run", *words, *options]
-        done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path)
+        done = subprocess.run(line, cwd=tmp_path, **CAPTURED)
         said = done.stdout + done.stderr
         assert (done.returncode, told in said) == (code, True), said
 
@@ -83,13 +81,14 @@ def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     with pytest.raises(InputError, match="no data are left to pack: choose other runs"):
         list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
+    folder = tmp_path / "empty"
     with pytest.raises(InputError, match="empty holds no packed data: make it with `whenpool pack`"):
-        check_pack(tmp_path / "empty")
-    list(pack([TRAINING], place, tmp_path / "packed"))
-    check_pack(tmp_path / "packed")
-    (tmp_path / "packed" / "pack.json").write_text('{"code": "of another day"}')
+        check_pack(folder)
+    list(pack([TRAINING], place, folder))
+    check_pack(folder)
+    (folder / "pack.json").write_text('{"code": "of another day"}')
     with pytest.raises(InputError, match="packed by another version of whenpool: pack the data again"):
-        check_pack(tmp_path / "packed")
+        check_pack(folder)
     own = tmp_path / "own.csv"
     own.write_text("text,label\n" + "".join(f"a text {n},{n % 2}\n" for n in range(40)))
     lines = pack([replace(SMALL, corpus=str(own))], place, tmp_path / "more")
@@ -125,11 +124,10 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
             "SESSION": session, "OUT": out, "WORK": work, "BLOCKS": tmp_path / "blocks", "DEVICE": "cpu",
             "PYTHON": sys.executable, "PYTHONPATH": tree, "SAVE_EVERY": 1, "MINUTES": 60,
         }  # fmt: skip
-        child = subprocess.Popen(
-            ["bash", tree / "scripts" / "gpu_session.sh", "run"],
-            env=os.environ | {name: str(value) for name, value in own.items()},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        )  # fmt: skip
+        environment = os.environ | {name: str(value) for name, value in own.items()}
+        how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "start_new_session": True}
+        command = ["bash", tree / "scripts" / "gpu_session.sh", "run"]
+        child = subprocess.Popen(command, env=environment, text=True, **how)
         if is_killed:
             wait_for(lambda: saved(out))
             os.killpg(child.pid, signal.SIGKILL)

@@ -23,6 +23,13 @@ from whenpool.runs.store import Store
 
 PAPER, SMOKE = Choice("paper", ("imdb",)), Choice("smoke")
 COUNTS = ["done", "missing", "failed", "no data", "all"]
+IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
+OTHER_CELL = replace(IMDB, cell="gru")
+SWEEP = PaddingSweep(IMDB)
+BERT = FewShot("imdb", "bert", steps=100)
+TEXTS = 20_000 + (20_000 + 9_800) / 3  # 20 epochs of 1,000 to learn and to validate, and the test
+LOOKS = (10 * 1_000 + 12_500) / 3  # ten at the validation texts, and the test
+TESTED, NARROW = replace(IMDB, test=2_000), replace(IMDB, hidden_size=64)
 
 
 @pytest.fixture(autouse=True)
@@ -78,12 +85,10 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
     table, notes = status([*runs, other], place)
     assert table.loc["mine", [*COUNTS, "time left"]].tolist() == [2, 5, 0, 0, 7, "4 min 0 s + ?"]
     assert notes[-1] == "?: no stored run is like 1 of the runs"
-    for workers, left, whole in (
-        (3, "1 min 20 s", "2 min 0 s"),
-        (100, "1 min 0 s", "1 min 0 s"),  # no shorter than one run
-    ):
+    # no shorter than one run
+    for workers, *times in (3, "1 min 20 s", "2 min 0 s"), (100, "1 min 0 s", "1 min 0 s"):
         table, notes = status(runs, place, workers=workers)
-        assert table.loc[ALL, ["time left", "time of all"]].tolist() == [left, whole]
+        assert table.loc[ALL, ["time left", "time of all"]].tolist() == times
         assert notes == [f"Times are for {workers} workers on cpu, by the stored runs most like each"]
 
 
@@ -120,15 +125,6 @@ def test_before_a_deadline_what_fits_is_told(place, seconds, workers, fit):
     assert said == f"About {fit} of the 4 runs that are left will be done before the deadline"
 
 
-IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
-OTHER_CELL = replace(IMDB, cell="gru")
-SWEEP = PaddingSweep(IMDB)
-BERT = FewShot("imdb", "bert", steps=100)
-TEXTS = 20_000 + (20_000 + 9_800) / 3  # 20 epochs of 1,000 to learn and to validate, and the test
-LOOKS = (10 * 1_000 + 12_500) / 3  # ten at the validation texts, and the test
-TESTED, NARROW = replace(IMDB, test=2_000), replace(IMDB, hidden_size=64)
-
-
 def estimate(place, run, **workforce):
     return Pace.measured(place, Workforce(**workforce)).estimate(run)
 
@@ -143,6 +139,7 @@ def test_the_same_but_for_seed_and_vectors_counts_first(place):
     store(place, replace(IMDB, pooling="last"), 99.0)
     assert estimate(place, replace(IMDB, seed=7, vectors=None)) == (11.0, HERE)  # the median
     assert estimate(place, replace(IMDB, size=2_000)).seconds < 30.0  # not by another pooling
+    assert estimate(place, SWEEP).seconds > 0  # a probe goes by trainings
 
 
 @pytest.mark.parametrize(("stored", "asked", "ratio"), [
@@ -171,11 +168,6 @@ def test_then_runs_that_are_less_alike_in_proportion_to_their_work(place, stored
     assert (found is None) == (ratio is None)
     if found:
         assert found.seconds == pytest.approx(100 * ratio)
-
-
-def test_probes_of_another_kind_go_by_trainings(place):
-    store(place, IMDB, 100.0)
-    assert estimate(place, SWEEP).seconds > 0
 
 
 def test_another_machine_counts_only_where_nothing_here_does(place):
@@ -208,8 +200,6 @@ def test_trainings_of_record_are_foretold_by_the_others(monkeypatch, place):
     here = [one for one in seen if one.distance == HERE and isinstance(one.run, Training)]
     here = [one for one in here if one.run.vectors != "glove.6B.100d"]
     assert len(here) >= 39
-    errors = []
-    for one in here:
-        found = Pace([other for other in here if other is not one]).estimate(one.run)
-        errors.append(abs(found.seconds / one.seconds - 1))
-    assert median(errors) < 0.1
+    told = [Pace([other for other in here if other is not one]).estimate(one.run) for one in here]
+    ratios = [found.seconds / one.seconds for found, one in zip(told, here, strict=True)]
+    assert median(abs(ratio - 1) for ratio in ratios) < 0.1

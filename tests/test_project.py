@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import jupytext
 import pytest
 import yaml
-from clones import ROOT
+from clones import CAPTURED, ROOT
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -26,8 +26,13 @@ PINS = {
     if line and not line.startswith("#")
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CHAPTERS = sorted((ROOT / "book").glob("*.md"))
+CHAPTERS, README = sorted((ROOT / "book").glob("*.md")), (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
+FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+AUDIT = runpy.run_path(ROOT / ".ci" / "audit.py")
+BAD = {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
 
 
 def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_torch():
@@ -61,10 +66,6 @@ def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
     assert sorted(listed) == [f"book/{path.stem}" for path in CHAPTERS]
-
-
-DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
-FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -107,30 +108,22 @@ def test_drawings_are_whole_by_themselves_and_used(path):
 
 def test_nothing_is_pickled():
     """By torch, numpy or joblib; ruff's S looks for what else reads a file by running what is in it."""
-    pickles = re.compile(
-        r"(?<!safetensors\.)\btorch\.(load|save)\(|allow_pickle=True|joblib|remote_code=True"
-    )
-    code = [
-        path
-        for folder in ("lib", "scripts", "bench", "book")
-        for path in (ROOT / folder).rglob("*.[pm][yd]")
-    ]
+    pickles = r"(?<!safetensors\.)\btorch\.(load|save)\(|allow_pickle=True|joblib|remote_code=True"
+    folders = ("lib", "scripts", "bench", "book")
+    code = [path for folder in folders for path in (ROOT / folder).rglob("*.[pm][yd]")]
     assert len(code) > 100
-    assert not [path for path in code if pickles.search(path.read_text())]
+    assert not [path for path in code if re.search(pickles, path.read_text())]
 
 
 def test_commands_and_links_of_the_readme_are_there():
-    readme = (ROOT / "README.md").read_text()
-    assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)) <= TARGETS
-    assert set(re.findall(r"^whenpool ([a-z]+)", readme, re.MULTILINE)) <= set(cli.commands)
-    for text in (readme, (ROOT / "CONTRIBUTING.md").read_text()):
+    assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", README, re.MULTILINE)) <= TARGETS
+    assert set(re.findall(r"^whenpool ([a-z]+)", README, re.MULTILINE)) <= set(cli.commands)
+    for text in (README, (ROOT / "CONTRIBUTING.md").read_text()):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
             assert (ROOT / target).exists(), target
 
 
-@pytest.mark.parametrize(
-    "block", re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
-)
+@pytest.mark.parametrize("block", re.findall(r"^```python\n(.*?)^```", README, re.M | re.S))
 @pytest.mark.filterwarnings("ignore")  # of the exporter to ONNX
 def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monkeypatch):
     if "PoolingClassifier" in block:
@@ -145,34 +138,21 @@ def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monk
     exec(block, {"__name__": "__main__"})
 
 
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-
-
-def commands(job):
-    for step in job["steps"]:
-        for line in step.get("run", "").splitlines():
-            yield line.split()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
     schema = ["--builtin-schema", "vendor.github-workflows"]  # which the package brings along
-    command = [sys.executable, "-m", "check_jsonschema", *schema, path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "check_jsonschema", *schema, path], **CAPTURED)
     assert done.returncode == 0, done.stdout + done.stderr
-    for job in yaml.safe_load(path.read_text())["jobs"].values():
-        for program, *words in commands(job):
-            if program == "make":
-                assert {word for word in words if "=" not in word} <= TARGETS, words
-            elif program == "whenpool":
-                assert words[0] in cli.commands, words
-            else:
-                assert os.access(ROOT / program, os.X_OK), program
-
-
-AUDIT = runpy.run_path(ROOT / ".ci" / "audit.py")
-BAD = {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
+    steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    lines = "\n".join(step["run"] for step in steps if "run" in step).splitlines()
+    for program, *words in map(str.split, lines):
+        if program == "make":
+            assert {word for word in words if "=" not in word} <= TARGETS, words
+        elif program == "whenpool":
+            assert words[0] in cli.commands, words
+        else:
+            assert os.access(ROOT / program, os.X_OK), program
 
 
 @pytest.mark.parametrize(("output", "errors", "expected"), [

@@ -19,6 +19,8 @@ from whenpool.corpora import downloads, published
 from whenpool.corpora.corpus import SplitSizes
 from whenpool.corpora.downloads import Download, fetch, listing
 
+CONTENT = b"a small archive " * 1000
+
 
 def test_imdb(tmp_path):
     make_imdb(tmp_path)
@@ -97,14 +99,11 @@ def test_a_damaged_archive_is_named_with_what_to_do(tmp_path):
             corpora.load("imdb", tmp_path)
 
 
-CONTENT = b"a small archive " * 1000
-
-
 @pytest.fixture
 def server(monkeypatch):
-    """The mirror of all downloads, where one small file takes the place of IMDb's archive: it serves
-    ``files``, of which it says that they have at least the length
-    ``promised``, leads on to an address that is given as `str`, and notes what was ``asked`` for."""
+    """The mirror of all downloads, where one small file takes the place of IMDb's archive. It serves its
+    ``files``, says that they have the length ``promised`` at least, leads on to an address that is given as
+    `str`, and notes what was ``asked`` for."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -156,22 +155,20 @@ def test_a_fetch_that_fails_leaves_nothing(server, tmp_path, content, promised, 
 
 def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path):
     (tmp_path / "small.tgz").write_bytes(b"the user's own")
-    assert fetch("imdb", tmp_path)[0].read_bytes() == b"the user's own"
-    assert server.asked == []
+    assert (fetch("imdb", tmp_path)[0].read_bytes(), server.asked) == (b"the user's own", [])
     lines = "\n".join(listing(tmp_path, verify=True))
     for told in ("file, used as it is: sha256", "not there; `whenpool data fetch yelp`", "filler   not"):
         assert told in lines
 
 
 def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
-    buffer = io.BytesIO()
+    buffer, wanted = io.BytesIO(), "folder/wanted.txt"
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("folder/wanted.txt", "the 1 2 3")
-        for other in ("folder/other.txt", "../out.txt", "/out.txt", "folder/wanted.txt/../../out.txt"):
-            archive.writestr(other, "x")
+        for name in (wanted, "folder/other.txt", "../out.txt", "/out.txt", f"{wanted}/../../out.txt"):
+            archive.writestr(name, "the 1 2 3" if name == wanted else "x")
     (tmp_path / "all.zip.unpacked" / "folder").mkdir(parents=True)  # by a try that was interrupted
-    (tmp_path / "all.zip.unpacked" / "folder" / "wanted.txt").write_text("the")
-    sha256, wanted = hashlib.sha256(buffer.getvalue()).hexdigest(), "folder/wanted.txt"
+    (tmp_path / "all.zip.unpacked" / wanted).write_text("the")
+    sha256 = hashlib.sha256(buffer.getvalue()).hexdigest()
     archive = Download(wanted, "https://x.invalid/all.zip", sha256, wanted)
     monkeypatch.setitem(downloads.SOURCES, "imdb", (archive,))
     server.files["/all.zip"] = buffer.getvalue()
@@ -194,8 +191,7 @@ def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server,
 ])  # fmt: skip
 def test_real_corpora_are_read_balanced_and_marked(real_data, name, classes, length):
     corpus = corpora.load(name, real_data, length)
-    assert len(corpus.classes) == classes
-    assert corpus.complete == (name == "imdb")
+    assert (len(corpus.classes), corpus.complete) == (classes, name == "imdb")
     splits = corpus.splits.values()
     counts = Counter(label for split in splits for label in split.labels)
     texts = {text for split in splits for text in split.texts}

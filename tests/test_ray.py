@@ -26,9 +26,10 @@ from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
 ray = pytest.importorskip("ray")
-
 RUNS = [replace(run, epochs=250) for run in GRID]  # about a second each
 KEPT = RUNS[0]
+at_work = partial(processes, words="ray::perform")  # processes of some nodes that do a task of ours
+RAY = Workforce(engine="ray")
 
 
 class Nodes:
@@ -37,9 +38,8 @@ class Nodes:
     def __init__(self, folder):
         from ray.cluster_utils import Cluster
 
-        self._folder = folder
         head = {"num_cpus": 1, "include_dashboard": False}
-        self.cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._folder, self.cluster = folder, Cluster(initialize_head=True, head_node_args=head)
         self.second = self.cluster.add_node(num_cpus=1)
 
     def scratch(self):
@@ -98,12 +98,6 @@ def same(place, undisturbed):
     left, right = (rows.sort_values(["key", "epoch"]).to_numpy() for rows in both)
     assert (left == right).all()
     return results(place.store) == results(undisturbed.store)
-
-
-at_work = partial(processes, words="ray::perform")  # processes of some nodes that do a task of ours
-
-
-RAY = Workforce(engine="ray")
 
 
 def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, said):
@@ -183,9 +177,7 @@ def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_
     assert parent.poll() is None, parent.stderr.read()
     os.killpg(parent.pid, signal.SIGINT)
     said, complained = parent.communicate(timeout=600)
-    assert parent.returncode == 130
-    assert said == ""
-    assert "Traceback" not in complained
+    assert (parent.returncode, said, "Traceback" in complained) == (130, "", False)
     wait_for(lambda: not (nodes.scratch() - left or at_work(nodes.raylets)))
 
 
@@ -240,12 +232,12 @@ def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
         (folder / "glove.6B.100d.txt").write_text(line)
     place = Place(Store(tmp_path / "store"), here, tmp_path / "cache")
     monkeypatch.setenv("WHENPOOL_DATA", str(there))
-    letters = list(perform(__version__, order_for(run, place, data=tmp_path / "nowhere")))
-    assert [message.kind for message, _ in letters] == ["failed"]
-    assert f"has another vectors than this machine: make {there} the same there" in letters[0][0].text
+    ((message, _),) = perform(__version__, order_for(run, place, data=tmp_path / "nowhere"))
+    assert message.kind == "failed"
+    assert f"has another vectors than this machine: make {there} the same there" in message.text
     (there / "glove.6B.100d.txt").unlink()
-    letters = list(perform(__version__, order_for(run, place, data=tmp_path / "nowhere")))
-    assert "cannot read what the run needs: word vectors glove.6B.100d.txt are" in letters[0][0].text
+    ((message, _),) = perform(__version__, order_for(run, place, data=tmp_path / "nowhere"))
+    assert "cannot read what the run needs: word vectors glove.6B.100d.txt are" in message.text
     letters = list(perform(__version__, order_for(run, place)))  # where the folder is shared
     assert [message.kind for message, _ in letters] == ["begun", "epoch", "epoch", "done"]
     (run_back,) = letters[-1][1]
@@ -257,8 +249,7 @@ def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
     lacking = GradientProfile(replace(SMALL, seed=7))
     for run, told in {replace(SMALL, size=1000): "the corpus has 60 train", lacking: "not here"}.items():
         *_, (message, _) = perform(__version__, order_for(run, place))
-        assert message.kind == "failed"
-        assert told in message.text
+        assert (message.kind, told in message.text) == ("failed", True)
     monkeypatch.setattr(on_ray, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(perform(__version__, order_for(SMALL, place)))

@@ -22,11 +22,25 @@ START = replace(KEPT, setting="standard", size=500, epochs=1, test=1000)
 MEASURED = {
     GradientProfile(START): [{"position": p, "mean": 0.1 * p, "median": 0.2} for p in (1, 2)],
     GradientTrace(replace(KEPT, setting="standard")): [{"examples": n, "ratio": 0.5} for n in (0, 128)],
-    PaddingSweep(KEPT): [
-        {"setting_added": "mid", "share_added": 0.1 * n, "accuracy": 60.0 - n} for n in range(3)
-    ],
+    PaddingSweep(KEPT):
+        [{"setting_added": "mid", "share_added": 0.1 * n, "accuracy": 60.0 - n} for n in range(3)],
     WordImportance(KEPT, shortest=400, longest=500): [{"position": 1, "mean": 0.5, "std": 0.25}],
-}
+}  # fmt: skip
+COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
+LOW = {"pooling": "last", "forget_bias": "low"}
+KINDS = [  # d: figures of the thesis's scale draw it, p: it is published, c: also on a part of a corpus
+    ("dp", PaddingSweep(KEPT)), ("dp", GradientTrace(KEPT)), ("dp", GradientProfile(KEPT)),
+    ("dp", GradientProfile(START)), ("dp", GradientProfile(replace(START, **LOW))),
+    ("p", kinds.FirstSteps(replace(START, **LOW))), ("p", GradientProfile(replace(KEPT, **LOW))),
+    ("p", GradientTrace(replace(KEPT, pooling="last", trick="dropout_attention"))),
+    ("p", PaddingSweep(START)), ("p", PaddingSweep(replace(KEPT, test=1000))),
+    ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
+    ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
+    ("pc", kinds.FirstSteps(replace(START, max_words=140, hidden_size=64))),
+    ("", GradientProfile(replace(START, size=400))), ("", PaddingSweep(replace(KEPT, vectors=None))),
+    ("", PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
+    ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
+]  # fmt: skip
 
 
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
@@ -103,29 +117,6 @@ def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
     assert list(standing([probe], elsewhere).absent) == [probe]
 
 
-COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
-LOW = {"pooling": "last", "forget_bias": "low"}
-KINDS = [  # figures of the thesis's scale draw it; it is published; also on a part of a corpus
-    ("dp", PaddingSweep(KEPT)),
-    ("dp", GradientTrace(KEPT)),
-    ("dp", GradientProfile(KEPT)),
-    ("dp", GradientProfile(START)),
-    ("dp", GradientProfile(replace(START, **LOW))),
-    ("p", kinds.FirstSteps(replace(START, **LOW))),
-    ("p", PaddingSweep(START)),
-    ("p", GradientProfile(replace(KEPT, **LOW))),
-    ("p", GradientTrace(replace(KEPT, pooling="last", trick="dropout_attention"))),
-    ("p", PaddingSweep(replace(KEPT, test=1000))),
-    ("", GradientProfile(replace(START, size=400))),
-    ("", PaddingSweep(replace(KEPT, vectors=None))),
-    ("", PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
-    ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
-    ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
-    ("pc", kinds.FirstSteps(replace(START, max_words=140, hidden_size=64))),
-    ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
-]
-
-
 @pytest.mark.parametrize(("expected", "probe"), KINDS)
 def test_of_which_kind_a_probe_is(place, expected, probe):
     record_probe(place, probe)
@@ -133,9 +124,8 @@ def test_of_which_kind_a_probe_is(place, expected, probe):
     table = place.store.current("probe")
     asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
     part = table.assign(corpus_complete=False)
-    corpus = table["corpus"].ne("synthetic")  # which is never complete
-    found = {"d": probes_of_record(table) & corpus, "p": probes_of_either_scale(table)}
-    found |= {"c": probes_of_either_scale(part)}
+    drawn = probes_of_record(table) & table["corpus"].ne("synthetic")  # which is never complete
+    found = {"d": drawn, "p": probes_of_either_scale(table), "c": probes_of_either_scale(part)}
     assert {name for name, kind in found.items() if kind[asked].item()} == set(expected)
     assert not probes_of_record(part).any()
 

@@ -26,10 +26,9 @@ def test_what_is_put_comes_back(tmp_path):
     store = Store(tmp_path)
     key, other = put(store, weights=b"weights"), put(store, seed=2)
     assert Store(tmp_path).get(key)["result"] == {"test_accuracy": 61.0}
-    assert store.has(key, with_weights=True)
     assert store.weights_file(key).read_bytes() == b"weights"
-    assert store.has(other)
-    assert not store.has(other, with_weights=True)
+    found = [store.has(one, with_weights=weights) for one in (key, other) for weights in (False, True)]
+    assert found == [True, True, True, False]
     table = store.rows("training").set_index("key")
     assert set(table.index) == store.keys() == {key, other}
     columns = ["seed", "test_accuracy", "commit", "data_corpus"]
@@ -46,20 +45,17 @@ def test_a_damaged_file_is_set_aside_by_name_and_not_counted(tmp_path, content, 
     good, bad = put(store), put(store, seed=2)
     file = tmp_path / f"{bad}.json"
     file.write_bytes(content)
-    assert store.keys() == {good}
-    assert len(store.rows("training")) == 1
+    assert (store.keys(), len(store.rows("training"))) == ({good}, 1)
     (line,) = store.set_aside
     assert f"{bad}.json is not counted: {reason}" in line
     assert (tmp_path / "set-aside" / file.name).read_bytes() == content  # never deleted
-    assert put(store, seed=2) == bad  # and the run can be done again
-    assert store.keys() == {good, bad}
+    assert (put(store, seed=2), store.keys()) == (bad, {good, bad})  # and the run can be done again
 
 
 def test_files_that_are_not_what_they_say_are_foreign_and_none_replaces_another(tmp_path):
     store = Store(tmp_path)
     file = tmp_path / f"{put(store)}.json"
-    wrong = tmp_path / f"{'0' * 20}.json"
-    file.rename(wrong)
+    file.rename(tmp_path / f"{'0' * 20}.json")
     assert store.keys() == set()
     assert "its content belongs to another key" in store.set_aside[0]
     put(store)
@@ -82,8 +78,7 @@ def test_failures_are_noted_until_they_succeed_and_told_from_older_ones(tmp_path
     store, key = Store(tmp_path), key_of(IDENTITY)
     assert store.failure(key, since=0) is None
     store.fail(key, IDENTITY["run"], "the loss became nan")
-    assert store.failures() == {key: "the loss became nan"}
-    assert store.keys() == set()
+    assert (store.failures(), store.keys()) == ({key: "the loss became nan"}, set())
     note = tmp_path / "failed" / f"{key}.json"
     when = note.stat().st_mtime
     assert store.failure(key, since=when - 1) == "the loss became nan"
@@ -117,8 +112,7 @@ def test_a_run_is_taken_over_as_it_is(tmp_path):
     here.fail(key, {}, "the loss became nan")
     here.adopt(key, content, b"weights")
     assert (here.directory / f"{key}.json").read_bytes() == content
-    assert here.weights_file(key).read_bytes() == b"weights"
-    assert here.failures() == {}
+    assert (here.weights_file(key).read_bytes(), here.failures()) == (b"weights", {})
     other = put(there, seed=2)
     for damaged in (content[:-9], (there.directory / f"{other}.json").read_bytes()):
         with pytest.raises(InputError, match=f"{key} cannot be taken over .*: (truncated|its content)"):

@@ -16,12 +16,15 @@ from whenpool.runs.kinds.probe import MemoryUse, growth
 from whenpool.runs.kinds.training import Training
 
 WORDS = 40
-TEXTS = [
-    torch.randint(10, WORDS, (n,), generator=torch.Generator().manual_seed(n)).tolist()
-    for n in (7, 3, 12, 1, 30, 9, 20)
-]
+DRAW = torch.Generator().manual_seed(0)
+TEXTS = [torch.randint(10, WORDS, (n,), generator=DRAW).tolist() for n in (7, 3, 12, 1, 30, 9, 20)]
 LABELS = [0, 1, 2, 1, 0, 2, 1]
 FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
+BASE = Training(
+    "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",
+    length="any", embedding_size=6, hidden_size=8,
+)  # fmt: skip
+TRANSFORMER = replace(BASE, cell="transformer")
 
 
 class Foreign(nn.Module):
@@ -40,9 +43,8 @@ class Foreign(nn.Module):
         return torch.stack([self.dropout(self.table(row)).mean(0) for row in rows])
 
 
-class Flat(Foreign):
-    def forward(self, ids, lengths):
-        return super().forward(ids, lengths)[:, 0]
+FLAT = Foreign()
+FLAT.register_forward_hook(lambda module, given, logits: logits[:, 0])
 
 
 def by_hand(model, setting, share):
@@ -64,8 +66,7 @@ def test_agrees_with_one_text_at_a_time(pooling):
     asked = product(("left", "mid", "right"), (0, 0.3, 0.66))
     for point, (setting, share) in zip(points, asked, strict=True):
         assert (point.setting, point.share) == (setting, share)
-        found = (point.accuracy, point.loss, point.words)
-        assert found == pytest.approx(by_hand(model, setting, share))
+        assert (point.accuracy, point.loss, point.words) == pytest.approx(by_hand(model, setting, share))
 
 
 def test_every_model_reads_the_same_whatever_else_is_asked_for():
@@ -78,19 +79,11 @@ def test_every_model_reads_the_same_whatever_else_is_asked_for():
 
 
 def test_a_model_that_reads_padding_gets_the_batches_of_training():
-    model = Foreign()
+    model, sizes = Foreign(), []
     model.masked = False
-    sizes = []
     model.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
     padding_sweep(model, TEXTS * 10, LABELS * 10, FILLER, (0,), max_words=8)
     assert sizes == [32, 32, 6]
-
-
-BASE = Training(
-    "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",
-    length="any", embedding_size=6, hidden_size=8,
-)  # fmt: skip
-TRANSFORMER = replace(BASE, cell="transformer")
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -104,7 +97,7 @@ TRANSFORMER = replace(BASE, cell="transformer")
     ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
     ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
     ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
-    ({"model": Flat()}, r"logits are \(B, C\), and here \(2,\)"),
+    ({"model": FLAT}, r"logits are \(B, C\), and here \(2,\)"),
     (MemoryUse(BASE, attention="plain"), "attention='plain' is of a Transformer"),
     (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),
     (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),
@@ -117,15 +110,11 @@ def test_what_cannot_be_used_is_told_in_one_line(place, changes, message):
     assert given["model"].training
 
 
-class Known(nn.Module):
-    """Holds what can be told by hand: the logits are means of squares of a table's rows."""
-
-    def __init__(self, units):
-        super().__init__()
-        self.table = nn.Parameter(torch.randn(10, units))
+class Known(nn.Embedding):
+    """Holds what can be told by hand: the logits are means of squares of its rows."""
 
     def forward(self, ids, lengths):
-        return self.table[ids].square().mean(1)[:, :2]
+        return self.weight[ids].square().mean(1)[:, :2]
 
 
 def step(model, words):
@@ -136,7 +125,7 @@ def step(model, words):
 def test_counts_what_is_alive_together_and_no_more():
     words, units = 4_000, 50
     rows = words * units * 4 / 1e6  # MB of one (1, T, D)
-    found = step(Known(units), words)
+    found = step(Known(10, units), words)
     assert found >= 2 * rows  # the rows and their squares
     assert found <= 5.1 * rows  # the rows, and their gradient in the four steps that torch takes to it
 

@@ -29,6 +29,12 @@ from whenpool.training.loop import Recipe
 from whenpool.training.taggers import label, train_tagger
 
 LENGTHS = torch.tensor([7, 4, 1])
+TINY = Tagging(
+    "generated:train=40,validation=12,test=20,clauses=2", embedding_size=6, hidden_size=5,
+    feature_size=3, epochs=2, learning_rate=1e-2, profiled=4,
+)  # fmt: skip
+OTHERS = {"encoding": "io"}, {"cell": "elman", "features": False}, {"corpus": f"{TINY.corpus},task=pos"}
+RUNS = [TINY, *(replace(TINY, **one) for one in ({"bidirectional": False}, *OTHERS))]
 
 
 def tagger(**given):
@@ -76,8 +82,7 @@ def one_by_one(model, ids, length, tags, word):
 @pytest.mark.parametrize("word", [None, 3])
 def test_gradients_are_those_of_a_loop_by_hand(word):
     model = tagger(cell="elman", bidirectional=False)
-    ids, _, tags = batch()
-    lengths = torch.tensor([7, 4, 5])
+    (ids, _, tags), lengths = batch(), torch.tensor([7, 4, 5])
     words = None if word is None else torch.full((3,), word)
     norms = tagging_gradient_norms(model, ids, lengths, tags, words)
     for row, n in enumerate(lengths.tolist()):
@@ -127,8 +132,7 @@ def test_a_word_with_a_vector_is_known_though_training_lacks_it():
     vectors = WordVectors(["talking", "nowhere"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     numbered = number(corpus(["walking/V"], ["talking/V zork/V"]), False, vectors)
     known, unknown = numbered.test.ids.flat[:, 0]
-    assert numbered.vectors[known].tolist() == [1.0, 2.0]
-    assert unknown == UNKNOWN_INDEX
+    assert (numbered.vectors[known].tolist(), unknown) == ([1.0, 2.0], UNKNOWN_INDEX)
     assert len(numbered.vectors) == 4  # none for what no sentence has
     assert not numbered.seen[known] | numbered.rare[known]
 
@@ -157,10 +161,9 @@ def test_only_who_reads_both_ways_knows_what_a_later_word_decides(task):
 
 def test_the_best_epoch_may_be_chosen_by_entities():
     numbered = number(make_tagged(SentenceGrammar(train=300, validation=40, test=150)))
-    measured = [{"validation_entity_f1": score} for score in (50.0, 20.0, 40.0)]
-    judge = iter(measured).__next__
+    judge = iter([{"validation_entity_f1": score} for score in (50.0, 20.0, 40.0)])
     model = small_tagger(numbered, hidden_size=8)
-    outcome = train_tagger(model, numbered, Recipe(3), 0, judge=lambda said: judge())
+    outcome = train_tagger(model, numbered, Recipe(3), 0, judge=lambda said: next(judge))
     assert outcome.best_epoch == 1
     assert [row["validation_entity_f1"] for row in outcome.history_rows()] == [50.0, 20.0, 40.0]
 
@@ -181,8 +184,7 @@ def test_letters_are_read_as_a_loop_over_words_reads_them():
     weight, bias = read.convolution.weight, read.convolution.bias
     for value, form in zip(read(forms).flatten(0, 1), forms.flatten(), strict=True):
         word = pad(read.embedding.weight[letters[form][letters[form] > 0]], (0, 0, 1, 1))  # (n + 2, 6)
-        windows = word.unfold(0, 3, 1)  # (n, 6, 3)
-        seen = [(weight * window).sum((1, 2)) for window in windows]
+        seen = [(weight * window).sum((1, 2)) for window in word.unfold(0, 3, 1)]  # each (6, 3)
         torch.testing.assert_close(value, bias + torch.stack(seen).amax(0))
 
 
@@ -203,26 +205,12 @@ def test_a_tagger_learns_from_letters_alone():
 
 
 def test_forms_of_all_splits_have_letters_and_unknown_ones_are_told_apart_from_padding():
-    splits = ([Tagged((word,), ("X",))] for word in ("Aa", "ab", "A" * 30))
-    corpus = TaggedCorpus(*splits, entities=False)
-    forms, letters = spelled(corpus)
-    found = [letters[forms[form]].tolist() for form in ("Aa", "ab", "A" * 30)]
+    words = ("Aa", "ab", "A" * 30)
+    forms, letters = spelled(TaggedCorpus(*([Tagged((w,), ("X",))] for w in words), entities=False))
+    found = [letters[forms[word]].tolist() for word in words]
     assert found == [[2, 3] + [0] * 18, [3, 1] + [0] * 18, [2] * 20]
     with pytest.raises(InputError, match="each written form has at least one letter"):
         Spelling(torch.zeros(2, 3, dtype=torch.int64), 5)
-
-
-TINY = Tagging(
-    "generated:train=40,validation=12,test=20,clauses=2", embedding_size=6, hidden_size=5,
-    feature_size=3, epochs=2, learning_rate=1e-2, profiled=4,
-)  # fmt: skip
-RUNS = [
-    TINY,
-    replace(TINY, bidirectional=False),
-    replace(TINY, encoding="io"),
-    replace(TINY, cell="elman", features=False),
-    replace(TINY, corpus=TINY.corpus + ",task=pos"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -286,8 +274,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
         "mine.conll is IOB1: 60 of its 120 entities begin with I-, which are read as entities. "
         "1 test words have a tag that no training word has: they count as errors."
     )
-    told = dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))  # before any work
-    assert " ".join(told) == result["corpus_notes"]
+    assert " ".join(dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))) == result["corpus_notes"]
 
 
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):

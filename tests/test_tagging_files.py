@@ -25,6 +25,10 @@ CONLLU = """\
 1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
 """
 COLUMNS = "Fred B-PER\nshowed O\n\nSue B-PER\n"
+TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"])
+TAGS = st.lists(TAG, max_size=9)
+PAIRS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4)
+ONE = ("one.conll", "Fred B-PER\n")
 
 
 def written(tmp_path, name, text):
@@ -36,11 +40,9 @@ def written(tmp_path, name, text):
 
 @pytest.mark.parametrize(("name", "end"), [("a.conllu", "\n"), ("a.conllu.gz", "")])
 def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end):
+    first = Tagged(("I", "do", "n't"), ("PRON", "AUX", "PART"), 3)
     found = read_tagged(written(tmp_path, name, CONLLU + end))
-    assert found == [
-        Tagged(("I", "do", "n't"), ("PRON", "AUX", "PART"), 3),
-        Tagged(("Yes",), ("INTJ",), 10),
-    ]
+    assert found == [first, Tagged(("Yes",), ("INTJ",), 10)]
     assert read_tagged(tmp_path / name, "xpos")[0].tags == ("PRP", "VBP", "RB")
 
 
@@ -54,28 +56,21 @@ def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end
     COLUMNS.replace(" ", " NN x "),  # as CoNLL 2003: the first column and the last
 ])  # fmt: skip
 def test_columns_are_words_and_tags(tmp_path, name, text):
-    first, second = read_tagged(written(tmp_path, name, text))
-    assert list(first) == [("Fred", "B-PER"), ("showed", "O")]
-    assert list(second) == [("Sue", "B-PER")]
+    found = read_tagged(written(tmp_path, name, text))
+    assert [*map(list, found)] == [[("Fred", "B-PER"), ("showed", "O")], [("Sue", "B-PER")]]
 
 
-@pytest.mark.parametrize(
-    ("parser", "name", "valid"), [("conllu", "a.conllu", CONLLU), ("columns", "a.conll", COLUMNS)]
-)
-def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser, name, valid):
+@pytest.mark.parametrize(("parser", "valid"), [("conllu", CONLLU), ("columns", COLUMNS)])
+def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser, valid):
     def parse(data):
-        found = read_tagged(written(tmp_path, name, data))
+        found = read_tagged(written(tmp_path, f"a.{parser}", data))
         assert found
         for sentence in found:
             assert len(sentence.words) == len(sentence.tags) > 0
             assert all(word.strip() and tag.strip() for word, tag in sentence)
 
     parse(valid.encode())
-    hold(parser, inputs(valid.encode(), valid.replace(" ", "\t").encode()), parse, name)
-
-
-TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"])
-TAGS = st.lists(TAG, max_size=9)
+    hold(parser, inputs(valid.encode(), valid.replace(" ", "\t").encode()), parse, f"a.{parser}")
 
 
 @settings(derandomize=True)
@@ -102,12 +97,12 @@ def test_the_slides_example_in_each_encoding():
     iob1 = ["I-PER", "O", "I-PER", "B-PER", "I-PER", "O"]
     assert (convert(iob1, "iob2"), convert(iob2, "iob1")) == (iob2, iob1)
     assert convert(iob1, "io") == ["I-PER", "O", "I-PER", "I-PER", "I-PER", "O"]
-    for tags, target, said in (
-        (iob2, "bio", "encoding 'bio' is unknown"),
-        (["E-PER"], "io", "tag 'E-PER'"),
+    for tag, target, said in (
+        ("B-PER", "bio", "encoding 'bio' is unknown"),
+        ("E-PER", "io", "tag 'E-PER'"),
     ):
         with pytest.raises(InputError, match=said):
-            convert(tags, target)
+            convert([tag], target)
 
 
 @pytest.mark.parametrize(("tags", "name", "inside"), [
@@ -117,9 +112,6 @@ def test_the_slides_example_in_each_encoding():
 def test_encodings_are_told_apart(tags, name, inside):
     found = tagged.encoding_of([tags])
     assert (found.name, found.begun_inside, found.entities) == (name, inside, len(entities(tags)))
-
-
-PAIRS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4)
 
 
 @settings(derandomize=True, max_examples=60)
@@ -142,10 +134,8 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs, strict):
 
 def test_a_boundary_error_counts_twice_and_nothing_once():
     bank, person = ["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"], ["B-PER", "O"]
-    late, none = (
-        tagged.entity_scores([bank, person], [said, person])
-        for said in (["O", *bank[:3], "O"], ["O"] * 5)
-    )
+    answers = ["O", *bank[:3], "O"], ["O"] * 5
+    late, none = (tagged.entity_scores([bank, person], [said, person]) for said in answers)
     assert (late.boundary, late.missed, none.boundary, none.missed) == (1, 0, 0, 1)
     assert (late.f1, none.f1) == pytest.approx((50, 200 / 3))
 
@@ -162,15 +152,11 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     source = find_tagged(f"{file}:dev=dev.conll,test=test.conll", tmp_path)
     corpus = source.load()
     assert [len(part) for part in corpus.splits.values()] == [60, 2, 2]
-    assert corpus.notes[0] == (
-        "dev.conll is of mixed encodings: 1 of its 2 entities begin with I-, which are read as entities."
-    )
+    mixed = "mixed encodings: 1 of its 2 entities begin with I-, which are read as entities."
+    assert corpus.notes[0] == f"dev.conll is of {mixed}"
     before = source.fingerprint()
     written(tmp_path, "test.conll", "Sue B-PER\n\nOmar B-PER\n")
     assert source.fingerprint() != before
-
-
-ONE = ("one.conll", "Fred B-PER\n")
 
 
 @pytest.mark.parametrize(("file", "text", "name", "says"), [

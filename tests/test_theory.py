@@ -21,6 +21,8 @@ from whenpool.theory.lattice import longest_chain, longest_parity_of_lstms, long
 from whenpool.theory.shrinkage import expected_shrinkage, factor_of, gradient_moments
 
 LONGEST = 10_000
+by_a_layer, by_an_end_token = built.max_pooled_by_a_layer, built.max_pooled_by_an_end_token
+H, E, K = 128, 128, 40
 
 
 def farthest(sign, caution):
@@ -68,9 +70,8 @@ def test_the_running_maximum_is_within_its_precision_on_hard_texts(precision):
 def given_lstm(E, H, scale, **options):
     torch.manual_seed(E * H)
     lstm = nn.LSTM(E, H, **({"batch_first": True} | options)).double()
-    with torch.no_grad():
-        for parameter in lstm.parameters():
-            parameter.mul_(scale)
+    for parameter in lstm.parameters():
+        parameter.data *= scale
     return lstm
 
 
@@ -80,10 +81,7 @@ def pooled(pooling, lstm, texts):
     return pooling(bidirectional=lstm.bidirectional)(states, torch.ones(states.shape[:2]))[0]
 
 
-GIVEN = [(1, 1, 1), (3, 5, 1), (4, 16, 8), (2, 3, 40)]
-
-
-@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("given", [(1, 1, 1), (3, 5, 1), (4, 16, 8), (2, 3, 40)])
 @pytest.mark.parametrize("length", [1, 2, 17, 300])
 def test_max_pooling_by_a_layer_and_by_an_end_token_and_a_last_state_by_max_pooling(given, length):
     E, H, _ = given
@@ -125,9 +123,6 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
             assert (h > 0) == (odd != bool(word))
             assert after == (c if word == 0 else (-1 if odd else 1))
             assert h == after.tanh()
-
-
-by_a_layer, by_an_end_token = built.max_pooled_by_a_layer, built.max_pooled_by_an_end_token
 
 
 @pytest.mark.parametrize(("call", "given", "message"), [
@@ -188,8 +183,8 @@ def lstms_by_loops(grid, values, longest):
 def test_all_machines_by_loops_and_max_pooled_ones_reach_the_bound_and_no_more():
     for sizes in ((1, 1, 1), (1, 1, 3), (2, 1, 2), (3, 1, 1), (3, 1, 2), (2, 2, 2)):
         assert longest_parity_of_machines(*sizes) == machines_by_loops(*sizes)
-    for Q, H, V in ((3, 1, 3), (6, 1, 2), (6, 1, 4), (2, 1, 4), (4, 2, 2), (5, 2, 3), (5, 3, 2)):
-        assert longest_parity_of_machines(Q, H, V) == (min(Q, longest_chain(H, V)), math.inf)
+    for Q, *of in ((3, 1, 3), (6, 1, 2), (6, 1, 4), (2, 1, 4), (4, 2, 2), (5, 2, 3), (5, 3, 2)):
+        assert longest_parity_of_machines(Q, *of) == (min(Q, longest_chain(*of)), math.inf)
 
 
 def test_small_lstms_by_loops_and_max_pooled_ones_keep_to_the_bound():
@@ -199,9 +194,6 @@ def test_small_lstms_by_loops_and_max_pooled_ones_keep_to_the_bound():
         best, last = longest_parity_of_lstms((-8, 0, 2, 8), values, 12)
         assert 2 <= best <= longest_chain(1, values)
         assert last == 12
-
-
-H, E, K = 128, 128, 40
 
 
 def near(found, expected, tolerance):
@@ -249,11 +241,9 @@ def test_forget_biases_are_those_of_the_encoder(forget_bias):
 
 def test_a_leaky_sum_has_the_moments_of_all_its_cases():
     """Each keep and each enter is one of two values: all 4^4 cases are summed up."""
-    rng = np.random.default_rng(0)
-    T = 4
+    rng, T = np.random.default_rng(0), 4
     keep, enter = rng.random((T, 2)), rng.random((T, 2))
-    source = np.cov(rng.standard_normal((T, 9)))
-    reference = np.zeros((T, T))
+    source, reference = np.cov(rng.standard_normal((T, 9))), np.zeros((T, T))
     for picks in product((0, 1), repeat=2 * T):
         lam, kap = keep[range(T), picks[:T]], enter[range(T), picks[T:]]
         y = np.diag(kap)  # y_k as a sum of the ξ_j
@@ -263,8 +253,8 @@ def test_a_leaky_sum_has_the_moments_of_all_its_cases():
     sums = shrinkage.LeakySum(T, 1)
     for k in range(T):
         means = [np.array([v]) for m in (keep[k], enter[k]) for v in (m.mean(), (m**2).mean())]
-        row = sums.add(*means, source[k, : k + 1, None])
-        np.testing.assert_allclose(row[:, 0], reference[k, : k + 1])
+        found = sums.add(*means, source[k, : k + 1, None])[:, 0]
+        np.testing.assert_allclose(found, reference[k, : k + 1])
 
 
 @pytest.mark.parametrize("model", shrinkage.MODELS)
@@ -299,23 +289,21 @@ def untied_curve(size, inputs, forget_bias, words, seed, texts=4):
 
 @pytest.mark.parametrize("forget_bias", [None, 1.0])
 def test_steps_with_weights_of_their_own_shrink_as_the_independent_steps_do(forget_bias):
-    measured = root_mean_square(untied_curve(H, E, forget_bias, 31, seed) for seed in range(4))
-    expected = expected_shrinkage("lstm", H, E, forget_bias, distance=30, tied=False)
-    tied = expected_shrinkage("lstm", H, E, forget_bias, distance=30)
-    assert near(factor_of(measured, 5, 25), factor_of(expected, 5, 25), 0.02)
-    assert not near(factor_of(measured, 5, 25), factor_of(tied, 5, 25), 0.05)
+    curves = [root_mean_square(untied_curve(H, E, forget_bias, 31, seed) for seed in range(4))]
+    curves += [expected_shrinkage("lstm", H, E, forget_bias, 1.0, 30, tied=t) for t in (False, True)]
+    measured, independent, tied = (factor_of(curve, 5, 25) for curve in curves)
+    assert near(measured, independent, 0.02)
+    assert not near(measured, tied, 0.05)
 
 
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])
 def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(forget_bias):
-    variance = 1 / (3 * H)  # of each weight and each bias
+    variance, t = 1 / (3 * H), 80  # of each weight and each bias; where moments no longer change
     keeping = shrinkage.keeping_biases(H, forget_bias)
     steps = shrinkage.lstm_steps(161, E * variance, variance, False, keeping, None)
-    squares = gradient_moments(steps)
-    t = 80  # where moments no longer change
     A, B = steps.back[t, t, 0], steps.aside[t, t, 0]
     factor = shrinkage.independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
-    found = factor_of(torch.from_numpy(np.sqrt(squares)), 40, 100)
+    found = factor_of(torch.from_numpy(np.sqrt(gradient_moments(steps))), 40, 100)
     assert found == pytest.approx(factor, rel=1e-4)
 
 
@@ -343,10 +331,9 @@ def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
     size = 500
     torch.manual_seed(0)
     lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
-    W, U, b, _ = [p.detach() for p in lstm.parameters()]
-    b = torch.zeros_like(b)
-    b[size : 2 * size] = forget_bias
+    W, U, *_ = [p.detach() for p in lstm.parameters()]
     half, nothing = torch.full((size,), 0.5).double(), torch.zeros(size).double()
+    b = torch.cat([nothing, nothing + forget_bias, nothing, nothing])
     step = shrinkage.full_jacobian(nothing[:1], nothing, half, (W, U, b, nothing.repeat(4)))
     largest = torch.linalg.eigvals(step).abs().max().item()
     assert largest == pytest.approx(shrinkage.quiet_factor(forget_bias), abs=0.01)
@@ -357,10 +344,8 @@ def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
     T, D = 5, 6
     torch.manual_seed(0)
     states, mask = torch.randn(1, T, D).double().requires_grad_(), torch.ones(1, T, dtype=torch.bool)
-    pool = POOLINGS[name](D).double()
-    embedding = pool(states, mask)[0][0]  # (D,)
-    pulls = torch.randn(4000, D).double()
-    (grads,) = torch.autograd.grad(embedding, states, pulls, is_grads_batched=True)
+    pool, pulls = POOLINGS[name](D).double(), torch.randn(4000, D).double()
+    (grads,) = torch.autograd.grad(pool(states, mask)[0][0], states, pulls, is_grads_batched=True)
     measured = (grads[:, 0].square().sum(-1).mean(0) / D).sqrt()  # (T,)
     path = jacobian(lambda h: pool(h, mask)[0][0], states)[:, 0].transpose(0, 1)  # (T, D, D)
     torch.testing.assert_close(shrinkage.direct_gain(path), measured, rtol=0.05, atol=1e-9)

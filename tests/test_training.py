@@ -13,11 +13,18 @@ from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, evaluation_words, train
 
+RECIPE = Recipe(epochs=4, learning_rate=1e-2)
+TRICKS = {
+    "penalty_attention": lambda dataset: learnability.PenaltyAttention(RECIPE.epochs),
+    "dropout_attention": lambda dataset: learnability.DropoutAttention(RECIPE.epochs),
+    "gradient_directed": lambda dataset: learnability.GradientDirected(RECIPE.epochs, strength=0.8),
+    "teacher_forcing": lambda dataset: learnability.TeacherForcing(model_of(dataset, "max", seed=3)),
+}
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    encoded = encode(corpora.find(SPEC), "any", tmp_path_factory.mktemp("cache"))
-    return make_dataset(encoded, size=120)
+    return make_dataset(encode(corpora.find(SPEC), "any", tmp_path_factory.mktemp("cache")), size=120)
 
 
 def test_learns_and_keeps_the_first_best_epoch(dataset):
@@ -35,21 +42,12 @@ def test_evaluation_is_the_mean_over_texts(dataset, masked):
     score, loss, right = evaluate(model, dataset.test), 0.0, 0
     together = 1 if masked else 32  # one by one there is no padding; unmasked it changes the logits
     for indices in torch.argsort(dataset.test.ids.lengths, stable=True).split(together):
-        batch = dataset.test.batch(indices, PADDING_INDEX)
-        logits = model(batch.ids, batch.lengths)
-        loss += functional.cross_entropy(logits, batch.labels, reduction="sum").item()
-        right += int((logits.argmax(1) == batch.labels).sum())
+        ids, lengths, labels = dataset.test.batch(indices, PADDING_INDEX)
+        logits = model(ids, lengths)
+        loss += functional.cross_entropy(logits, labels, reduction="sum").item()
+        right += int((logits.argmax(1) == labels).sum())
     assert score.accuracy == pytest.approx(100 * right / len(dataset.test))
     assert score.loss == pytest.approx(loss / len(dataset.test), rel=1e-5)
-
-
-RECIPE = Recipe(epochs=4, learning_rate=1e-2)
-TRICKS = {
-    "penalty_attention": lambda dataset: learnability.PenaltyAttention(RECIPE.epochs),
-    "dropout_attention": lambda dataset: learnability.DropoutAttention(RECIPE.epochs),
-    "gradient_directed": lambda dataset: learnability.GradientDirected(RECIPE.epochs, strength=0.8),
-    "teacher_forcing": lambda dataset: learnability.TeacherForcing(model_of(dataset, "max", seed=3)),
-}
 
 
 @pytest.mark.parametrize("trick", TRICKS)
@@ -139,10 +137,8 @@ def test_what_was_before_a_divergence_is_handed_over(what, dataset):
     assert left.words == 3 * int(dataset.train.ids.lengths.sum())
 
 
-@pytest.mark.parametrize(
-    ("device", "free", "words"),
-    [("cpu", 0, 32_768), ("cuda", 80e9, 2**20), ("cuda", 10e9, 500_000), ("cuda", 1e6, 32_768)],
-)
-def test_a_gpu_is_given_as_many_words_to_judge_as_fit(monkeypatch, device, free, words):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (int(free), 0))
-    assert evaluation_words(torch.device(device)) == words
+def test_a_gpu_is_given_as_many_words_to_judge_as_fit(monkeypatch):
+    for free, words in ((80e9, 2**20), (10e9, 500_000), (1e6, 32_768)):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (int(free), 0))
+        assert evaluation_words(torch.device("cuda")) == words
+    assert evaluation_words(torch.device("cpu")) == 32_768

@@ -15,14 +15,31 @@ THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
 COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2000}
 SMALL = replace(THESIS, size=1000, **COMPACT)
 CHANGES = {
-    "last": {},
-    "max": {"pooling": "max"},
-    **{trick: {"trick": trick} for trick in TRICKS},
-    "max_attention": {"pooling": "max_attention"},
-    "forget 2": {"forget_bias": 2.0},
-    "chrono": {"forget_bias": "chrono"},
-    "orthogonal": {"orthogonal": True},
-}
+    "last": {}, "max": {"pooling": "max"}, **{trick: {"trick": trick} for trick in TRICKS},
+    "max_attention": {"pooling": "max_attention"}, "forget 2": {"forget_bias": 2.0},
+    "chrono": {"forget_bias": "chrono"}, "orthogonal": {"orthogonal": True},
+}  # fmt: skip
+KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
+    "rlpk": [{}, {"pooling": "max"}, {"setting": "standard", "size": 1000}],
+    "rpk": [{"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"}],
+    "lpk": [COMPACT],
+    "lk": [
+        *({"trick": trick} for trick in TRICKS), COMPACT | {"trick": "penalty_attention"},
+        {"orthogonal": True}, {"forget_bias": 2.0}, {"forget_bias": "chrono"},
+    ],
+    "pk": [
+        {"forget_bias": "low"}, COMPACT | {"test": None}, COMPACT | {"setting": "right"},
+        COMPACT | {"vectors": None}, COMPACT | {"corpus": "yahoo", "length": "short"},
+    ],
+    "p": [{"vectors": None}, COMPACT | {"share": 0.5}, COMPACT | {"cell": "gru"}],
+    "k": [{"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"}],
+    "": [{"hidden_size": 64, "trick": "dropout_attention"}],
+}  # fmt: skip
+EACH = [(one, kinds) for kinds, runs in KINDS.items() for one in runs]
+NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
+IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
+PUBLISHED = verdicts.published("accuracy").query(IMDB).itertuples()
+BEST = {row.setting: f"{row.mean:.1f} ± {row.std:.1f}" for row in PUBLISHED}
 
 
 def of(variant, setting="mid", seed=0, base=SMALL, **changes):
@@ -44,27 +61,7 @@ def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant):
     assert tricks.small_runs(place.store.current("training"), 1000)["key"].tolist() == [small]
 
 
-KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
-    "rlpk": [{}, {"pooling": "max"}, {"setting": "standard", "size": 1000}],
-    "rpk": [{"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"}],
-    "lpk": [COMPACT],
-    "lk": [
-        *({"trick": trick} for trick in TRICKS), COMPACT | {"trick": "penalty_attention"},
-        {"orthogonal": True}, {"forget_bias": 2.0}, {"forget_bias": "chrono"},
-    ],
-    "pk": [
-        {"forget_bias": "low"}, COMPACT | {"test": None}, COMPACT | {"setting": "right"},
-        COMPACT | {"vectors": None}, COMPACT | {"corpus": "yahoo", "length": "short"},
-    ],
-    "p": [{"vectors": None}, COMPACT | {"share": 0.5}, COMPACT | {"cell": "gru"}],
-    "k": [{"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"}],
-    "": [{"hidden_size": 64, "trick": "dropout_attention"}],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"), [(one, kinds) for kinds, runs in KINDS.items() for one in runs], ids=str
-)
+@pytest.mark.parametrize(("changes", "expected"), EACH, ids=str)
 def test_of_which_kind_a_run_is(place, changes, expected):
     put(place, of("teacher_forcing", seed=8))  # other rows, so that columns are mixed
     put(place, of("forget 2", seed=9))
@@ -74,23 +71,13 @@ def test_of_which_kind_a_run_is(place, changes, expected):
     kinds = {"r": reference, "l": own, "p": verdicts.is_plain, "k": of_either_scale}
     found = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
     assert found == set(expected)
-    part = table.assign(corpus_complete=False)
+    part, compact = table.assign(corpus_complete=False), set(COMPACT) <= set(changes)
     assert not (reference(part) | own(part)).any()
-    compact = set(COMPACT) <= set(changes)
     assert of_either_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
 
 
-NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
-IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
-BEST = {
-    row.setting: f"{row.mean:.1f} ± {row.std:.1f}"
-    for row in verdicts.published("accuracy").query(IMDB).itertuples()
-}
-
-
 def thesis_cells(place):
-    cells = tricks.thesis_cells(place.store.current("training"))
-    return cells.set_index(["variant", "setting"])
+    return tricks.thesis_cells(place.store.current("training")).set_index(["variant", "setting"])
 
 
 def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
@@ -109,10 +96,9 @@ def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
 
 
 @pytest.mark.parametrize("variant", ["last", *TRICKS])
-@pytest.mark.parametrize(
-    ("changes", "seeds", "verdict"),
-    [({}, 3, "reproduced"), ({}, 2, "so far"), ({"vectors": "wiki-reviews.100d"}, 3, "pilot")],
-)
+@pytest.mark.parametrize(("changes", "seeds", "verdict"), [
+    ({}, 3, "reproduced"), ({}, 2, "so far"), ({"vectors": "wiki-reviews.100d"}, 3, "pilot"),
+])  # fmt: skip
 def test_ours_stand_below_with_a_verdict(place, variant, changes, seeds, verdict):
     number = NUMBERS[variant, "mid"]
     ours = [number + 0.5 + spread for spread in (-0.2, 0.0, 0.2)[:seeds]]

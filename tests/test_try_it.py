@@ -26,6 +26,22 @@ from whenpool.theory.shrinkage import quiet_factor
 
 SCRIPTS = ROOT / "book" / "_static" / "try_it"
 SMALL = Training(SPEC, "standard", 60, "last", embedding_size=20, hidden_size=16, epochs=2, length="any")
+slow = pytest.mark.slow
+FILES = ("text", "model", "worker", "examples", "weights")
+NAMES = ("last", "mean", "max", "attention", "max_attention", "chrono", "last untrained")
+READ = """([name, texts, padded]) => {
+  const { Model, vocabulary, PADDING } = whenpoolTryIt.model();
+  const shared = vocabulary(whenpoolTryIt.weights);
+  const model = new Model(whenpoolTryIt.weights, name, shared);
+  return texts.map((words, place) => {
+    const known = words.map(shared.numberOf);
+    const ids = padded ? [...known, ...known.map(() => PADDING)] : known;
+    const { logits, weights } = model.read(ids);
+    const windows = place < 3 ? [...model.importance(ids, words.length, 1)] : [];
+    const norms = [...model.gradientNorms(ids, 1)];
+    return { ids, logits, windows, norms, weights: weights && [...weights] };
+  });
+}"""
 
 
 def read_file(file):
@@ -94,24 +110,6 @@ def test_the_page_has_the_models_of_reference_runs(content):
         assert abs(model["here"] - model["accuracy"]) < 4
         assert Training.of_row(row.to_dict()) == run
     assert (SCRIPTS / "weights.js").stat().st_size < 2e6
-
-
-slow = pytest.mark.slow
-FILES = ("text", "model", "worker", "examples", "weights")
-NAMES = ("last", "mean", "max", "attention", "max_attention", "chrono", "last untrained")
-READ = """([name, texts, padded]) => {
-  const { Model, vocabulary, PADDING } = whenpoolTryIt.model();
-  const shared = vocabulary(whenpoolTryIt.weights);
-  const model = new Model(whenpoolTryIt.weights, name, shared);
-  return texts.map((words, place) => {
-    const known = words.map(shared.numberOf);
-    const ids = padded ? [...known, ...known.map(() => PADDING)] : known;
-    const { logits, weights } = model.read(ids);
-    const windows = place < 3 ? [...model.importance(ids, words.length, 1)] : [];
-    const norms = [...model.gradientNorms(ids, 1)];
-    return { ids, logits, windows, norms, weights: weights && [...weights] };
-  });
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -217,8 +215,7 @@ def middle_over_first(page, pooling, **values):
     chosen(page, **values)
     page.locator(".try-norms", has_text="middle divided").wait_for()
     written = re.search(r"first (\S+)\.$", page.locator(".try-norms").inner_text())[1]
-    written = written.replace("·10", "e").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
-    return float(written)
+    return float(written.replace("·10", "e").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
 @slow
@@ -227,8 +224,7 @@ def test_models_do_what_the_page_says(widget):
     with_padding = chosen(widget, padding="read")
     assert [name for name, positive in with_padding.items() if not positive] == ["BiLSTM"]
     assert not any(chosen(widget, example="A negation", padding="masked").values())
-    filler = widget.evaluate("whenpoolTryIt.filler.join(' ')")
-    assert all(chosen(widget, review=filler).values())
+    assert all(chosen(widget, review=widget.evaluate("whenpoolTryIt.filler.join(' ')")).values())
     assert "cut at 200 words" in widget.locator(".try-state").inner_text()
 
     chosen(widget, example="The opinion at the end", setting="right")
@@ -254,8 +250,7 @@ def test_the_gradient_vanishes_as_the_page_says(widget):
 def test_two_models_change_their_mind_on_the_front_page(chromium, tmp_path, size):
     with shown(chromium, tmp_path, size, name="index") as (page, complaints):
         assert not any(chosen(page, share=0).values())
-        positive = chosen(page, share=60)
-        assert [name for name, said in positive.items() if said] == ["BiLSTM", "MeanPool"]
+        assert [name for name, said in chosen(page, share=60).items() if said] == ["BiLSTM", "MeanPool"]
         assert "positive" in page.locator(".try-state").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
         assert complaints == []
@@ -263,9 +258,7 @@ def test_two_models_change_their_mind_on_the_front_page(chromium, tmp_path, size
 
 
 @slow
-@pytest.mark.parametrize(
-    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
-)
+@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, size, scheme):
     with shown(chromium, tmp_path, size, scheme) as (page, complaints):
         chosen(page, share=50)

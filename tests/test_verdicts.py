@@ -15,6 +15,7 @@ CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "poo
 PLAIN = {"forget_bias": "thesis", "trick": None, "orthogonal": False}
 COLUMNS = [*trained([0.0], **CELL | PLAIN)[0]]  # also of no runs
 PUBLISHED = pd.Series(CELL | {"table": "1.6", "mean": 80.0, "std": 0.5})
+COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
 
 
 def runs(accuracies, **changes):
@@ -62,9 +63,6 @@ def test_runs_of_one_kind_count_and_each_seed_once(ours, verdict, n, mean):
     assert (cell["verdict"], cell["n"], cell["ours"]) == (verdict, n, pytest.approx(mean))
 
 
-COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
-
-
 @pytest.mark.parametrize(("accuracies", "change", "text"), [
     ([70.0, 71.0, 72.0], {}, "71.0 ± 1.0 (3)"), ([70.0], {}, "70.0 (1)"),
     ([70.0, 71.0, 72.0], {"corpus_complete": False}, "71.0 ± 1.0 (3)*"),
@@ -87,8 +85,7 @@ def test_a_grid_keeps_order_and_writes_a_repeated_head_once():
     columns = ["corpus", "size", "pooling", "setting"]
     values = product(("b", "a"), (1000, 2000), ("max", "last"), ("mid", "left"))
     cells = pd.DataFrame(values, columns=columns)
-    cells["text"] = cells.astype(str).sum(axis=1)
-    table = grid(cells, columns[:3], columns[3:])
+    table = grid(cells.assign(text=cells.astype(str).sum(axis=1)), columns[:3], columns[3:])
     assert list(table) == ["corpus", "size", "pooling", "mid", "left"]
     assert table["corpus"].tolist() == ["b", "", "", "", "a", "", "", ""]
     assert table["size"].tolist() == ["1K", "", "2K", ""] * 2
@@ -107,21 +104,19 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     assert [part for part in shown if part not in bundle["text/html"]] == []
 
 
-PLACE = ["length", "corpus", "setting", "size", "pooling"]
-
-
 def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
     """Tables 1.3 and 1.4 are parts of 1.5, 1.6 and 1.8."""
+    place = ["length", "corpus", "setting", "size", "pooling"]
     accuracy = published("accuracy")
-    assert list(accuracy) == ["table", *PLACE, "mean", "std"]
+    assert list(accuracy) == ["table", *place, "mean", "std"]
     counts = accuracy["table"].value_counts().to_dict()
     assert counts == {"1.3": 180, "1.4": 40, "1.5": 200, "1.6": 200, "1.8": 200}
-    assert not accuracy.duplicated(["table", *PLACE]).any()
+    assert not accuracy.duplicated(["table", *place]).any()
     assert accuracy["mean"].between(0, 100).all()
     is_brief = accuracy["table"].isin(["1.3", "1.4"])
-    assert len(accuracy[is_brief].merge(accuracy[~is_brief], on=[*PLACE, "mean", "std"])) == 220
+    assert len(accuracy[is_brief].merge(accuracy[~is_brief], on=[*place, "mean", "std"])) == 220
     # §1.8.2: MaxAtt is best in about 80 % of the columns of Tables 1.3 and 1.4, Att in 18 %.
-    means = accuracy[is_brief].pivot(index=["table", *PLACE[:-1]], columns="pooling", values="mean")
+    means = accuracy[is_brief].pivot(index=["table", *place[:-1]], columns="pooling", values="mean")
     best = means.eq(means.max(axis=1), axis=0).sum()
     assert len(means) == 44
     assert (best["max_attention"], best["attention"]) == (35, 8)
@@ -137,8 +132,7 @@ def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
 
 def test_the_other_tables():
     assert set(PAPER_COLUMNS) == {"accuracy", "corpora", "vanishing", "few_shot", "learnability"}
-    learnability = published("learnability")
-    row = learnability.query("method == 'last'").set_index("setting")["accuracy"]
+    row = published("learnability").query("method == 'last'").set_index("setting")["accuracy"]
     cells = "table == '1.3' and corpus == 'imdb' and size == 10000 and pooling == 'last'"
     means = published("accuracy").query(cells).set_index("setting")["mean"]
     assert row["standard"] == means["standard"] == 86.6
@@ -154,14 +148,10 @@ def test_the_other_tables():
 
 def test_each_source_of_numbers_has_a_line_of_its_own():
     published = pd.DataFrame([dict(PUBLISHED), dict(PUBLISHED) | {"pooling": "last", "mean": 50.0}])
-    ours = pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)])
-    cells = judged(ours, published)
+    cells = judged(pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)]), published)
     chance = cells.head(1).assign(pooling="majority class", text="50.1")
     lines = by_source(pd.concat([cells, chance]), ["pooling"])
     assert lines[["pooling", "source", "text"]].to_numpy().tolist() == [
-        ["max", "thesis", "80.0 ± 0.5"],
-        ["max", "ours", "**80.0 ± 0.5 (3)** ✓"],
-        ["max", "compact", "70.0 (1)"],
-        ["last", "thesis", "50.0 ± 0.5"],
-        ["majority class", "", "50.1"],
-    ]
+        ["max", "thesis", "80.0 ± 0.5"], ["max", "ours", "**80.0 ± 0.5 (3)** ✓"],
+        ["max", "compact", "70.0 (1)"], ["last", "thesis", "50.0 ± 0.5"], ["majority class", "", "50.1"],
+    ]  # fmt: skip

@@ -96,7 +96,9 @@ class Workplace:
     def of(cls, clone: Path, data: Path, work: Path, output: Path) -> "Workplace":
         """Raises `InputError` for a clone or data folder that is not there."""
         if not data.is_dir():
-            raise InputError(f"the data folder {data} is not there; `whenpool data` tells what it holds")
+            raise InputError(
+                f"the data folder {data} does not exist; `whenpool data` lists what it needs"
+            )
         place = Place.default(data.resolve())
         return cls(clone.resolve(), commit_of(clone), place, work.resolve(), output.resolve())
 
@@ -109,14 +111,14 @@ def commit_of(clone: Path) -> str:
     """
     if not (clone / "train.py").is_file() or not (clone / ".git").exists():
         raise InputError(
-            f"{clone} is no clone of the authors' code; "
+            f"{clone} is not a clone of the authors' code; run "
             f"git clone https://github.com/dair-iitd/PoolingAnalysis {clone}"
         )
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", clone, *words], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise InputError(f"git cannot tell the commit of {clone}: {done.stderr}")
+            raise InputError(f"git cannot find the commit of {clone}: {done.stderr}")
         return done.stdout.strip()
 
     return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
@@ -130,7 +132,7 @@ def planned(pools: Iterable[str], seeds: int, epochs: int, size: int) -> list[Ru
     """
     pools = list(pools)
     if unknown := [pool for pool in pools if pool not in POOLINGS]:
-        raise InputError(f"pooling {unknown[0]!r} is unknown; choose among {', '.join(POOLINGS)}")
+        raise InputError(f"pooling {unknown[0]!r} is unknown; choose one of {', '.join(POOLINGS)}")
     common = {"length": "long", "vectors": VECTORS, "masked": False, "epochs": epochs}
     return [
         Run(pool, Training("imdb", "standard", size, ours, seed, forget_bias=bias, **common))
@@ -181,7 +183,9 @@ def read_rows(output: Path) -> list[Row]:
     with output.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise InputError(f"{output} holds no runs of the authors' code; name another output")
+            raise InputError(
+                f"{output} is not a table of runs of the authors' code; name another --output"
+            )
         return list(reader)
 
 
@@ -261,7 +265,7 @@ def _train(run: Run, workplace: Workplace, folder: Path) -> float:
         )
     if done.returncode:
         last = (log.read_text("utf-8").strip().splitlines() or ["nothing"])[-1]
-        raise InputError(f"the authors' code failed on {run} and said {last:.300}; more is in {log}")
+        raise InputError(f"the authors' code failed on {run}: {last:.300}; see {log}")
     return time.perf_counter() - start
 
 
@@ -281,7 +285,9 @@ def _numbers(folder: Path, name: str) -> list[float]:
     files = list(folder.glob(f"models*/**/{name}"))
     numbers = [float(line) for file in files for line in file.read_text().split()]
     if not numbers:
-        raise InputError(f"the authors' code left no accuracy in a {name} under {folder}")
+        raise InputError(
+            f"the authors' code wrote no accuracy into a {name} under {folder}; delete the folder"
+        )
     return numbers
 
 
@@ -384,7 +390,10 @@ def execute_all(runs: list[Run], workplace: Workplace, workers: int = 1) -> None
             append_row(workplace.output, row)
             print(f"{run}: test {row['test_accuracy']:.2f}, {row['seconds']:.0f} s", flush=True)
 
-    print(f"{len(runs)} runs to do, commit {workplace.commit[:12]} of the authors' code", flush=True)
+    print(
+        f"{len(runs)} runs are missing; the authors' code is at commit {workplace.commit[:12]}",
+        flush=True,
+    )
     pool = ThreadPoolExecutor(workers)
     try:
         for done in as_completed([pool.submit(one, run) for run in runs]):
@@ -397,16 +406,22 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("clone", type=Path, help="a clone of the authors' code")
-    parser.add_argument("--data", type=Path, required=True, help="folder of corpora and word vectors")
-    parser.add_argument("--work", type=Path, required=True, help="folder for what runs leave")
-    parser.add_argument("--poolings", default="last1,mean,max,att_luong,att_max", help="their names")
-    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--size", type=int, default=1000, help="training texts")
-    parser.add_argument("--workers", type=int, default=1, choices=(1, 2), help="runs at once")
+    parser.add_argument("clone", type=Path, help="Folder with a clone of the authors' code.")
+    parser.add_argument("--data", type=Path, required=True, help="Folder with corpora and word vectors.")
+    parser.add_argument("--work", type=Path, required=True, help="Folder for the files of runs.")
+    parser.add_argument(
+        "--poolings",
+        default="last1,mean,max,att_luong,att_max",
+        help="Poolings to train, by the authors' names.",
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="Number of seeds, counted from 0.")
+    parser.add_argument("--epochs", type=int, default=20, help="Number of epochs of each training.")
+    parser.add_argument("--size", type=int, default=1000, help="Number of training texts.")
+    parser.add_argument("--workers", type=int, default=1, choices=(1, 2), help="Number of runs at once.")
     results = Path(__file__).resolve().parents[1] / "data" / "results" / "authors.csv"
-    parser.add_argument("--output", type=Path, default=results, help="default: data/results/authors.csv")
+    parser.add_argument(
+        "--output", type=Path, default=results, help="File to write. [default: data/results/authors.csv]"
+    )
     return parser.parse_args(words)
 
 
@@ -421,7 +436,10 @@ def main(words: list[str] | None = None) -> int:
         print(f"authors_code: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("authors_code: stopped; what is finished is stored", file=sys.stderr)
+        print(
+            "authors_code: stopped; finished runs are stored, the same command continues",
+            file=sys.stderr,
+        )
         return 130
     return 0
 

@@ -21,7 +21,7 @@ def main() -> None:
     figure.savefig(
         FILE, metadata={"Description": "; ".join(map(" ".join, front.facts(runs).items())), "Date": None}
     )
-    print(f"{FILE} written")
+    print(f"{FILE} was written")
 
 
 if __name__ == "__main__":

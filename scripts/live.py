@@ -23,7 +23,7 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
     machine, which reload them, until it is interrupted. ``options``: further ones of ``whenpool book``."""
     root = project_root()
     if root is None:
-        raise InputError("the chapters are in the repository: run this inside a clone")
+        raise InputError("the chapters are not here; run this inside a clone of the repository")
     sources = {path.stem: path for path in sorted((root / "book").glob("*.md"))}
     last = chapter_named(chapter, list(sources))
     pages = root / "_build" / ("smoke/_build" if "smoke" in options else "") / "html"
@@ -32,7 +32,7 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
         """Build a chapter, or the last one; a mistake in it is one line, and its page stays as it was."""
         nonlocal last
         last = chapter or last
-        print(f"{last} ...")
+        print(f"building {last} ...")
         command = [sys.executable, "-m", "whenpool", "book", "--chapter", last, *options]
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         if done.returncode == 0:
@@ -42,24 +42,24 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
             print(next((line for line in told if line.startswith("whenpool: ")), told[-1]))
 
     if not (pages / "index.html").exists():
-        print("There is no book yet: the first build executes every chapter, some minutes")
+        print("There is no book yet; the first build executes every chapter and takes some minutes")
     build()
     if not (pages / "index.html").exists():
-        raise InputError("there is no book yet, and it could not be built: run make book")
+        raise InputError("there is no book yet, and it could not be built; run make book")
     server = Server()
     for name, source in sources.items():
         server.watch(str(source), partial(build, name))
     for kind in ("py", "toml"):
         server.watch(str(root / "lib" / "whenpool" / "**" / f"*.{kind}"), build)
-    print(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops)")
+    print(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops it)")
     server.serve(port=port, host=HOST, root=str(pages))
 
 
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="scripts/live.py")
-    parser.add_argument("--chapter", default="index", help="the one to begin with")
-    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--chapter", default="index", help="Chapter to begin with.")
+    parser.add_argument("--port", type=int, default=8000, help="Port of the local server.")
     given, options = parser.parse_known_args()
     try:
         serve(given.chapter, given.port, options)

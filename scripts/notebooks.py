@@ -237,11 +237,11 @@ def main(root: Path = ROOT) -> int:
     if "--check" in sys.argv[1:]:
         wrong = stale(root)
         for path in wrong:
-            print(f"{path.relative_to(root)} is not what its chapter gives: run scripts/notebooks.py")
+            print(f"{path.relative_to(root)} does not match its chapter; run scripts/notebooks.py")
         return 1 if wrong else 0
     changed = write(root)
     for path in changed:
-        print(f"{path.relative_to(root)} {'written' if path.exists() else 'removed'}")
+        print(f"{path.relative_to(root)} was {'written' if path.exists() else 'removed'}")
     if not changed:
         print("the notebooks are up to date")
     return 0

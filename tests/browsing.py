@@ -16,7 +16,7 @@ DESKTOP, PHONE = (1280, 800), (390, 844)
 def needs_browser():
     """Skip where there is no browser; ``WHENPOOL_NEEDS_BROWSER`` makes that a failure."""
     if not find_browser():
-        reason = "no Chromium here; install one, or name it in WHENPOOL_BROWSER"
+        reason = "no Chromium was found; install one, or name it in WHENPOOL_BROWSER"
         (pytest.fail if os.environ.get("WHENPOOL_NEEDS_BROWSER") else pytest.skip)(reason)
 
 

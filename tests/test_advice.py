@@ -85,7 +85,7 @@ def test_outside_a_clone_there_is_none(monkeypatch):
     for module in (advice, verdicts):
         monkeypatch.setattr(module, "project_root", lambda: None)
     assert advice_for(200, 1_000) == []
-    with pytest.raises(InputError, match="in the clone of the book"):
+    with pytest.raises(InputError, match="in the book's repository; run this inside a clone"):
         entries()
 
 
@@ -96,12 +96,12 @@ def test_what_cannot_be_is_told(given):
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (b"- id: \xfc", "is not YAML"), (b"- a", "'a' is no advice"),
-    ([WHOLE | {"claims": ["gap-with-2k"]}], "'a' cannot be used: it names 'gap-with-2k', which is"),
-    ([WHOLE | {"claims": []}], "'a' cannot be used: it rests on no claim"),
+    (b"- id: \xfc", "is not valid YAML"), (b"- a", "each advice must have an id .*'a'"),
+    ([WHOLE | {"claims": ["gap-with-2k"]}], "advice 'a': it names 'gap-with-2k', which is"),
+    ([WHOLE | {"claims": []}], "correct the .* 'a': it has no claim"),
     ([WHOLE | {"where": ["left"]}], "'left', which is neither a claim .* nor one of unknown, ever"),
-    ([WHOLE | {"words": [5]}], "'a' cannot be used: not enough values"),
-    ([WHOLE | {"txt": "Do."}], "'a' cannot be used: .*'txt'"),
+    ([WHOLE | {"words": [5]}], "advice 'a': not enough values"),
+    ([WHOLE | {"txt": "Do."}], "advice 'a': .*'txt'"),
 ])  # fmt: skip
 def test_a_broken_file_is_told_in_a_line(content, message, tmp_path, nothing_run):
     file = tmp_path / "advice.yml"

@@ -123,25 +123,25 @@ def test_a_ledger_is_read_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(("before", "after", "message"), [
-    ("{model: last}", "{model: last", "is not YAML: .*line 10"),
-    (WHOLE, "first: second\n", "is not a list of claims"),
-    (WHOLE, "- first\n", "'first' is no claim"),
-    (WHOLE, WHOLE + WHOLE, "the claim 'first' stands there twice"),
-    ("- id: first\n ", "-", "None cannot be used: id is None, which is no text"),
-    ("  unit: points\n", "", "'first' cannot be used: unit is None, which is"),
-    ('"1.7"', "1.10", "'first' cannot be used: section is 1.1, which is"),
-    ("2026-01-02T03:04:05+02:00", "soon", "'first' cannot be used: Invalid isoformat string: 'soon'"),
+    ("{model: last}", "{model: last", "is not valid YAML; .*line 10"),
+    (WHOLE, "first: second\n", "must be a YAML list of claims"),
+    (WHOLE, "- first\n", "'first' must be a claim"),
+    (WHOLE, WHOLE + WHOLE, "the id 'first' occurs twice"),
+    ("- id: first\n ", "-", "correct the claim None: id must be a text, not None"),
+    ("  unit: points\n", "", "claim 'first': unit must be a text, not None"),
+    ('"1.7"', "1.10", "claim 'first': section must be a text, not 1.1"),
+    ("2026-01-02T03:04:05+02:00", "soon", "claim 'first': Invalid isoformat string: 'soon'"),
     ("unit: points", "unit: points\n  scales: [tiny]", "scale 'tiny' is unknown; choose one of "),
     ("measure: tagging", "measure: tugging", "measure 'tugging' is unknown"),
-    ("unit: points", "unit: points\n  unity: a", "'first' cannot be used: .*'unity'"),
-    ('">= 10"', '"at least 10"', "the rule 'at least 10' is none; write one like '>= 10'"),
-    ('">= 10"', '"3 to -3"', "the rule '3 to -3' is none; write"),
-    ("unit: points", "unit: points\n  compact: {rule: 3, why: w}", "the rule 3 is none; write"),
-    ("unit: points", "unit: points\n  compact: {with: {colour: 3}, why: w}", "cannot be used: .*colour"),
-    ("column: entity_f1", "colour: red", "'first' cannot be used: .*'column'"),
-    ("{column: entity_f1}", "[1000]", "'first' cannot be used: .*mapping"),
-    ("{model: last}", "[last]", "'first' cannot be used: "),
-    ("unit: points", "unit: points\n  against: last", "'first' cannot be used: "),
+    ("unit: points", "unit: points\n  unity: a", "claim 'first': .*'unity'"),
+    ('">= 10"', '"at least 10"', "the rule must be like '>= 10' or '-3 to 3', not 'at least 10'"),
+    ('">= 10"', '"3 to -3"', "the rule must be .*, not '3 to -3'"),
+    ("unit: points", "unit: points\n  compact: {rule: 3, why: w}", "the rule must be .*, not 3"),
+    ("unit: points", "unit: points\n  compact: {with: {colour: 3}, why: w}", "correct the claim .*colour"),
+    ("column: entity_f1", "colour: red", "claim 'first': .*'column'"),
+    ("{column: entity_f1}", "[1000]", "claim 'first': .*mapping"),
+    ("{model: last}", "[last]", "claim 'first': "),
+    ("unit: points", "unit: points\n  against: last", "claim 'first': "),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_claim_is_told_in_one_line(tmp_path, before, after, message):
     file = tmp_path / "claims.yml"
@@ -455,7 +455,7 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
 
 @pytest.mark.parametrize(("ask", "message"), [
     (lambda c: c.measured(c.stored("probe"), "sweeep"), "kind 'sweeep' is unknown; choose"),
-    (lambda c: c.measured(pd.DataFrame({"key": ["a"]}), "sweep"), "these are no rows of probes"),
+    (lambda c: c.measured(pd.DataFrame({"key": ["a"]}), "sweep"), "the rows must be of probes"),
     (lambda c: c.rows("trainings"), "kind 'trainings' is unknown; choose one of training, probe"),
     (lambda c: c.stored("tags"), "kind 'tags' is unknown; choose one of training, probe"),
     (lambda c: c.reference("acuracy"), "measure 'acuracy' is unknown; choose one of accuracy"),

@@ -43,26 +43,26 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
 def test_runs_are_done_once_and_counted():
     words = [*SMOKE, "--settings", "mid", "--poolings", "max,last"]
     said = told("run", *words, "--workers", "1")
-    assert "2 runs done now, 0 were stored already, 0 failed" in said
+    assert "2 runs were done now, 0 had been stored before, 0 failed" in said
     assert "2/2" in said  # progress
-    assert "Runs of training_to_skip (profile smoke); --chapter all means every chapter" in said
+    assert "Runs of training_to_skip (profile smoke); --chapter all selects every chapter" in said
     assert re.search(r" mid +\d+ +last +accuracy in % +\d+\.\d \(1\)\n", said)
-    assert "0 runs done now, 2 were stored already" in told("run", *words)
+    assert "0 runs were done now, 2 had been stored before" in told("run", *words)
     assert re.search(r"training_to_skip +2 +0 +0 +0 +2", told("status", *words))
 
 
 def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     words = [*SMOKE, "--settings", "mid", "--poolings", "max", "--sizes", "40,1000"]
     said = told("run", *words, "--workers", "1", code=1)
-    assert "1 runs done now" in said
-    assert "the corpus has 60 train texts, 1,000 were asked for" in said
+    assert "1 runs were done now" in said
+    assert "the corpus has 60 train texts, but 1,000 were asked for" in said
     assert re.search(r"training_to_skip +1 +0 +1 +0 +2", told("status", *words))
     rows = [f"text number {n} here,{'bad' if n % 2 else 'good'}" for n in range(30)]
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
     words = [*FEW_SHOT, "--systems", "last_words", "--corpus", str(tmp_path / "mine.csv")]
     said = told("run", *words, "--labels", "2,3,12", "--workers", "1", code=1)
-    assert "class 'bad' has 11 training texts, 12 per class were asked for" in said
-    assert "2 runs done now" in said  # what can be done is done
+    assert "class 'bad' has 11 training texts, but 12 per class are needed" in said
+    assert "2 runs were done now" in said  # what can be done is done
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -73,20 +73,20 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
     (["run", "--poolings", "maximum"], "pooling 'maximum' is unknown; choose one of last, mean"),
     (["run", "--seeds", "0"], "seeds must be at least 1, not 0"),
-    (["run", "--chapter", "skip"], "chapter 'skip' needs no runs (is training_to_skip meant?)"),
-    (["run", "--data", "/nowhere"], "data folder /nowhere is not there"),
+    (["run", "--chapter", "skip"], "chapter 'skip' has no runs (did you mean training_to_skip?)"),
+    (["run", "--data", "/nowhere"], "data folder /nowhere does not exist"),
     (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
-    (["book", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
+    (["book", "--only", "seed=77"], "--only seed=77 selects no run of corpora, gradient_propag"),
     (["run", "--together", "0"], "Invalid value for '--together'"),
     (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
-    (["book", "--chapter", "nothing"], "there is no chapter 'nothing'; the book has index"),
-    (["data", "fetch"], "name what to fetch: imdb, yelp, yahoo, glove, wikitext, amazon"),
-    (["data", "list", "imdb"], "only fetch takes names"),
+    (["book", "--chapter", "nothing"], "chapter 'nothing' is unknown; choose one of index"),
+    (["data", "fetch"], "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext, amazon"),
+    (["data", "list", "imdb"], "`whenpool data list` takes no names"),
     ("run --profile paper --corpus imdb --sizes 3000".split(), "no runs with 3000 training texts;"),
     (["run", "--chapter", "sequence_labelling", "--corpus", "a.conll"], "'a.conll' is unknown"),
     (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
     (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
-    (["run", *FEW_SHOT, "--systems", "uda", "--paraphrases", "no"], "paraphrases no are not there"),
+    (["run", *FEW_SHOT, "--systems", "uda", "--paraphrases", "no"], "paraphrases file no does not exist"),
     (["nonsense"], "No such command"),
 ])  # fmt: skip
 def test_a_mistake_is_one_line_and_exit_code_2(mistake, words, message):
@@ -111,14 +111,14 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
 
     # a deadline that is kept is no failure
     run = partial(told, "run", *SMOKE, "--only", "setting=mid,pooling=max+last", "--workers", "1")
-    none = "0 were stored already, 0 failed, 0 lack their data"
+    none = "0 had been stored before, 0 failed, 0 lack their data"
     said = run("--dry-run", "--deadline", "1h")
     assert said.startswith("Runs of training_to_skip (profile smoke)")
     assert re.search(r"training_to_skip +0 +2 +0 +0 +2 +\? +\?", said)
     assert "done before the deadline" in said
     assert files() == []
-    assert f"0 runs done now, {none}, 2 are left for want of time\n" in run("--deadline", "1s")
-    assert f"2 runs done now, {none}\n" in run("--deadline", "1h")
+    assert f"0 runs were done now, {none}, 2 are left because time ran out\n" in run("--deadline", "1s")
+    assert f"2 runs were done now, {none}\n" in run("--deadline", "1h")
     before = files()
     assert re.search(r"training_to_skip +2 +0 +0 +0 +2 +0 s +\d+ s", run("--dry-run"))
     assert files() == before != []
@@ -139,7 +139,7 @@ def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
     parent.send_signal(signal.SIGTERM)
     said = parent.communicate(timeout=600)[1]
     assert parent.returncode == 143
-    assert "stopped; what is finished is stored" in said  # a worker that was just starting may complain
+    assert "stopped; finished runs are stored" in said  # a worker that was just starting may complain
     assert not list(tmp_path.rglob("*.lock"))
     assert not any(alive(pid) for pid in workers)
 
@@ -148,9 +148,12 @@ def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch, mista
     results = clone(tmp_path, {"index": "# A page"}) / "data" / "results"
     monkeypatch.chdir(tmp_path)
     before = {file.name: file.read_bytes() for file in results.iterdir()}
-    assert "the statistics of 1 corpus are on record" in told("record", "--data", str(tmp_path))
+    assert "the statistics of 1 corpus are now in" in told("record", "--data", str(tmp_path))
     assert {file.name: file.read_bytes() for file in results.iterdir()} == before
-    assert mistake("record", "--data", "nowhere") == "whenpool: data folder nowhere is not there\n"
+    assert (
+        mistake("record", "--data", "nowhere")
+        == "whenpool: data folder nowhere does not exist; name one that does\n"
+    )
 
 
 def test_outside_a_clone_the_book_says_where_it_is(monkeypatch, mistake):

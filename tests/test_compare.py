@@ -149,24 +149,24 @@ def test_published_comparisons_are_replaced_by_newer_ones_and_others_stay(stores
 
 def test_mistakes_are_told(stores, tmp_path):
     one, two = stores
-    with pytest.raises(InputError, match=r"nowhere is not there; give a folder of runs, or the word re"):
+    with pytest.raises(InputError, match=r"nowhere does not exist; name a folder of runs, or re"):
         open_side(str(tmp_path / "nowhere"), None)
     with pytest.raises(InputError, match="run this inside a clone"):
         open_side("record", None)
     put(one)
-    with pytest.raises(InputError, match=r"no finished training is in both: 1 in .*one, 0 in .*two"):
+    with pytest.raises(InputError, match=r"no training is finished in both .* 1 in .*one, 0 in .*two"):
         compare(one, two)
     with pytest.raises(InputError, match="0 in the reference runs"):
         compare(one, open_side("record", tmp_path))
-    with pytest.raises(InputError, match="all 1 trainings that are in both diverged"):
+    with pytest.raises(InputError, match="all 1 trainings that both folders have diverged"):
         put_pairs(stores, [float("nan")])
     assert put_pairs(stores, [0.0])["pairs"].tolist() == [1]
     key = put(one, weights=[1.0])
     put(two, weights=[1.0, 2.0])
-    with pytest.raises(InputError, match="are not of one model; delete the wrong file"):
+    with pytest.raises(InputError, match="differ in shape; delete the wrong file"):
         compare(one, two)
     two.weights_file(key).write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"safetensors cannot be read: .*; delete the file"):
+    with pytest.raises(InputError, match=r"safetensors cannot be read .*; delete the file"):
         compare(one, two)
 
 
@@ -179,7 +179,7 @@ def test_the_command_prints_a_table_and_publishes_it(stores, folder, monkeypatch
     assert "twice the same; cpu: A, float32, alone" in told
     assert "Run twice in the same way: 1 of 1 pairs are identical" in told
     told = CliRunner().invoke(cli, [*words, "--record", "--results", str(folder)]).output
-    assert f"1 rows of {folder}/comparisons.csv were written" in told
+    assert f"1 rows were written into {folder}/comparisons.csv" in told
     assert len(read_comparisons(folder)) == 1
     monkeypatch.setattr("whenpool.base.paths.project_root", lambda: None)
     assert "in its repository" in mistake(*words, "--record")

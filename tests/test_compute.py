@@ -122,7 +122,7 @@ def test_a_probe_on_a_student_brings_student_and_teacher(place, executed, untrac
     assert has_weights(STUDENT, place)
     place.store.weights_file(key(TEACHER, place)).unlink()  # of a finished student nobody needs them
     assert ask([STUDENT], place, keep_weights=always) == ([], ask([], place)[1])
-    with pytest.raises(InputError, match=f"the weights of {TEACHER} are not here; run it again with"):
+    with pytest.raises(InputError, match=f"the weights of {TEACHER} are not stored; run it again with"):
         STUDENT.execute(place)
 
 

@@ -163,16 +163,16 @@ def test_the_last_sentence_of_each_side_is_cut_and_a_coin_decides_on_the_odd_wor
     (select_and_split, (raw(9, "a"), SplitSizes(6, 2), "file"), "file: only class 'a' was found; .* two"),
     (select_and_split, ([], SplitSizes(6, 2), "file"), "file: no usable text was found"),
     (select_and_split, (raw(1, "a") + raw(1, "b"), SplitSizes(6, 2), "file"), "file: 2 usable .* too few"),
-    (corpora.load, ("synthetic:classes=3",), "classes=2 or classes=10, not 3"),
-    (corpora.load, ("synthetic:density=0.5",), r"density is a part of all words in \[0, 0.2\], not 0.5"),
-    (corpora.load, ("synthetic:colour=red",), "no option 'colour'; it has classes, shortest"),
-    (corpora.load, ("synthetic:density=much",), "option density='much' of the synthetic .* is not a number"),
+    (corpora.load, ("synthetic:classes=3",), "2 or 10 classes, not 3"),
+    (corpora.load, ("synthetic:density=0.5",), r"density must be a part of all words in \[0, 0.2\], not 0.5"),
+    (corpora.load, ("synthetic:colour=red",), "no option 'colour'; choose one of classes, shortest"),
+    (corpora.load, ("synthetic:density=much",), "density of the synthetic .* must be a number, not 'much'"),
     (corpora.load, ("imdbb",), "corpus 'imdbb' is unknown; choose one of synthetic, imdb, yahoo, amazon, y"),
-    (corpora.load, ("nowhere.csv",), "corpus file nowhere.csv is not there"),
-    (corpora.load, ("imdb:a=1",), "corpus 'imdb' takes no options, a was given"),
+    (corpora.load, ("nowhere.csv",), "corpus file nowhere.csv does not exist"),
+    (corpora.load, ("imdb:a=1",), "corpus 'imdb' takes no options; leave out a"),
     (compose, (["a"], sentences(), "middle", 0.5), "setting 'middle' is unknown; choose one of standard, l"),
-    (compose, (["a"], sentences(), "mid", 1.0), r"share is filler's part of all words, in \[0, 1\), not 1.0"),
-    (compose, (original(10), [["a", "b"]], "left", 0.5), "ran out: 10 words were asked for, 2 were left"),
+    (compose, (["a"], sentences(), "mid", 1.0), r"share, .* words, must be in \[0, 1\), not 1.0"),
+    (compose, (original(10), [["a", "b"]], "left", 0.5), "the filler has 2 words left, not 10"),
 ])  # fmt: skip
 def test_what_cannot_be_loaded_split_or_composed_is_named(call, given, message):
     with pytest.raises(InputError, match=message):
@@ -198,10 +198,10 @@ def test_sentences_of_an_article_are_of_one_split(tmp_path, name, content, examp
 
 
 @pytest.mark.parametrize(("name", "content", "message"), [
-    ("wiki_sentences.jsonl", b'{"sentence": "x", "title": "y"}\n{"text": 1}', "line 2: expected"),
+    ("wiki_sentences.jsonl", b'{"sentence": "x", "title": "y"}\n{"text": 1}', "line 2: the object must be"),
     ("wiki_sentences.jsonl.gz", b"not gzip", "cannot be read: Not a gzipped file"),
-    ("wiki_sentences.txt", b"\xff\xfe", "line 1: not UTF-8 text"),
-    ("wiki_sentences.txt", b"one fact .", "too few articles: none is left for the"),
+    ("wiki_sentences.txt", b"\xff\xfe", "line 1 is not UTF-8 text"),
+    ("wiki_sentences.txt", b"one fact .", "too few articles: none is left for"),
 ])  # fmt: skip
 def test_bad_files_are_named(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)

@@ -87,13 +87,13 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
 
 @pytest.mark.parametrize(("kind", "arguments", "message"), [
     *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
-    (without_recurrence, {"hidden_size": 3}, "heads=4 do not divide the 6 units"),
+    (without_recurrence, {"hidden_size": 3}, "heads=4 does not divide the 6 units"),
     (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
     (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
     (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
     (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
-    (Encoder, {"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
-    (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
+    (Encoder, {"drop_connect": 1.0}, r"drop_connect must be in \[0, 1\), not 1.0"),
+    (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
     (TransformerEncoder, {"heads": 0}, "at least 1"),
     (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
     (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
@@ -107,11 +107,11 @@ def test_bad_arguments_are_named(kind, arguments, message):
 @pytest.mark.parametrize(("lengths", "message"), [
     (torch.tensor([4]), "a batch of 4 texts needs 4 lengths, not"),
     (torch.tensor(4), "a batch of 4 texts needs 4 lengths, not"),
-    (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; an encoder takes a mask as mask=mask"),
-    (torch.tensor([10, 1, 1, 1]), "a text of 10 words in a batch of 9 positions"),
-    (torch.tensor([9, 9, 0, 9]), "text 2 has no words: leave it out, or give it one unknown word"),
-    ([9, 9, 9, 9], r"lengths are a tensor \(B,\), not a list: torch.tensor"),
-    (None, "lengths are missing: say how many words each text has"),
+    (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; give a mask as mask=mask"),
+    (torch.tensor([10, 1, 1, 1]), "a text has 10 words, but the batch only 9 positions"),
+    (torch.tensor([9, 9, 0, 9]), "text 2 has no words; leave it out, or give it one unknown word"),
+    ([9, 9, 9, 9], r"lengths must be a tensor \(B,\), not a list"),
+    (None, "lengths are missing; give the number of words of each text"),
 ], ids=str)  # fmt: skip
 def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):
     with pytest.raises(InputError, match=message):
@@ -127,7 +127,7 @@ def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
     left, mask = torch.zeros_like(inputs), words.flip(1)
     left[mask] = inputs[words]
     encoder = kind(5, 6).double().eval()
-    with pytest.raises(InputError, match="texts are padded on the left: pad on the right, or"):
+    with pytest.raises(InputError, match="texts are padded on the left; pad on the right, or"):
         encoder(left, LENGTHS)
     with pytest.raises(InputError, match=r"the mask is \(4, 8\), not \(B, T\) = \(4, 9\)"):
         encoder(left, mask=mask[:, 1:])
@@ -182,9 +182,9 @@ def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit
     model = TextClassifier(9, 2, embedding_size=5, hidden_size=4, vectors=vectors, padding_index=1)
     assert torch.equal(model.embed(ids)[0, 0], vectors[2])
     assert model.embedding.weight.requires_grad
-    with pytest.raises(InputError, match="texts are padded on the left: pad them on the right"):
+    with pytest.raises(InputError, match="texts are padded on the left; pad them on the right"):
         model(ids.flip(1), lengths)
-    with pytest.raises(InputError, match=r"the shape \(9, 5\), the model's embedding \(9, 6\)"):
+    with pytest.raises(InputError, match=r"the shape \(9, 5\), but the embedding needs \(9, 6\)"):
         TextClassifier(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
 
 

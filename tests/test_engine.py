@@ -22,7 +22,7 @@ from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
 BAD = replace(SMALL, size=1000)
-TOO_MANY = "the corpus has 60 train texts, 1,000 were asked for; choose from 1 to 60"
+TOO_MANY = "the corpus has 60 train texts, but 1,000 were asked for; choose from 1 to 60"
 DIVERGING = replace(SMALL, learning_rate=3e38)
 ORDERED = sorted(GRID, key=lambda run: run.rank())
 PAIRED = [replace(run, setting="right") if run.setting == "standard" else run for run in GRID]
@@ -57,7 +57,7 @@ def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for workforce, message in {
         Workforce("slurm"): "engine 'slurm' is unknown; choose one of local, ray",
-        Workforce(address="head:6379"): "an address is of a Ray cluster: choose --engine ray",
+        Workforce(address="head:6379"): "only a Ray cluster has an address; add --engine ray",
         Workforce(precision="half"): "precision 'half' is unknown; choose one of float32",
         Workforce(device="tpu"): "device 'tpu' is unknown; choose cpu or cuda",
         Workforce(device="cuda"): "device cuda was asked for, but torch sees no GPU",
@@ -81,7 +81,7 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
     assert Workforce.default() == Workforce("ray", "head:6379", 3)
     for value in ("none", "0"):
         monkeypatch.setenv("WHENPOOL_WORKERS", value)
-        with pytest.raises(InputError, match=f"WHENPOOL_WORKERS is a number, at least 1, not '{value}'"):
+        with pytest.raises(InputError, match=f"_WORKERS must be a whole number from 1, not '{value}'"):
             Workforce.default()
 
 
@@ -153,7 +153,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
     monkeypatch.setattr(crew, "execute_together", limited)
     report = run_all(PAIRED, place, Workforce(together=4))
     assert (tried, report.done, report.failed) == ([4, 2, 2] * 2, 8, {})
-    assert report.notes[-1].startswith("4 models at once were too much for the memory of the GPU; half")
+    assert report.notes[-1].startswith("4 models together did not fit into the GPU's memory; half")
 
 
 def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, monkeypatch):
@@ -166,7 +166,7 @@ def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, mo
 
     monkeypatch.setattr(Training, "execute", limited)
     report = run_all(GRID, place)
-    told = "the GPU has too little memory for it; free some, or use --device cpu"
+    told = "the GPU has too little memory; free some, or use --device cpu"
     assert (report.done, set(report.failed.values())) == (4, {told})
 
 
@@ -190,7 +190,7 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
     here.kind = Deadly
     report = run_all(PAIRED, place, Workforce(together=4))
     assert report.done == len(PAIRED) - 1
-    assert report.failed == {deadly: "its process died 2 times (exit code -9); out of memory?"}
+    assert report.failed == {deadly: "its process died 2 times (exit code -9); it may need more memory"}
     sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
     assert sizes == [4, 2, 1, 1]
 

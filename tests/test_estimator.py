@@ -81,8 +81,8 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
 
 
 @pytest.mark.parametrize(("given", "said"), [
-    (("one text", LABELS), "texts are a list, not one string"),
-    (([*TEXTS[:-1], None], LABELS), "text 47 is not a string but NoneType"),
+    (("one text", LABELS), "texts must be a list, not one string"),
+    (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
     ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
     ((TEXTS, ["good"] * 48), "at least two classes"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),

@@ -86,12 +86,12 @@ def test_long_texts_are_cut_as_in_training(tmp_path, checkpoint, monkeypatch):
     brief = load_checkpoint(made(tmp_path, max_words=3))
     found = explain(brief, "a good film the end")
     assert found.words == ("a", "good", "film")
-    assert found.notes == ("The first 3 of 5 words are read, as in its training.",)
+    assert found.notes == ("Only the first 3 of 5 words are read, as in training.",)
     (said,) = brief.probabilities(["a good film the end"]).tolist()  # of the same words
     assert found.probabilities == pytest.approx(said, abs=1e-6)
     monkeypatch.setattr(explaining, "LONGEST", 4)
     (note,) = explain(checkpoint, "a a a a a").notes
-    assert note == "The first 4 of 5 words are read, to end in time; `predict` reads all."
+    assert note == "Only the first 4 of 5 words are read, to save time; `predict` reads all."
 
 
 def test_a_pooling_without_weights_says_so(tmp_path):
@@ -142,10 +142,10 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
     (["--text", "a", "--label", "x"], "--label: the model has no class 'x'; it has 'neg',"),
     (["--text", "a", "--k", "0"], "0 is not in the range"),
     (["--file", "nowhere.txt"], "nowhere.txt cannot be read: No such file"),
-    (["--file", "latin.txt"], "latin.txt, line 1: not UTF-8 text (byte 0xe9"),
+    (["--file", "latin.txt"], "latin.txt, line 1 is not UTF-8 text (byte 0xe9"),
     (["--file", "empty.txt"], "empty.txt has no text"),
     (["--file", "quote.txt"], "quote.txt, text 2: the text has no words"),
-    (["--text", "a", "--model", "."], ". is not a checkpoint: model.json is not there"),
+    (["--text", "a", "--model", "."], ". is not the folder of a saved model: it has no model.json"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
@@ -196,11 +196,11 @@ def test_windows_are_spread_over_their_words():
 
 @pytest.mark.parametrize(("call", "given", "message"), [
     (strip, ([], []), "there are no words to show"),
-    (strip, ("a fine film", [1, 2, 3]), "words are a list, not one string"),
+    (strip, ("a fine film", [1, 2, 3]), "words must be a list, not one string"),
     (strip, (SHOWN, [1, 2]), "there are 3 words and 2 weights"),
     (strip, (SHOWN, [1, 0.5, math.inf]), "word 2, 'film', has the weight inf"),
-    (strip, (SHOWN, [1, 2, 3], "", 0), "a number above 0, not 0"),
-    (strip, (SHOWN, [1, 2, 3], "", math.nan), "a number above 0, not nan"),
+    (strip, (SHOWN, [1, 2, 3], "", 0), "must be above 0, not 0"),
+    (strip, (SHOWN, [1, 2, 3], "", math.nan), "must be above 0, not nan"),
     (per_word, ([1], 4, 2), "4 words have 2 full windows of 2, not 1"),
     (per_word, ([1, 2, 3], 4, 2), "4 words have 2 full windows of 2, not 3"),
     (per_word, ([1], 4, 0), "not k=0"),

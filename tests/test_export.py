@@ -89,7 +89,7 @@ def test_onnxruntime_computes_the_same(pooling, cell, layers, tmp_path):
 def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    with pytest.raises(InputError, match="ONNX has no cell 'mingru': export one of lstm, gru, elman"):
+    with pytest.raises(InputError, match="ONNX has no cell 'mingru'; export one of lstm, gru, elman"):
         model_of("mean", "mingru")(*RAGGED[0])
 
 

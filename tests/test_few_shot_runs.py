@@ -138,7 +138,7 @@ def test_what_a_run_needs_and_lacks_is_named(shared, monkeypatch, tmp_path):
         compute([run], shared, say=lambda line: None)
     with pytest.raises(InputError, match=r"paraphrases .*none.jsonl are not there"):
         key(replace(RUNS["uda"], paraphrases=str(tmp_path / "none.jsonl")), shared)
-    with pytest.raises(InputError, match="needs unlabelled texts, and all training texts"):
+    with pytest.raises(InputError, match="needs unlabelled texts, but all training texts"):
         replace(RUNS["uda"], corpus=CORPUS.replace("train=80", "train=4")).execute(shared)
 
 
@@ -218,7 +218,7 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
 def test_what_nothing_can_be_replaced_by_is_named():
     for texts, p, told in (
         (SENTENCES, 1.1, "from 0 to 1, not 1.1"), (SENTENCES, math.nan, "from 0 to 1, not nan"),
-        ([[]], 0.7, "word replacement counts words first, and the texts have none"),
+        ([[]], 0.7, "the texts have no words to count and replace"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=told):
             TfIdfReplacement(texts, p)
@@ -242,14 +242,14 @@ def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path
     item("three", 5), "[" * 100_000, GOOD[0],
 ])  # fmt: skip
 def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line):
-    message = 'expected {"text": "...", "paraphrases": ["...", ...]}, with at least one paraphrase, and'
-    message = "the text of an earlier line again, 'One film.'; put" if line == GOOD[0] else message
+    message = '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase and no'
+    message = "repeats the text of an earlier line, 'One film.'; put" if line == GOOD[0] else message
     with pytest.raises(InputError, match=re.escape(f"paraphrases.jsonl, line 3: {message}")):
         paraphrased(tmp_path, [GOOD[0], "", line], ["One film."])
 
 
 def test_texts_without_paraphrases_are_counted_and_the_first_is_shown(tmp_path):
-    told = f"do not match: 2 of 4 unlabelled texts have none, the first is '{('four ' * 30)[:59]}; add"
+    told = f"no paraphrases of 2 of 4 unlabelled .* of which is '{('four ' * 30)[:59]}; add"
     with pytest.raises(InputError, match=told):
         paraphrased(tmp_path, GOOD, ["three", "four " * 30, "five", "One film."])
 

@@ -27,8 +27,8 @@ import tiny
 USED = ("lib/whenpool/tiny.py", "data/paper/accuracy.csv")
 OPENED = {"index": USED, "runs": ("data/runs/smoke",), "status": ()}
 AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "as before")
-STATUS = {"status": "executed: it reports on the others"}
-FIRST, ASKED = "executed: it was not executed yet", "executed: it was asked for"
+STATUS = {"status": "executing, since it reports on the other chapters"}
+FIRST, ASKED = "executing, since it has not been executed yet", "executing, since it was asked for"
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book):
         ("data/paper/accuracy.csv", "index", "data/paper/accuracy.csv changed"),
     ):
         edit(folder / file, "\n")
-        assert build() == (AS_BEFORE | {chapter: f"executed: {reason}"} | STATUS, True)
+        assert build() == (AS_BEFORE | {chapter: f"executing, since {reason}"} | STATUS, True)
     (folder / "data" / "runs" / "smoke" / "new.json").touch()
-    assert build() == (AS_BEFORE | {"runs": "executed: its runs changed"} | STATUS, True)
+    assert build() == (AS_BEFORE | {"runs": "executing, since its runs changed"} | STATUS, True)
     for unread in ("data/paper/vanishing.csv", "data/runs/smoke/.lock", "lib/whenpool/other.py"):
         (folder / unread).write_text("")
     assert build() == (AS_BEFORE, False)
@@ -110,7 +110,7 @@ def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(bo
     monkeypatch.setattr(building, "execute", edited)
     assert build()[0]["index"] == FIRST
     monkeypatch.setattr(building, "execute", execute)
-    assert build()[0]["index"] == "executed: the library's tiny.py changed"
+    assert build()[0]["index"] == "executing, since the library's tiny.py changed"
 
 
 def test_a_kernel_notes_what_it_opens_and_a_failing_chapter_is_never_fresh(book, monkeypatch):

@@ -77,15 +77,15 @@ def test_a_column_that_older_runs_lack_is_empty_or_refused_by_its_name(few_resul
         try:
             read(name, rows.drop(columns=column).to_csv(index=False).encode())
         except InputError as error:
-            refused |= {column} & set(re.findall(r"there is no column '(\w+)'$", str(error)))
+            refused |= {column} & set(re.findall(r"column '(\w+)' is missing$", str(error)))
     known = columns_of(name.removesuffix(".csv"))
     assert refused == known.required | known.present
 
 
 @pytest.mark.parametrize(("column", "value", "message"), [
-    ("size", "many", "it is no number, 'many'"), ("size", "inf", "it is not finite"),
-    ("size", "", "there is no value"), ("masked", "perhaps", "it is not True or False, 'perhaps'"),
-    ("key", None, "it stands there twice"),
+    ("size", "many", "the value is not a number, 'many'"), ("size", "inf", "the value is not finite"),
+    ("size", "", "the value is missing"), ("masked", "perhaps", "the value is not True or False, 'perhaps'"),
+    ("key", None, "the value occurs twice"),
 ])  # fmt: skip
 def test_a_wrong_value_of_record_is_told_by_its_row_and_column(tmp_path, column, value, message):
     table = pd.read_csv(RESULTS / "trainings.csv", dtype=str).head(3)

@@ -168,11 +168,11 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"trick": "teaching"}, "trick 'teaching' is unknown; choose one of teacher_forcing, penalty_"),
-    ({"trick": TRICKS[1], "pooling": "max"}, "penalty_attention trains a model without pooling"),
-    ({"trick": TRICKS[2], "masked": False}, "padding masked .* masked=True"),
-    ({"trick": TRICKS[3], "drop_connect": 0.1}, "no weight dropped.* drop_connect=0$"),
+    ({"trick": TRICKS[1], "pooling": "max"}, "penalty_attention trains a masked model without pooling"),
+    ({"trick": TRICKS[2], "masked": False}, "masked model .* masked=True"),
+    ({"trick": TRICKS[3], "drop_connect": 0.1}, "without pooling.* drop_connect=0$"),
     ({"trick": TRICKS[3], "divergence": "both"}, "'both' is unknown; choose one of forward"),
-    ({"strength": 0.7}, "strength and divergence are of gradient_directed alone; leave them out"),
+    ({"strength": 0.7}, "only gradient_directed takes strength and divergence; leave them out"),
     ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
 ])  # fmt: skip
 def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(place, changes, message):
@@ -186,16 +186,16 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
 
 
 @pytest.mark.parametrize(("run", "change", "message"), [
-    (TINY, {"trick": TRICKS[1], "cell": "transformer"}, "_attention teaches a recurrence: choose another"),
+    (TINY, {"trick": TRICKS[1], "cell": "transformer"}, "_attention trains a recurrence; choose"),
     (TINY, {"layers": 0}, "layers must be at least 1, not 0"),
     (TINY, {"cell": "sum", "hidden_size": 8, "layers": 2}, "for several layers set bidirectional=False"),
     (TINY, {"cell": "transformer", "masked": False}, "masked=False is for recurrences"),
     (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
-    (SHOTS[1], {"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
-    (SHOTS[4], {"replaced": 0.0}, "replaced is a part of all words"),
+    (SHOTS[1], {"per_class": 0}, "per_class must be at least 1, not 0"),
+    (SHOTS[4], {"replaced": 0.0}, "replaced must be in"),
     (TAGGER, {"encoding": "bio"}, "encoding 'bio' is unknown; choose one of io, iob1, iob2, or None"),
-    (TAGGER, {"epochs": 0}, "epochs of a tagging run must be at least 1, not 0"),
-    (TAGGER, {"dropout": 1.0}, "dropout of a tagging run is a rate, not 1.0"),
+    (TAGGER, {"epochs": 0}, "epochs must be at least 1, not 0"),
+    (TAGGER, {"dropout": 1.0}, "dropout must be a rate from 0 to 1, not 1.0"),
     (DirectionUse(TINY), {"training": replace(TINY, bidirectional=False)}, ONE_WAY),
     (DirectionUse(TINY), {"training": replace(TINY, cell="transformer")}, ONE_WAY),
 ])  # fmt: skip

@@ -187,7 +187,7 @@ def test_the_buttons_of_a_fork_open_the_fork(tmp_path, monkeypatch):
 def test_stale_notebooks_are_named_then_written_or_removed(tmp_path, monkeypatch, capsys):
     folder = clone(tmp_path, {"index": HEAD + code_cell("1 + 1"), "text": "# Text\n"})
     (folder / "book" / "gone.ipynb").write_text("{}")
-    mend = "is not what its chapter gives: run scripts/notebooks.py\n"
+    mend = "does not match its chapter; run scripts/notebooks.py\n"
     for words, code, told in (
         (["--check"], 1, f"book/index.ipynb {mend}book/gone.ipynb {mend}"),
         ([], 0, "book/index.ipynb written\nbook/gone.ipynb removed\n"),

@@ -207,12 +207,12 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
 
 def test_what_cannot_be_learnt_is_named():
     for objective in (learnability.PenaltyAttention(20), learnability.DropoutAttention(20)):
-        with pytest.raises(InputError, match='has a pooling of its own; make it with pooling="last"'):
+        with pytest.raises(InputError, match='must not have a pooling; make it with pooling="last"'):
             objective.loss(classifier("max"), BATCH, INDICES)
     with pytest.raises(InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"):
         learnability.GradientDirected(20, divergence="KL")
     for student in (classifier(classes=2), classifier(bidirectional=False)):
-        with pytest.raises(InputError, match=r"the teacher's classifier is \(3, 10\), classes by units"):
+        with pytest.raises(InputError, match=r"the teacher's classifier has the shape \(3, 10\)"):
             learnability.TeacherForcing(classifier("max")).begin(student, TEXTS)
 
 

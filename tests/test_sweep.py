@@ -87,9 +87,9 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"texts": [], "labels": []}, "there are no texts to sweep over"),
-    ({"texts": [[3], []]}, "text 1 is empty: drop it"),
-    ({"texts": [[3], [0.5]]}, "text 1 is not a sequence of word numbers"),
+    ({"texts": [], "labels": []}, "there are no texts; give"),
+    ({"texts": [[3], []]}, "text 1 is empty; drop it"),
+    ({"texts": [[3], [0.5]]}, "text 1 must be a sequence of word numbers"),
     ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
     ({"labels": [0, -1]}, "text 1 has the label -1; the model has 3 classes, 0 to 2"),
     ({"filler": []}, "there is no filler"),
@@ -97,7 +97,7 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
     ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
     ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
     ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
-    ({"model": FLAT}, r"logits are \(B, C\), and here \(2,\)"),
+    ({"model": FLAT}, r"logits must be \(B, C\), not \(2,\)"),
     (MemoryUse(BASE, attention="plain"), "attention='plain' is of a Transformer"),
     (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),
     (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),

@@ -93,13 +93,13 @@ def test_gradients_are_those_of_a_loop_by_hand(word):
 
 
 @pytest.mark.parametrize(("given", "change", "says"), [
-    ({"dropout": 1.0}, tuple, "dropout is a rate in"),
-    ({"embedding_size": 0}, tuple, "are at least 1 each"),
-    ({"vectors": torch.zeros(3, 6)}, tuple, "the shape .3, 6., the model's embedding .30, 6."),
-    ({}, lambda i, n, t: (i, n, t[:, :3]), "tags have the shape"),
-    ({}, lambda i, n, t: (i, n + 1, t), "text 0 has the length 8; lengths are between 1 and 7"),
+    ({"dropout": 1.0}, tuple, "dropout must be in"),
+    ({"embedding_size": 0}, tuple, "must be at least 1"),
+    ({"vectors": torch.zeros(3, 6)}, tuple, "the shape .3, 6., but the embedding needs .30, 6."),
+    ({}, lambda i, n, t: (i, n, t[:, :3]), "tags must be .B, T."),
+    ({}, lambda i, n, t: (i, n + 1, t), "text 0 has the length 8; lengths must be between 1 and 7"),
     ({}, lambda i, n, t: (i, n, t + 4), "the model has 4"),
-    ({}, lambda i, n, t: (i, n, t, n), "counts from 0"),
+    ({}, lambda i, n, t: (i, n, t, n), "counted from 0"),
 ])  # fmt: skip
 def test_taggers_that_cannot_be_and_batches_that_do_not_fit_are_refused(given, change, says):
     with pytest.raises(InputError, match=says):
@@ -209,7 +209,7 @@ def test_forms_of_all_splits_have_letters_and_unknown_ones_are_told_apart_from_p
     forms, letters = spelled(TaggedCorpus(*([Tagged((w,), ("X",))] for w in words), entities=False))
     found = [letters[forms[word]].tolist() for word in words]
     assert found == [[2, 3] + [0] * 18, [3, 1] + [0] * 18, [2] * 20]
-    with pytest.raises(InputError, match="each written form has at least one letter"):
+    with pytest.raises(InputError, match="each written form must have at least one letter"):
         Spelling(torch.zeros(2, 3, dtype=torch.int64), 5)
 
 
@@ -272,7 +272,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
         assert re.search(r" F1 in % +\d+\.\d \(1\) +LOC \d+\.\d, PER \d+\.\d$", line)
     assert result["corpus_notes"] == (
         "mine.conll is IOB1: 60 of its 120 entities begin with I-, which are read as entities. "
-        "1 test words have a tag that no training word has: they count as errors."
+        "1 test words have a tag that no training word has; they count as errors."
     )
     assert " ".join(dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))) == result["corpus_notes"]
 

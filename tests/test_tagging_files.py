@@ -160,14 +160,14 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
 
 
 @pytest.mark.parametrize(("file", "text", "name", "says"), [
-    ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2: a word without a tag"),
-    ("a.conll", "Fred B-PER\nshowed VBD O\n", "{}", "a.conll, line 2: 3 columns, line 1 has 2"),
+    ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2: the word has no tag"),
+    ("a.conll", "Fred B-PER\nshowed VBD O\n", "{}", "a.conll, line 2 has 3 columns, but line 1 has 2"),
     ("a.conll", "a O\n\nb\t\n", "{}", "a.conll, line 3: the tag is missing"),
     ("a.conll", "\tO\n", "{}", "a.conll, line 1: the word is missing"),
     ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
-    ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2: not UTF-8 text (byte 0xff"),
-    ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1: 3 columns, CoNLL-U has 10"),
-    ("a.conllu", "2" + "\tx" * 9, "{}", "a.conllu, line 1: word '2' where number 1 should stand"),
+    ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2 is not UTF-8 text (byte 0xff"),
+    ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1 has 3 columns; CoNLL-U needs 10"),
+    ("a.conllu", "2" + "\tx" * 9, "{}", "a.conllu, line 1: the word has the number '2' instead of 1"),
     ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "{}", "a.conllu, line 1: the tag is missing"),
     ("a.conll.gz", gzip.compress(COLUMNS.encode(), mtime=0)[:-12], "{}", "a.conll.gz cannot be read"),
     (*ONE, "nowhere.conllu", "tagged corpus 'nowhere.conllu' is unknown; choose one of generated"),
@@ -175,11 +175,11 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     (*ONE, "generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
     (*ONE, "ud_ewt", "en_ewt-ud-train.conllu is not in"),
     (*ONE, "ud_ewt:task=pos", "the tagged corpus ud_ewt has no option 'task'"),
-    (*ONE, "{}:dev=a,test=b", "a is not there; dev= and test= name files beside one.conll"),
+    (*ONE, "{}:dev=a,test=b", "a does not exist; dev= and test= name files beside one.conll"),
     (*ONE, "{}:column=lemma", "column 'lemma' is unknown; choose one of upos, xpos"),
-    (*ONE, "{}:column=xpos", "one.conll: column= is of CoNLL-U, a file that ends in .conllu"),
+    (*ONE, "{}:column=xpos", "one.conll: only a .conllu file takes the option column"),
     (*ONE, "{}:dev=pos.conll,test=pos.conll", "pos.conll, sentence at line 1, word 2: the tag 'NOUN' is"),
-    (*ONE, "{}", "one.conll has 1 sentences, of which none falls to"),
+    (*ONE, "{}", "one.conll has only 1 sentences, of which none is for"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_named_by_its_line(tmp_path, file, text, name, says):
     path = tmp_path / file

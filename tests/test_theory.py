@@ -126,8 +126,8 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
 
 
 @pytest.mark.parametrize(("call", "given", "message"), [
-    (built.running_max_slopes, (0, 10), "precision is an error between 0 and 1, not 0"),
-    (by_a_layer, (nn.LSTM(2, 3), 0.1, 0), "longest counts words, at least 1, not 0"),
+    (built.running_max_slopes, (0, 10), "precision must be between 0 and 1, such as 1e-3, not 0"),
+    (by_a_layer, (nn.LSTM(2, 3), 0.1, 0), "longest must be at least 1 word, not 0"),
     (by_a_layer, (nn.LSTM(2, 3, 2), 0.1, 10), "one layer"),
     (by_an_end_token, (nn.LSTM(2, 3, proj_size=2), 0.1, 9), "without projection"),
     (by_an_end_token, (nn.LSTM(2, 3, bidirectional=True), 0.1, 9), "left to right only"),

@@ -62,9 +62,9 @@ def test_models_of_the_same_texts_share_one_copy_on_a_device(place):
 
 
 def test_what_cannot_be_trained_together_is_named(place):
-    lstms = "only LSTMs without DropConnect are trained together"
+    lstms = "only LSTMs without DropConnect can train together"
     for message, one, other in (
-        ("only models of one shape are trained together, not", {}, {"hidden_size": 8}),
+        ("models trained together must have one shape, not", {}, {"hidden_size": 8}),
         *((lstms, change, change) for change in ({"cell": "gru"}, {"drop_connect": 0.5})),
     ):
         students = students_of([replace(SHORT, **one), replace(SHORT, **other)], place)

@@ -49,7 +49,7 @@ def test_a_vocabulary_has_frequent_words_first():
     assert few.words == ("fish", "swim")
     rows = few.number(["Swim, FISH, swim!", "birds", ""]).to_lists()
     assert rows == [[3, 2, 3], [UNKNOWN_INDEX], [UNKNOWN_INDEX]]
-    with pytest.raises(InputError, match="5 unlabelled texts have 0 words .* more texts"):
+    with pytest.raises(InputError, match="5 unlabelled texts are too few .* 0 words .* more texts"):
         bag_vocabulary(["always the same"] * 5)
 
 
@@ -141,7 +141,7 @@ def test_the_vae_is_frozen():
 
 
 @pytest.mark.parametrize(("topics", "rows", "options", "message"), [
-    (1, ROWS, {}, "at least 2 topics, not 1"),
+    (1, ROWS, {}, "topics must be at least 2, not 1"),
     (3, [[2, 3]], {}, "at least 2 unlabelled texts, not 1"),
     (3, ROWS, {"learning_rate": 1e30, "steps": 5}, "no longer a number after . steps; lower"),
 ])  # fmt: skip

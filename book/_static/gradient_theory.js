@@ -56,8 +56,8 @@
     const ratio = 10 ** (norms[Math.floor(n / 2)] - norms[0]);
     const grows = factor(b) > 1 ? " The gradient grows on its way back." : "";
     said.textContent =
-      `A step back multiplies the norm by ${factor(b).toFixed(3)}. In the middle of ${n} words it is ` +
-      `${written(ratio)} of that at the first word.${grows}`;
+      `Each step back multiplies the norm by ${factor(b).toFixed(3)}. In the middle of ${n} words the norm is ` +
+      `${written(ratio)} times the norm at the first word.${grows}`;
   };
   root.addEventListener("input", show);
   root.hidden = false;

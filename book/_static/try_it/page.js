@@ -141,7 +141,7 @@
       word.title = `gradient norm ${written(norm)}` + (shades ? `, ${colour.value} ${written(shades[place] ?? 0)}` : "");
     });
     const none = colour.value === "attention" && seen.attention === null;
-    find("none").textContent = none ? `${NAMES[chosen()]} has no attention: colour by importance.` : "";
+    find("none").textContent = none ? `${NAMES[chosen()]} has no attention; colour the words by importance.` : "";
   };
   // Each window's importance above that of the least one, on its five words (thesis §1.9.3).
   const importance = (windows) => windows.flatMap((window) => Array(5).fill(window - Math.min(...windows)));
@@ -161,7 +161,7 @@
     const [a, b, c, ratio] = [first, middle, last, middle / first].map(written);
     note.textContent =
       `Gradient norm of ${NAMES[chosen()]}: ${a} at the first word, ${b} in the middle, ${c} at the last one; ` +
-      `middle divided by first ${ratio}.`;
+      `the middle divided by the first is ${ratio}.`;
   };
 
   // ---- what the reader does

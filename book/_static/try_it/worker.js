@@ -36,7 +36,7 @@ whenpoolTryIt.start = function (near, hear, state) {
     thread.onmessage = ({ data }) => { if (data.number === number[data.task]) hear[data.task](data); };
     ask("load", { weights: whenpoolTryIt.weights, filler });
   };
-  script.onerror = () => { state.textContent = "The file of the models, weights.js, is not beside this page."; };
+  script.onerror = () => { state.textContent = "The models cannot be loaded: the file weights.js is missing beside this page."; };
   document.head.append(script);
   return ask;
 };

@@ -25,7 +25,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def whole_file(
-    path: Path, what: str = "", advice: str = "what is finished stays finished"
+    path: Path, what: str = "", advice: str = "; finished work is kept"
 ) -> Iterator[BinaryIO]:
     """A stream to a file that gets its name when all is written; ``what`` and ``advice`` are for messages."""
     try:
@@ -43,7 +43,7 @@ def whole_file(
             raise
     except OSError as error:
         raise StorageError(
-            f"cannot write {what}{path}: {error.strerror or error}; free or unlock the place, {advice}"
+            f"cannot write {what}{path}: {error.strerror or error}; free space or unlock its folder{advice}"
         ) from None
 
 
@@ -55,12 +55,13 @@ def lines_of(path: Path) -> Iterator[str]:
             for number, line in enumerate(file, 1):
                 if wrong := re.search("[\udc80-\udcff]", line):  # how Python marks what is no UTF-8
                     raise InputError(
-                        f"{path}, line {number}: not UTF-8 text (byte 0x{ord(wrong[0]) - 0xDC00:02x} "
-                        f"behind {line[max(0, wrong.start() - 20) : wrong.start()]!r}); save the file "
-                        "as UTF-8"
+                        f"{path}, line {number} is not UTF-8 text (byte 0x{ord(wrong[0]) - 0xDC00:02x} "
+                        f"after {line[max(0, wrong.start() - 20) : wrong.start()]!r}); save it as UTF-8"
                     )
                 yield line
     except (OSError, EOFError, zlib.error, ValueError) as error:  # the last for names with a null byte
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
@@ -74,7 +75,7 @@ def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
-                raise InputError(f"{where}: expected {expected}, found {line.strip()!r:.40}")
+                raise InputError(f"{where}: expected {expected}, but found {line.strip()!r:.40}")
             yield where, row
 
 

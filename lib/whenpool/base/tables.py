@@ -20,8 +20,8 @@ def listed(file: Path, what: str) -> list[Any]:
     except OSError as error:
         raise InputError(f"the {what} {file} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # the parser lets the mistakes of dates, numbers and types through
-        raise InputError(f"{file} is not YAML: {error!s:.300}") from None
-    check(found is None or isinstance(found, list), f"{file} is not a list of {what}")
+        raise InputError(f"{file} is not valid YAML; correct it: {error!s:.300}") from None
+    check(found is None or isinstance(found, list), f"{file} must be a YAML list of {what}")
     return found or []
 
 
@@ -43,11 +43,11 @@ class Columns:
             if value is None:
                 continue
             if not isinstance(value, str | int | float):
-                return f"{name:.40} is no plain value"
+                return f"{name:.40} is not a number, text, true or false"
             if name in self.numbers and (is_flag or isinstance(value, str)):
-                return f"{name} is no number but {value!r:.40}"
+                return f"{name} is {value!r:.40}, which is not a number"
             if name in self.flags and not is_flag:
-                return f"{name} is neither true nor false but {value!r:.40}"
+                return f"{name} is {value!r:.40}, which is not true or false"
         return ""
 
 
@@ -62,22 +62,22 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
         reason = getattr(error, "strerror", "") or str(error)
         raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
     for name in sorted(columns.required | columns.present, key=lambda name: (name != "key", name)):
-        check(name in found, f"{what} {file} cannot be read: there is no column {name!r}")
+        check(name in found, f"{what} {file} cannot be read: column {name!r} is missing")
     for name, values in found.items():
         missing, kind = values.isna(), values.dtype.kind
         faults = []  # which rows are wrong, and why
         if name in columns.required:
-            faults.append((missing, "there is no value"))
+            faults.append((missing, "the value is missing"))
         if name in columns.numbers:
             numbers = pd.to_numeric(values, errors="coerce")
-            faults.append((~missing & (numbers.isna() | (kind == "b")), "it is no number"))
+            faults.append((~missing & (numbers.isna() | (kind == "b")), "the value is not a number"))
             if name in columns.required:
-                faults.append((~numbers.astype(float).abs().lt(float("inf")), "it is not finite"))
+                faults.append((~numbers.astype(float).abs().lt(float("inf")), "the value is not finite"))
         if name in columns.flags:
             is_flag = values.isin([True, False, "True", "False"]) & (kind not in "if")
-            faults.append((~missing & ~is_flag, "it is not True or False"))
+            faults.append((~missing & ~is_flag, "the value is not True or False"))
         if name == columns.unique:
-            faults.append((values.duplicated(), "it stands there twice"))
+            faults.append((values.duplicated(), "the value occurs twice"))
         for wrong, reason in faults:
             if wrong.any():
                 row = int(wrong.to_numpy().argmax())

@@ -53,8 +53,8 @@ def chapter_named(name: str, names: Sequence[str]) -> str:
         return name
     found = [chapter for chapter in names if name in chapter]
     if not name or len(found) != 1:
-        several = f" and {name!r} is in the names of several" if name and found else ""
-        raise InputError(f"there is no chapter {name!r}{several}; the book has {', '.join(names)}")
+        which, choices = ("ambiguous", found) if name and found else ("unknown", names)
+        raise InputError(f"chapter {name!r} is {which}; choose one of {', '.join(choices)}")
     return found[0]
 
 
@@ -93,13 +93,13 @@ def execute(
         line, number = error.source.partition("\n")[0], error.cell_index + (not given)
         raise BookError(
             f"chapter {source.stem}, cell {number} ({line}): {error.ename}: {error.evalue}\n"
-            f"The notebook as far as it got: {executing}"
+            f"The notebook up to this cell is {executing}"
         ) from None
     except UnicodeError:
         raise BookError(f"chapter {source.stem}: a name in {given} is not UTF-8; rename it") from None
     except (NoSuchKernel, RuntimeError, OSError) as error:  # also of one that dies or takes long
         why = InputError(str(error))  # in one line
-        raise BookError(f"chapter {source.stem}: its kernel does not start or answer: {why}") from None
+        raise BookError(f"chapter {source.stem}: the kernel does not start or answer: {why}") from None
     record = executed.metadata.papermill
     del record["input_path"], record["output_path"]  # folders of this machine
     # who opens the notebook changes its own parameters cell; each figure says which runs it has
@@ -123,7 +123,7 @@ def render(stage: Path, output: Path) -> Path:
     page = output / "_build" / "html" / "index.html"
     if done.returncode or not page.exists():
         told = [line for line in said.splitlines() if re.search("warning:|error", line, re.I)][:8]
-        raise BookError("\n".join([f"the pages could not be rendered; the whole log is {log}", *told]))
+        raise BookError("\n".join([f"the pages could not be rendered; see {log}", *told]))
     return page
 
 
@@ -168,7 +168,7 @@ class Builder:
         page = self._render(pages)
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
         if failed:
-            raise BookError(f"{failed} runs failed; the pages show the others")
+            raise BookError(f"{failed} runs failed and are not in the pages; build again to repeat them")
         return page
 
     def _source(self, name: str) -> Path:
@@ -194,7 +194,7 @@ class Builder:
             seconds=pace.seconds,
         )
         if report.left:
-            self.say(f"{report.left} runs are left for want of time; the pages show the others")
+            self.say(f"{report.left} runs are left because time ran out; the pages show the others")
         return len(report.failed)
 
     def _copy_sources(self, pages: Sequence[str]) -> None:
@@ -226,12 +226,12 @@ class Builder:
             inputs = fresh.inputs(self._source(name))
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
-                reason = "it reports on the others"
+                reason = "it reports on the other chapters"
             if reason:
-                todo[name] = f"{place}: executed: {reason}", inputs
+                todo[name] = f"{place}: executing, since {reason}", inputs
                 log.pop(name, None)  # whatever happens now, the notebook is not what the log says
             else:
-                self.say(f"{place}: as before")
+                self.say(f"{place}: unchanged")
         write_atomically(log_file, json.dumps(log, indent=1))
         failed, writing = threading.Event(), threading.Lock()
 
@@ -302,7 +302,7 @@ class Builder:
         rendered, sources = self.output / "_build" / "rendered.txt", sources_of_pages(self.stage)
         page = self.output / "_build" / "html" / "index.html"
         if page.exists() and rendered.exists() and rendered.read_text() == sources:
-            self.say("The pages are as before")
+            self.say("The pages are unchanged")
             return page
         self.say("Rendering the pages")
         rendered.unlink(missing_ok=True)

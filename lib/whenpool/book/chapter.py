@@ -69,7 +69,7 @@ class Chapter:
         """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
         check_known("kind", kind, PROBES)
         if len(probes) and "probe" not in probes:
-            raise InputError('these are no rows of probes, such as chapter.rows("probe") gives')
+            raise InputError('the rows must be of probes, such as chapter.rows("probe") gives')
         return self.place.store.measured_on(probes, kind)
 
     def on_imdb(self, kind: str) -> pd.DataFrame:

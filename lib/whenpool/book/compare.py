@@ -37,11 +37,9 @@ def open_side(name: str, records: Path | None) -> Store:
     """A store by its folder, or the reference runs, in the folder ``records``, by the name `RECORD`."""
     if name == RECORD:
         if records is None:
-            raise InputError("the reference runs are in the repository: run this inside a clone")
+            raise InputError("the reference runs are not here; run this inside a clone of the book")
         return Store(records, records)
-    check(
-        Path(name).is_dir(), f"folder {name} is not there; give a folder of runs, or the word {RECORD}"
-    )
+    check(Path(name).is_dir(), f"folder {name} does not exist; name a folder of runs, or {RECORD}")
     return Store(Path(name))
 
 
@@ -67,7 +65,7 @@ def compare(first: Store, second: Store) -> DataFrame:
             f"{len(runs)} in {'the reference runs' if store.records else store.directory}"
             for store, runs, _ in sides
         ]
-        raise InputError(f"no finished training is in both: {', '.join(found)}")
+        raise InputError(f"no training is finished in both folders: there are {', '.join(found)}")
     pairs = []
     for key in common:
         both = [
@@ -76,7 +74,7 @@ def compare(first: Store, second: Store) -> DataFrame:
         ]
         if all(np.isfinite(row["test_accuracy"]) for row, _, _ in both):
             pairs.append(_pair(*sorted(both, key=lambda side: _plainness(side[0]))))
-    check(pairs, f"all {len(common)} trainings that are in both diverged")
+    check(pairs, f"all {len(common)} trainings that both folders have diverged; compare others")
 
     def once(commits: Series) -> str:
         return " ".join(sorted({str(one) for one in commits.dropna() if one}))
@@ -137,11 +135,11 @@ def _largest_difference(*files: Path) -> float:
         try:
             loaded.append(load_file(file))
         except (OSError, SafetensorError) as error:
-            raise InputError(f"weights {file} cannot be read: {error}; delete the file") from None
+            raise InputError(f"weights {file} cannot be read ({error}); delete the file") from None
     one, two = loaded
     if {name: w.shape for name, w in one.items()} != {name: w.shape for name, w in two.items()}:
         raise InputError(
-            f"weights {' and '.join(map(str, files))} are not of one model; delete the wrong file"
+            f"weights {' and '.join(map(str, files))} differ in shape; delete the wrong file"
         )
     return max([float((two[name] - w).abs().max()) for name, w in one.items()], default=0.0)
 
@@ -221,7 +219,7 @@ def table_of(cells: DataFrame) -> DataFrame:
 def meaning(cells: DataFrame) -> str:
     """What the comparisons say, in a few sentences; how to make them where there are none."""
     if cells.empty:
-        return f"No training was run twice yet; `{COMMAND}` compares two stores."
+        return f"No training was run twice yet; `{COMMAND}` compares two folders of runs."
     same = np.logical_and.reduce([cells[name] == cells[f"{name}_other"] for name in CIRCUMSTANCES])
     parts = []
     for chosen, how in ((cells[same], "in the same way"), (cells[~same], "in another way")):
@@ -232,7 +230,7 @@ def meaning(cells: DataFrame) -> str:
                 f"times; the mean difference of test accuracy is {mean_text(whole)} points, the largest "
                 f"{whole['largest_accuracy']:.2f}."
             )
-    return " ".join(parts) + " After ±: the 95 % t-interval over pairs."
+    return " ".join(parts) + " The number after ± is the 95 % t-interval over pairs."
 
 
 def mean_text(row: Any) -> str:
@@ -278,6 +276,6 @@ def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
         lines.append(
             f"{len(own)} runs are left out: {precision} on {device} needs {PAIRS_NEEDED} pairs with float32 "
             f"on published corpora, at the thesis's size and less than {LARGEST_MEAN} points apart in the "
-            f"mean; there are {pairs}{apart} (`{COMMAND}` adds some)"
+            f"mean, but there are {pairs}{apart} (`{COMMAND}` adds some)"
         )
     return allowed, lines

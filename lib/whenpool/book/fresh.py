@@ -91,7 +91,7 @@ class Freshness:
     def changed(self, inputs: Mapping[str, str], record: Mapping[str, Any]) -> str:
         """Why a chapter has to be executed again, or nothing."""
         if "inputs" not in record:
-            return "it was not executed yet"
+            return "it has not been executed yet"
         for name, value in record["inputs"].items():
             if value != inputs[name]:
                 return f"its {name} changed"

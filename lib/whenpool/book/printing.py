@@ -34,10 +34,10 @@ def opened_browser() -> "Iterator[Browser]":
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        raise InputError("this needs the package playwright: pip install -e '.[print]'") from None
+        raise InputError("printing needs the package playwright: pip install -e '.[print]'") from None
     executable = find_browser()
     if not executable:
-        raise InputError(f"there is no Chromium here; install one, or name it in {BROWSER}")
+        raise InputError(f"no Chromium was found; install one, or name it in {BROWSER}")
     with sync_playwright() as playwright:
         # The pages are our own, and containers lack what the sandbox needs.
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
@@ -84,7 +84,7 @@ def print_book(root: Path, paper: bool = False) -> Path:
     from pypdf import PdfReader
 
     html, together = root / "_build" / "html", root / "_build" / "print.html"
-    check((html / "index.html").exists(), "there is no book yet: run make book")
+    check((html / "index.html").exists(), "there is no book yet; run make book")
     target = root / "_build" / (PAPER_NAME if paper else NAME)
     pages = {chapter.name: chapter for chapter in chapters_of(root, html)}
     if not paper:
@@ -92,7 +92,7 @@ def print_book(root: Path, paper: bool = False) -> Path:
     elif {PAPER, WORKS} <= set(pages):
         front, others = by_itself(pages[PAPER], pages[WORKS]), []
     else:
-        raise InputError(f"the table of contents lacks {PAPER} or {WORKS}, which the paper needs")
+        raise InputError(f"the paper needs {PAPER} and {WORKS}; add them to _toc.yml")
     with opened_browser() as browser:
         # as wide as A4 without its margins, in the pixels of CSS
         page = browser.new_page(viewport={"width": 643, "height": 900})
@@ -131,12 +131,12 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
         parts |= dict.fromkeys((page["file"] for page in part["chapters"]), part.get("caption", ""))
     for name, caption in parts.items():
         file = html / f"{name}.html"
-        check(file.exists(), f"{file} is not built: run make book")
+        check(file.exists(), f"{file} is not built; run make book")
         soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
         article = soup.select_one("article.bd-article")
         heading = article and article.find("h1")
         if not article or not heading:
-            raise InputError(f"{file} is no page of the book: run make book")
+            raise InputError(f"{file} is not a page of the book; run make book")
         for unused in article.select(_OF_NO_USE):
             unused.decompose()
         for anchored in article.select("[id]"):

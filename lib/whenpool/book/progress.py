@@ -23,9 +23,9 @@ from whenpool.runs.run import Place, Run, key
 ALL, NEEDED = "all, each once", "trainings they need"
 """The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
 _ELSEWHERE = {
-    ALONE: "{:,} of the times are of runs made one by one; none like them was made together",
-    OTHER_PRECISION: "{:,} of the times are of another precision on this machine",
-    OTHER_MACHINE: "{:,} of the times are of another machine",
+    ALONE: "{:,} of the times come from runs that were not trained together, as none like them was",
+    OTHER_PRECISION: "{:,} of the times come from runs in another precision on this machine",
+    OTHER_MACHINE: "{:,} of the times come from another machine",
 }
 _Expected = Mapping[Run, Estimate | None]
 
@@ -155,10 +155,10 @@ def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
     """What the times rest on."""
     known = [estimate for estimate in expected.values() if estimate]
     workers_are = f"{workers} worker{'s' * (workers > 1)} on {device}"
-    lines = [f"Times are for {workers_are}, by the stored runs most like each"] if known else []
+    lines = [f"Times are for {workers_are}, estimated from the most similar runs"] if known else []
     for distance, line in _ELSEWHERE.items():
         if count := sum(estimate.distance == distance for estimate in known):
             lines.append(line.format(count))
     if len(known) < len(expected):
-        lines.append(f"?: no stored run is like {len(expected) - len(known):,} of the runs")
+        lines.append(f"? means that no similar run is stored ({len(expected) - len(known):,} runs)")
     return lines

@@ -70,7 +70,7 @@ def export(
             "key": key(run, place),
             "accuracy": stored["result"]["test_accuracy"],
         }
-        say("{accuracy:.1f} % stored, {here:.1f} % here: {key}".format(**content["models"][name]))
+        say("{key}: stored {accuracy:.1f} %, exported {here:.1f} %".format(**content["models"][name]))
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     write_atomically(file, f"whenpoolTryIt.weights = {body};\n")
 

@@ -70,14 +70,14 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
     if here in SpecifierSet(python):
         yield "ok", f"python {here}"
     else:
-        yield "missing", f"python {here}, {python} is needed: make the environment with another"
+        yield "missing", f"python is {here}, but {python} is needed: use another one for the environment"
     for requirement in map(Requirement, lines):
         name, version = requirement.name, ""
         mend = f"pip install '{requirement}', or `make`, which sets up .venv"
         try:
             version = metadata.version(name)
             if not requirement.specifier.contains(version, prereleases=True):
-                yield "missing", f"{name} {version}, {requirement.specifier} is needed: {mend}"
+                yield "missing", f"{name} is {version}, but {requirement.specifier} is needed: {mend}"
                 continue
             if name in ("torch", "torchtext"):  # compiled parts, or an old package on a new torch
                 importlib.import_module(name)
@@ -92,7 +92,7 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
     try:
         metadata.version("jupyter-book")
     except metadata.PackageNotFoundError:
-        yield "note", "no jupyter-book: runs can start, the book cannot be built"
+        yield "note", "jupyter-book is not installed: runs can start, but the book cannot be built"
 
 
 def _device(device: str) -> Iterator[Finding]:
@@ -110,7 +110,7 @@ def _device(device: str) -> Iterator[Finding]:
         none = f"torch {torch.__version__} is built {built} and sees no GPU"
         yield (
             "missing",
-            f"device {device}: {none}: install its driver and a torch for it, or use --device cpu",
+            f"device {device}: {none}: install a driver and a torch for CUDA, or use --device cpu",
         )
         return
     try:
@@ -118,18 +118,18 @@ def _device(device: str) -> Iterator[Finding]:
         free = torch.cuda.mem_get_info(device)[0] / GIGABYTE
         error = error_beside_processor(device)
     except RuntimeError as failure:  # another process holds it, or torch has no kernels for it
-        reason, mend = str(failure).partition("\n")[0], "free it, or install a torch for it"
+        reason, mend = str(failure).partition("\n")[0], "free it, or install a torch that supports it"
         yield "missing", f"device {device}: it cannot compute ({reason}): {mend}"
         return
     text = (
         f"device {device}: {card.name}, {free:.0f} of {card.total_memory / GIGABYTE:.0f} GB free, "
         f"compute capability {card.major}.{card.minor}, torch built {built}, cuDNN "
-        f"{torch.backends.cudnn.version()}; an encoder differs from the processor's by {error:.0e}"
+        f"{torch.backends.cudnn.version()}; an encoder's results differ from the processor's by {error:.0e}"
     )
-    mend = f"{LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
+    mend = f"more than {LARGEST_ERROR:.0e}: update the driver and torch, or use --device cpu"
     yield ("ok", text) if error <= LARGEST_ERROR else ("missing", f"{text}, {mend}")
     if (torch.backends.cudnn.version() or 0) < 91300:
-        yield "ok", "--precision bfloat16 is slow here: it needs cuDNN 9.13, as torch 2.10 has"
+        yield "ok", "--precision bfloat16 is slow here: cuDNN 9.13, which torch 2.10 has, makes it fast"
     yield _kernels(device)
 
 
@@ -139,13 +139,13 @@ def _kernels(device: str) -> Finding:
     if importlib.util.find_spec("triton"):
         from whenpool.models.triton_lstm import try_out
 
-        (right, found), mend = try_out(device), "install the triton that torch asks for"
+        (right, found), mend = try_out(device), "install the version of triton that torch requires"
     if right:
         return (
             "ok",
             f"--together trains with kernels of Triton, where --precision is not float32: {found}",
         )
-    return "note", f"--together trains with a loop of torch, not with kernels of Triton: {found}; {mend}"
+    return "note", f"--together trains with a slower loop of torch, without Triton: {found}; {mend}"
 
 
 def error_beside_processor(device: str) -> float:
@@ -180,10 +180,10 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
     published = [name for name in names if name in PUBLICATIONS]
     for name in names:
         if name not in published:
-            yield "ok", f"corpus {name}: made when it is needed"
+            yield "ok", f"corpus {name}: generated when it is needed"
             continue
         if PUBLICATIONS[name].find(place.data) is None:
-            yield "note", f"corpus {name}: not there; `whenpool data fetch {name}` brings it"
+            yield "note", f"corpus {name}: not there; `whenpool data fetch {name}` downloads it"
             continue
         try:  # each is read once, and that remembered in the cache
             source = find(name, place.data)
@@ -195,12 +195,12 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
         if all(found["complete"] for found in lengths.values()):
             yield "ok", f"corpus {name}: whole, {texts} training texts"
         else:
-            part = f"a part or a stand-in, {texts} training texts"
-            yield "note", f"corpus {name}: {part}; not for reference runs"
+            part = f"only a part or a stand-in, {texts} training texts"
+            yield "note", f"corpus {name}: {part}; its runs cannot be reference runs"
     if not published:
         return
     if not any(PUBLICATIONS[name].find(place.data) for name in published):
-        mend = f"run `whenpool data fetch {published[0]}`, or name their folder with --data"
+        mend = f"run `whenpool data fetch {published[0]}`, or name the folder that has them with --data"
         yield "missing", f"corpora: none of {', '.join(published)} is in {place.data}: {mend}"
     if vectors := find_vectors(place):
         yield "ok", f"word vectors: {vectors}"
@@ -221,7 +221,9 @@ def _folders(place: "Place") -> Iterator[Finding]:
         try:
             Store(folder).check_writable()
             free = shutil.disk_usage(folder).free / GIGABYTE
-            check(free >= ROOM_NEEDED, f"{free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: free some")
+            check(
+                free >= ROOM_NEEDED, f"{free:.1f} GB free, but {ROOM_NEEDED:.0f} GB is needed; free some"
+            )
             yield "ok", f"{name} {folder}: writable, {free:.0f} GB free"
         except InputError as error:
-            yield "missing", f"{name} {folder}: {error}; or name another with {option}"
+            yield "missing", f"{name} {folder}: {error}; or name another folder with {option}"

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from whenpool.runs.request import Choice
     from whenpool.runs.run import Place, Run
 
+PROFILES = "Size of models and training sets: smoke, quick, compact or paper."
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 COUNT = click.IntRange(1)
+count_option = partial(click.option, type=COUNT, show_default=True)
 Command = Callable[..., Any]
 
 
 def names(text: str) -> tuple[str, ...]:
     if found := tuple(filter(None, map(str.strip, text.split(",")))):
         return found
-    raise click.BadParameter(f"{text!r} names nothing")
+    raise click.BadParameter(f"{text!r} has no name in it; write names such as last,mean")
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -63,46 +65,46 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 
 def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
     """An option that a variable of the environment can give as well."""
-    variable = f"WHENPOOL_{name.upper()}"
-    return click.option(f"--{name}", envvar=variable, help=f"{help} [{variable}]", **more)
+    named = f"WHENPOOL_{name.upper()}"
+    return click.option(f"--{name}", envvar=named, show_default=True, help=f"{help} [{named}]", **more)
 
 
-data_option = click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
-store_option = click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
+data_option = click.option("--data", type=FOLDER, help="Folder with the corpora. [WHENPOOL_DATA]")
+store_option = click.option("--store", type=FOLDER, help="Folder with the stored runs. [WHENPOOL_STORE]")
 choice_options = _with(
-    click.option("--profile", default="quick", show_default=True, help="smoke, quick, compact, paper."),
+    click.option("--profile", default="quick", show_default=True, help=PROFILES),
     click.option(
-        "--corpus", multiple=True, help="imdb, yahoo, amazon, yelp, synthetic[:option=value,...], "
-        "or a .csv/.tsv/.jsonl file; of tagged words ud_ewt, wnut17, or a .conllu or other file, "
-        "whose own splits are FILE:dev=NAME,test=NAME. Repeatable. Default: the profile's own.",
+        "--corpus", multiple=True, help="Corpus to read: imdb, yahoo, amazon, yelp, "
+        "synthetic[:option=value,...], or a .csv, .tsv or .jsonl file; for tagged words ud_ewt, wnut17, "
+        "or a file, with its own splits as FILE:dev=NAME,test=NAME. Repeatable. [default: the profile's]",
     ),
     data_option,
-    click.option("--packed", type=FOLDER, help="In the place of --data: what `whenpool pack` wrote."),
+    click.option("--packed", type=FOLDER, help="Folder that `whenpool pack` wrote, instead of --data."),
     store_option,
-    click.option("--sizes", type=NUMBERS, help="Training texts, such as 1000,2000."),
-    click.option("--settings", type=NAMES, help="Some of standard,left,mid,right."),
-    click.option("--poolings", type=NAMES, help="Such as last,max_attention."),
-    click.option("--seeds", type=int, help="How many, counted from 0."),
-    click.option("--cell", help="In the place of lstm, such as gru, elman, mingru or transformer."),
-    click.option("--layers", type=int, help="How many are stacked; default: 1."),
-    click.option("--unmasked", is_flag=True, help="Padding counts as words."),
-    click.option("--encoder", help="Few-shot: a name or folder that transformers loads."),
-    click.option("--labels", type=NUMBERS, help="Few-shot: per class, such as 1,3,10."),
-    click.option("--systems", type=NAMES, help="Few-shot: such as bert,max_attention."),
-    click.option("--unlabelled", type=int, help="Few-shot: texts without labels."),
-    click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
+    click.option("--sizes", type=NUMBERS, help="Numbers of training texts, such as 1000,2000."),
+    click.option("--settings", type=NAMES, help="Settings of texts: some of standard,left,mid,right."),
+    click.option("--poolings", type=NAMES, help="Poolings to train, such as last,max_attention."),
+    click.option("--seeds", type=int, help="Number of seeds, counted from 0."),
+    click.option("--cell", help="Cell to train instead of lstm, such as gru, mingru or transformer."),
+    click.option("--layers", type=int, help="Number of stacked layers. [default: 1]"),
+    click.option("--unmasked", is_flag=True, help="Read padding as words."),
+    click.option("--encoder", help="Name or folder of a pretrained encoder, for few-shot runs."),
+    click.option("--labels", type=NUMBERS, help="Numbers of labelled texts per class, such as 1,3,10."),
+    click.option("--systems", type=NAMES, help="Few-shot systems, such as bert,max_attention."),
+    click.option("--unlabelled", type=int, help="Number of unlabelled texts in few-shot runs."),
+    click.option("--paraphrases", help="A .jsonl file with paraphrases, for few-shot runs."),
 )  # fmt: skip
 only_option = click.option(
     "--only", metavar="KEY=VALUE,...", callback=_selection,
-    help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
-    "keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
+    help="Select some of these runs, such as table=1.3,corpus=imdb,size=1000+2000. "
+    "Keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
 )  # fmt: skip
 runs_options = _with(
     choice_options,
     only_option,
     click.option(
-        "--chapter", "chapters", multiple=True, help="Of this chapter, or all. Repeatable. "
-        "[default: training_to_skip; with --only table=...: all]",
+        "--chapter", "chapters", multiple=True, help="Name of a chapter, or all. Repeatable. "
+        "[default: training_to_skip, and all with --only table=...]",
     ),
 )  # fmt: skip
 
@@ -117,23 +119,23 @@ def planned_runs(
     every = "all" in named
     found = planned(choice, place, only, () if every else named)
     line = "Runs of every chapter" if every else f"Runs of {', '.join(found)}"
-    hint = "" if chapters or every else "; --chapter all means every chapter"
+    hint = "" if chapters or every else "; --chapter all selects every chapter"
     return found, f"{line} (profile {choice.profile}){hint}"
 
 
 speed_options = _with(
-    _from_environment("workers", "Processes; default: one a processor, two a GPU.", type=COUNT),
-    _from_environment("device", "cpu or cuda.", default="cpu", show_default=True),
-    _from_environment("together", "Models of one seed that a process trains at once.", type=COUNT),
     _from_environment(
-        "precision", "float32, tf32x3, tf32 or bfloat16.", default="float32", show_default=True
+        "workers", "Number of processes. [default: 1 per processor, 2 per GPU]", type=COUNT
     ),
+    _from_environment("device", "Device that computes: cpu or cuda.", default="cpu"),
+    _from_environment("together", "Number of models of one seed to train at once.", type=COUNT),
+    _from_environment("precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"),
 )
 engine_options = _with(
-    _from_environment("engine", "local or ray.", default="local", show_default=True),
-    _from_environment("address", "Of a Ray cluster."),
+    _from_environment("engine", "Engine that executes the runs: local or ray.", default="local"),
+    _from_environment("address", "Address of a Ray cluster, such as head:6379."),
     speed_options,
-    click.option("--deadline", type=TIME, metavar="TIME", help="Stop after 40m, 1h30m or the like."),
+    click.option("--deadline", type=TIME, metavar="TIME", help="Stop after 40m or 1h30m, for example."),
 )
 
 
@@ -147,7 +149,7 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
     named = corpora_named(options["corpus"])
     choice = Choice(options["profile"], named, **narrow, masked=not options["unmasked"])
     data = options["data"]
-    check(data is None or data.is_dir(), f"data folder {data} is not there")
+    check(data is None or data.is_dir(), f"data folder {data} does not exist; name one that does")
     if packed := options["packed"]:
         from whenpool.runs.pack import check_pack
 

@@ -28,10 +28,10 @@ def main() -> None:
         cli.main(standalone_mode=False)
         return
     except (click.Abort, KeyboardInterrupt) as stopped:
-        click.echo("whenpool: stopped; what is finished is stored, the same command goes on", err=True)
+        click.echo("whenpool: stopped; finished runs are stored, the same command continues", err=True)
         sys.exit(143 if isinstance(stopped.__context__ or stopped, _Terminated) else 130)
     except click.ClickException as error:
-        line = error.format_message()
+        line = error.format_message() + " See --help." * (not isinstance(error, click.BadParameter))
     except InputError as error:
         line = str(error)
     except OSError as error:  # a folder that cannot be made or written, wherever it is needed
@@ -52,17 +52,17 @@ def _stop(number: int, frame: Any) -> None:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="whenpool")
 def cli() -> None:
-    """Why and when should you pool? Build the book, run its experiments, look after its data."""
+    """Why and when should you pool? Build the book, run its experiments and manage its data."""
 
 
 @cli.command()
 @opt.choice_options
 @opt.only_option
 @opt.engine_options
-@click.option("--chapter", "chapters", multiple=True, help="Execute this chapter only. Repeatable.")
-@click.option("--force", is_flag=True, help="Execute all chapters, changed or not.")
+@click.option("--chapter", "chapters", multiple=True, help="Execute only this chapter. Repeatable.")
+@click.option("--force", is_flag=True, help="Execute all chapters, even unchanged ones.")
 def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -> None:
-    """Execute the chapters of which something changed, and build the pages."""
+    """Execute the chapters that changed, and build the pages."""
     try:
         from whenpool.book.build import Builder
     except ModuleNotFoundError as error:
@@ -85,9 +85,9 @@ def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -
 
 
 @cli.command()
-@click.option("--paper", is_flag=True, help="Print its article of twelve pages instead.")
+@click.option("--paper", is_flag=True, help="Print the book's article instead of the whole book.")
 def pdf(paper: bool) -> None:
-    """Print the built book into one PDF, with the Chromium of this machine."""
+    """Print the built book into a PDF, with this machine's Chromium."""
     from whenpool.book.printing import print_book
 
     click.echo(f"The {'paper' if paper else 'book'} is printed: {print_book(_clone(), paper)}")
@@ -97,7 +97,7 @@ def _clone() -> Path:
     root = paths.project_root()
     if root is None:
         raise InputError(
-            "the book and its reference runs are in its repository: run this inside a clone"
+            "the book and its reference runs are not here; run this inside a clone of the repository"
         )
     return root
 
@@ -105,12 +105,12 @@ def _clone() -> Path:
 @cli.command()
 @opt.runs_options
 @opt.engine_options
-@click.option("--keep-weights", is_flag=True, help="Keep the weights of each best epoch.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done, and how long it takes.")
+@click.option("--keep-weights", is_flag=True, help="Keep the weights of each training's best epoch.")
+@click.option("--dry-run", is_flag=True, help="Only show which runs are missing and how long they take.")
 def run(
     chapters: tuple[str, ...], only: "Only", keep_weights: bool, dry_run: bool, **options: Any
 ) -> None:
-    """Execute the runs that are not stored yet; stop and go on at any time."""
+    """Execute the runs that are not stored yet. You can stop it at any time: the same command continues."""
     if dry_run:
         _tell_status(chapters, only, options)
         return
@@ -136,12 +136,12 @@ def run(
         seconds=pace.seconds,
     )
     parts = (
-        f"{report.done} runs done now",
-        f"{len(before.done)} were stored already",
-        f"{report.shared} were done meanwhile by another command" if report.shared else "",
+        f"{report.done} runs were done now",
+        f"{len(before.done)} had been stored before",
+        f"another command did {report.shared} meanwhile" if report.shared else "",
         f"{len(report.failed)} failed",
         f"{len(before.absent)} lack their data",
-        f"{report.left} are left for want of time" if report.left else "",
+        f"{report.left} are left because time ran out" if report.left else "",
     )
     click.echo(", ".join(filter(None, parts)))
     if shown := outcome_table(runs, place):
@@ -153,7 +153,7 @@ def run(
 @click.argument("folder", type=opt.FOLDER)
 @opt.runs_options
 def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
-    """Write the data of trainings and probes into FOLDER, for a machine without the publishers' files.
+    """Pack the data of trainings and probes for another machine.
 
     There, `whenpool run --packed FOLDER` with the same other options executes them.
     """
@@ -170,7 +170,7 @@ def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) 
 @opt.runs_options
 @opt.speed_options
 def status(chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
-    """How many runs are done, missing and failed, per table, and how long the rest takes."""
+    """Count the runs that are done and missing, with the time left."""
     _tell_status(chapters, only, options)
 
 
@@ -186,11 +186,11 @@ def _tell_status(chapters: tuple[str, ...], only: "Only", options: dict[str, Any
 
 
 @cli.command()
-@click.option("--chapter", help="Of this chapter only, by the name of its file.")
-@click.option("--verdict", help="Only claims with this verdict, such as holds or 'not run'.")
+@click.option("--chapter", help="Show only the claims of this chapter.")
+@click.option("--verdict", help="Show only claims with this verdict, such as holds or 'not run'.")
 @click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
-    """What the thesis claims, our verdicts and numbers, and how much of its tables is reproduced."""
+    """Print the claims with our verdicts. A table shows how much of the thesis is reproduced."""
     from whenpool.base.errors import StorageError
     from whenpool.base.files import hash_of, hash_of_states, write_atomically
 
@@ -224,25 +224,25 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
 @click.argument("action", type=click.Choice(["list", "verify", "fetch"]), default="list")
 @click.argument("names", nargs=-1)
 def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
-    """List the corpora that are there, verify their checksums, or fetch some.
+    """List the corpora, verify their checksums, or download some.
 
     \b
-    whenpool data                what is there
-    whenpool data verify         whether it is what the publishers give
-    whenpool data fetch imdb     download; also yelp, yahoo, amazon, glove, wikitext
+    whenpool data                lists the files that are there
+    whenpool data verify         compares them with the publishers' checksums
+    whenpool data fetch imdb     downloads; also yelp, yahoo, amazon, glove, wikitext
     """
     from whenpool.corpora import downloads
 
     folder = data or paths.data_directory()
     if action == "fetch":
         if not names:
-            raise InputError(f"name what to fetch: {', '.join(downloads.SOURCES)}")
+            raise InputError(f"no download is named; choose some of {', '.join(downloads.SOURCES)}")
         for name in names:
             for path in downloads.fetch(name, folder):
                 click.echo(f"{path} is there")
         return
     if names:
-        raise InputError(f"only fetch takes names, {action} was given {names[0]!r}")
+        raise InputError(f"`whenpool data {action}` takes no names; leave out {' '.join(names)}")
     for line in downloads.listing(folder, verify=action == "verify"):
         click.echo(line)
 
@@ -251,25 +251,25 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 @opt.data_option
 @opt.store_option
 def record(data: Path | None, store: Path | None) -> None:
-    """Copy finished runs on whole published corpora into data/results/, as reference runs."""
+    """Copy finished runs into data/results/. Only runs on whole published corpora are copied."""
     from whenpool.book.publish import export, export_statistics
     from whenpool.runs.kinds import KINDS
     from whenpool.runs.run import Place
 
     place, folder = Place.default(data, store), _clone() / "data" / "results"
     if (data or os.environ.get("WHENPOOL_DATA")) and not place.data.is_dir():
-        raise InputError(f"data folder {place.data} is not there")
+        raise InputError(f"data folder {place.data} does not exist; name one that does")
     counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
     corpora = export_statistics(place, folder)
     told = f"{corpora} {'corpus' if corpora == 1 else 'corpora'}"
-    click.echo(f"{', '.join(counts)} and the statistics of {told} are on record in {folder}")
+    click.echo(f"{', '.join(counts)} and the statistics of {told} are now in {folder}")
 
 
 @cli.command()
 @opt.data_option
 @opt.store_option
 def export(data: Path | None, store: Path | None) -> None:
-    """Write the models of the page "Try it" from stored runs into the file that a browser reads.
+    """Write the models of the page "Try it". This command stores their runs:
 
     \b
     whenpool run --profile compact --corpus imdb --sizes 1000 --settings standard \\
@@ -280,16 +280,16 @@ def export(data: Path | None, store: Path | None) -> None:
 
     file = _clone() / try_it.FILE
     try_it.export(try_it.chosen_runs(), Place.default(data, store), file, say=click.echo)
-    click.echo(f"{file} is written, {file.stat().st_size / 1e6:.1f} MB")
+    click.echo(f"{file} was written, {file.stat().st_size / 1e6:.1f} MB")
 
 
 @cli.command()
 @click.argument("folder")
 @click.argument("other")
-@click.option("--record", is_flag=True, help="Put what was found into comparisons.csv in data/results.")
-@click.option("--results", type=opt.FOLDER, help="Another folder than data/results.")
+@click.option("--record", is_flag=True, help="Add what was found to data/results/comparisons.csv.")
+@click.option("--results", type=opt.FOLDER, help="Folder to use instead of data/results.")
 def compare(folder: str, other: str, record: bool, results: Path | None) -> None:
-    """Compare the same trainings in two folders of runs; the word "record" means the reference runs."""
+    """Compare the same trainings in two folders of runs. The word "record" means the reference runs."""
     from whenpool.book import compare as comparing
 
     if root := paths.project_root():
@@ -300,16 +300,16 @@ def compare(folder: str, other: str, record: bool, results: Path | None) -> None
     if record:
         target = results or _clone() / "data" / "results"
         comparing.put_on_record(cells, target)
-        click.echo(f"{len(cells)} rows of {target / comparing.COMPARISONS_OF_RECORD}.csv were written")
+        click.echo(f"{len(cells)} rows were written into {target / comparing.COMPARISONS_OF_RECORD}.csv")
 
 
 @cli.command()
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option("--profile", default="paper", show_default=True, help="smoke, quick, compact or paper.")
+@click.option("--device", default="cpu", show_default=True, help="Device to check: cpu or cuda.")
+@click.option("--profile", default="paper", show_default=True, help=opt.PROFILES)
 @opt.data_option
 @opt.store_option
 def check(device: str, profile: str, data: Path | None, store: Path | None) -> None:
-    """Look at versions, the device, data and disk before long work."""
+    """Check versions, the device, data and disk before long work."""
     from whenpool.cli.doctor import check_machine
 
     sys.exit(0 if check_machine(device, profile, data, store, click.echo) else 2)
@@ -317,26 +317,26 @@ def check(device: str, profile: str, data: Path | None, store: Path | None) -> N
 
 @cli.command()
 @click.argument("file", type=opt.FILE)
-@click.option("--text-column", default="text", show_default=True, help="Name of the texts' column.")
-@click.option("--label-column", default="label", show_default=True, help="Name of the labels' column.")
-@click.option("--poolings", type=opt.NAMES, help=f"Default: {','.join(COMPARED)}.")
-@click.option("--seeds", type=opt.COUNT, default=1, show_default=True, help="Of each pooling.")
-@click.option("--epochs", type=opt.COUNT, default=6, show_default=True, help="Of each training.")
-@click.option("--limit", type=opt.COUNT, default=2_000, show_default=True, help="Texts used.")
-@click.option("--words", type=opt.COUNT, help="Read of a text. [default: all that memory admits]")
-@click.option("--vectors", help="In the data folder, or random. [default: GloVe's if there]")
+@click.option("--text-column", default="text", show_default=True, help="Name of the column of texts.")
+@click.option("--label-column", default="label", show_default=True, help="Name of the column of labels.")
+@click.option("--poolings", type=opt.NAMES, help=f"Poolings to train. [default: {','.join(COMPARED)}]")
+@opt.count_option("--seeds", default=1, help="Number of seeds for each pooling.")
+@opt.count_option("--epochs", default=6, help="Number of epochs of each training.")
+@opt.count_option("--limit", default=2_000, help="Number of texts to use at most.")
+@opt.count_option("--words", help="Number of words to read of a text. [default: all that memory allows]")
+@click.option("--vectors", help="Word vectors in the data folder, or random. [default: GloVe if there]")
 @click.option("--characters", is_flag=True, help="Read each character as a word.")
-@click.option("--drop-classes-below", type=click.IntRange(0), default=0, help="Leave out rare classes.")
-@click.option("--output", type=opt.FOLDER, help="Folder of the report. [default: FILE-diagnosis]")
-@click.option("--data", type=opt.FOLDER, help="Folder of filler and vectors. [WHENPOOL_DATA]")
+@opt.count_option("--drop-classes-below", default=1, help="Leave out classes with fewer texts.")
+@click.option("--output", type=opt.FOLDER, help="Folder for the report. [default: FILE-diagnosis]")
+@click.option("--data", type=opt.FOLDER, help="Folder with filler and word vectors. [WHENPOOL_DATA]")
 @opt.speed_options
 def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, **options: Any) -> None:
-    """Which pooling for the labelled texts in FILE, a .csv, .tsv or .jsonl?
+    """Recommend a pooling for the labelled texts in FILE. It is a .csv, .tsv or .jsonl file.
 
-    Trains small models with each pooling, probes them, and writes a page with a recommendation.
+    The command trains and probes a small model with each pooling, and writes a page with its advice.
     """
     if not os.path.isfile(file):  # before what takes seconds to import
-        raise InputError(f"corpus file {file} is not there")
+        raise InputError(f"file {file} does not exist; check its path")
     from whenpool.explain.diagnosis import Wish
     from whenpool.explain.diagnosis import diagnose as make
 
@@ -346,25 +346,25 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
     wish = Wish(file, folder=output, **{name: options[name] for name in names}, **more)
     page = make(wish, workforce, say=partial(click.echo, err=True))
     click.echo(page.text)
-    click.echo(f"\nThe report: {page.report}\nAsk a model why: {page.explain}")
+    click.echo(f"\nThe report is {page.report}\nTo explain a text: {page.explain}")
 
 
 @cli.command()
-@click.option("--model", type=opt.FOLDER, required=True, help="A checkpoint: a folder that was saved.")
-@click.option("--text", help="The text; - reads it from standard input.")
-@click.option("--file", type=opt.FILE, help="A file with a text on each line.")
-@click.option("--label", help="The class to explain. [default: the predicted one]")
-@click.option("--k", type=opt.COUNT, help="Words of a window. [default: 5, fewer in short texts]")
+@click.option("--model", type=opt.FOLDER, required=True, help="Folder of a saved model.")
+@click.option("--text", help="Text to explain; - reads it from standard input.")
+@click.option("--file", type=opt.FILE, help="File with a text on each line.")
+@click.option("--label", help="Class to explain. [default: the predicted one]")
+@opt.count_option("--k", help="Number of words in a window. [default: 5, fewer in short texts]")
 @click.option(
     "--format", "style", type=click.Choice(["text", "html", "json"]), default="text", show_default=True,
-    help="Of the explanation.",
+    help="Format of the explanation.",
 )  # fmt: skip
-@click.option("--output", type=opt.FILE, help="A file to write, instead of the terminal.")
+@click.option("--output", type=opt.FILE, help="File to write the explanation into.")
 def explain(
     model: Path, text: str | None, file: Path | None, label: str | None, k: int | None, style: str,
     output: Path | None,
 ) -> None:  # fmt: skip
-    """What a model says of a text, and which words made it say so."""
+    """Show a text's predicted class and which words speak for it."""
     if (text is None) == (file is None):
         raise InputError('give either --text "..." or --file FILE')
     from whenpool.base.files import write_atomically
@@ -379,7 +379,7 @@ def explain(
     try:
         given = sys.stdin.buffer.read().decode("utf-8-sig") if text == "-" else text or ""
     except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 text (byte {error.start})") from None
+        raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from None
     found = []
     for number, one in enumerate(explaining.in_file(file) if file else [given], 1):
         try:
@@ -395,4 +395,4 @@ def explain(
         click.echo(shown, nl=False)
     else:
         write_atomically(output, shown)
-        click.echo(f"{output} is written")
+        click.echo(f"{output} was written")

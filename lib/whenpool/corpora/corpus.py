@@ -152,7 +152,7 @@ def _by_class(items: Iterable[Raw], source: str) -> dict[str, list[Raw]]:
         by_class[item.label].append(item)
     if len(by_class) < 2:
         found = f"only class {next(iter(by_class))!r}" if by_class else "no usable text"
-        raise InputError(f"{source}: {found} was found; classification needs at least two classes")
+        raise InputError(f"{source}: {found} was found; give texts of at least two classes")
     return by_class
 
 
@@ -160,7 +160,7 @@ def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Ra
     """Consecutive pieces of the wanted sizes, all shrunk alike when there are too few items."""
     shrink, rest = min(1.0, len(items) / sum(wanted)), iter(items)
     pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
-    check(all(pieces), f"{source}: {len(items)} usable texts are too few for three splits")
+    check(all(pieces), f"{source}: {len(items)} usable texts are too few for three splits; add some")
     return pieces
 
 

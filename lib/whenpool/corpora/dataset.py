@@ -144,7 +144,7 @@ def _numbered(
     for split, count in zip(SPLITS, counts, strict=True):
         have = len(encoded.texts[split])
         if not 1 <= count <= have:
-            few = f"the corpus has {have:,} {split} texts, {count:,} were asked for"
+            few = f"the corpus has {have:,} {split} texts, but {count:,} were asked for"
             raise InputError(f"{few}; choose from 1 to {have:,}")
         composed[split], passes[split] = _composed(encoded, split, setting, share, count, max_words)
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
@@ -176,7 +176,7 @@ def _composed(
     check_setting(setting)
     sentences = []
     if setting != "standard":
-        check(encoded.filler, f"setting {setting!r} needs filler sentences; the data folder has none")
+        check(encoded.filler, f"setting {setting!r} needs filler; run `whenpool data fetch wikitext`")
         sentences = encoded.filler[split].to_lists()
     stream = FillerStream(sentences, f"{split} filler")
     rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())

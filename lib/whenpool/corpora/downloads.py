@@ -3,6 +3,7 @@ the user has put there is used as it is, and `listing` says when it is not the p
 
 import os
 import shutil
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ def fetch(name: str, directory: Path) -> list[Path]:
     check_known("download", name, SOURCES)
     import pooch  # brings requests along, which takes its time
 
-    targets = [directory / download.file for download in SOURCES[name]]
+    targets, shown = [directory / download.file for download in SOURCES[name]], sys.stderr.isatty()
     for download, target in zip(SOURCES[name], targets, strict=True):
         if target.is_file():
             continue
@@ -57,7 +58,7 @@ def fetch(name: str, directory: Path) -> list[Path]:
             pooch.retrieve(
                 url, f"sha256:{download.sha256}" if download.sha256 else None, file, folder,
                 processor=pooch.Unzip([download.member], unpacked.name) if download.member else None,
-                downloader=pooch.HTTPDownloader(progressbar=True, hooks={"response": _stays_secure}),
+                downloader=pooch.HTTPDownloader(progressbar=shown, hooks={"response": _stays_secure}),
             )  # fmt: skip
             if download.member:  # moved in one step, so that what is there is whole
                 (unpacked / download.member).replace(target)
@@ -66,17 +67,17 @@ def fetch(name: str, directory: Path) -> list[Path]:
         except Exception as error:  # whatever the network, the server, the disk or a checksum brought
             reason = f"{type(error).__name__}: {error!s:.200}"
             advice = f"try again, set WHENPOOL_MIRROR, or put {target.name} into {target.parent}"
-            raise InputError(f"{url} could not be fetched ({reason}); {advice}") from None
+            raise InputError(f"{url} could not be downloaded ({reason}); {advice}") from None
     return targets
 
 
 def listing(directory: Path, verify: bool = False) -> Iterator[str]:
     """A line for each file that the book can use: whether it is there and, if asked, the publisher's."""
-    yield f"Data folder: {directory}"
+    yield f"Data folder: {directory}{'' if directory.is_dir() else ', which does not exist yet'}"
     for name, downloads in SOURCES.items():
         here = [download for download in downloads if (directory / download.file).is_file()]
         if not here:
-            yield f"{name:8} not there; `whenpool data fetch {name}` brings it from {downloads[0].url}"
+            yield f"{name:8} not there; `whenpool data fetch {name}` downloads it from {downloads[0].url}"
         elif len(downloads) > 1:
             yield f"{name:8} {len(here)} of {len(downloads)} files in {Path(here[0].file).parent}/"
         for download in here if verify or len(downloads) == 1 else ():
@@ -88,7 +89,7 @@ def listing(directory: Path, verify: bool = False) -> Iterator[str]:
             if file not in fetched and (path := directory / file).is_file():
                 yield f"{kind:8} {file}" + (f" (sha256 {fingerprint(path)[:16]}...)" if verify else "")
     if not any((directory / file).is_file() for file in FILLER_FILES):
-        yield f"filler   not there; fetch wikitext, or put {FILLER_FILES[0]} or {FILLER_FILES[2]} there"
+        yield "filler   not there; `whenpool data fetch wikitext` downloads it"
 
 
 def notes(name: str, directory: Path) -> tuple[str, ...]:
@@ -116,4 +117,4 @@ def _stays_secure(response: Any, **_: Any) -> None:
         here = urlsplit(response.url)
         to = urlsplit(urljoin(response.url, response.headers["location"]))
         if to.scheme != "https" and to[:2] != here[:2]:
-            raise ValueError(f"it leads on to {to.geturl():.200}, which is not https")
+            raise ValueError(f"it redirects to {to.geturl():.200}, which is not https")

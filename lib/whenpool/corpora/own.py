@@ -29,7 +29,7 @@ def load_own(
 ) -> Corpus:
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
     texts count once, and each class gives as many as the rarest one has, unless ``balanced="no"``."""
-    check(balanced in ("yes", "no"), f"option balanced is yes or no, not {balanced!r}")
+    check(balanced in ("yes", "no"), f"option balanced must be yes or no, not {balanced!r}")
     rows = [row for row in read_own(path, text_column, label_column) if has_length(row.text, length)]
     texts: dict[str, str] = {}
     several = {row.text for row in rows if texts.setdefault(row.text, row.label) != row.label}
@@ -37,14 +37,14 @@ def load_own(
     check_classes(counts, path, len(several))
     if balanced == "no":
         corpus, used = split_classes(rows, str(path)), len(texts)
-        note = f"{path.name}: {len(rows):,} rows, {used:,} used" if used < len(rows) else ""
+        note = f"{path.name}: {used:,} of {len(rows):,} rows are used" if used < len(rows) else ""
     else:
         used = len(counts) * min(counts.values(), default=0)
         fifth = max(1, used // 5)
         corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
-        note = f"{path.name}: {len(rows):,} rows, {used:,} used, as many of each class as of the rarest"
+        note = f"{path.name}: {used:,} of {len(rows):,} rows are used, equally many of each class"
     if several:
-        note += f"; {len(several):,} texts carry several labels, of which the first counts"
+        note += f"; {len(several):,} texts have several labels, of which the first counts"
     return replace(corpus, name=str(path), notes=(note + ".",) if note else ())
 
 
@@ -52,9 +52,9 @@ def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
     """Raises `InputError` for a class with fewer than `FEWEST` different texts."""
     if len(counts) > 1 and min(counts.values()) < FEWEST:
         rare = min(counts, key=lambda label: counts[label])
-        found = f"class {_clipped(rare)} has {counts[rare]} different texts, {len(counts)} classes were found"
-        note = f" ({several} texts carry several labels, the first counts)" if several else ""
-        advice = f"merge or leave out rare labels: each class needs {FEWEST} texts"
+        found = f"class {_clipped(rare)} of {len(counts)} classes has {counts[rare]} different texts"
+        note = f" ({several} texts have several labels, of which the first counts)" if several else ""
+        advice = f"each class needs {FEWEST}: merge or leave out rare classes"
         raise InputError(f"{path}: {found}; {advice}{note}")
 
 
@@ -65,18 +65,18 @@ def read_own(
     label are left out and named in the list of ``gaps``, where there is one."""
     check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
     if text_column == label_column:
-        raise InputError(f"{path}: text and label are both column {text_column!r}; name two columns")
+        raise InputError(f"{path}: text and label are both in column {text_column!r}; name two columns")
     read = _read_jsonl if path.suffix.lower() == ".jsonl" else _read_table
     for where, text, label in read(path, text_column, label_column):
         gap = ""
         if text is None or (isinstance(text, str) and not text.strip()):
-            gap = f"{where}: no text in column {text_column!r}; fill it or delete the row"
+            gap = f"{where}: column {text_column!r} has no text; fill it or delete the row"
         elif not isinstance(text, str):
-            raise InputError(f"{where}: no text in column {text_column!r}, but {text!r:.40}")
+            raise InputError(f"{where}: column {text_column!r} must hold a text, not {text!r:.40}")
         elif isinstance(label, list | dict):
-            raise InputError(f"{where}: a label is a word or a number, not {label!r:.40}")
+            raise InputError(f"{where}: a label must be a word or a number, not {label!r:.40}")
         elif label is None or label != label or not str(label).strip():
-            gap = f"{where}: no label in column {label_column!r}; fill it or delete the row"
+            gap = f"{where}: column {label_column!r} has no label; fill it or delete the row"
         if not gap:  # without halves of characters, which JSON may hold
             pair = text, str(label).strip()
             yield Raw(*(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in pair))
@@ -90,6 +90,7 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
     csv.field_size_limit(LARGEST_TEXT)
     lines = lines_of(path)
     header = next(lines, "")
+    check(header.strip(), f"{path} has no header; write the names of its columns into the first line")
     wanted = [text_column.strip(), label_column.strip()]
 
     def fit(mark: str) -> tuple[bool, int]:
@@ -105,7 +106,7 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
         for column in wanted:
             if column not in columns:
                 shown = ", ".join(map(_clipped, columns[:20])) + (" …" if len(columns) > 20 else "")
-                raise InputError(f"{path} has no column {column!r}; it has {shown or 'none'}")
+                raise InputError(f"{path} has no column {column!r}; name one of {shown}")
             if (count := columns.count(column)) > 1:
                 raise InputError(f"{path} has {count} columns {column!r}; rename all but one")
         places = [columns.index(column) for column in wanted]
@@ -114,13 +115,13 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
             where = f"{path}, line {start}"
             start = reader.line_num + 1
             if any(row[len(columns) :]):
-                found = f"{len(row)} fields, and the header names {len(columns)} columns"
-                raise InputError(f"{where}: {found}; a field that holds {delimiter!r} stands in quotes")
+                found = f"the line has {len(row)} fields, but the header has {len(columns)}"
+                raise InputError(f"{where}: {found}; put fields that hold {delimiter!r} in quotes")
             if row:
                 text, label = (row[place] if place < len(row) else None for place in places)
                 yield where, text, label
     except csv.Error as error:
-        advice = "a field in quotes ends with a quote, and a quote within it is written twice"
+        advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{path}, line {start}: {error}; {advice}") from None
 
 
@@ -129,7 +130,7 @@ def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row
         for column in (text_column, label_column) if not number else ():
             if column not in row:
                 have = ", ".join(map(_clipped, row)) or "none"
-                raise InputError(f"{where}: no {column!r}; the columns are {have}")
+                raise InputError(f"{where} has no {column!r}; its columns are {have}")
         yield where, row.get(text_column), row.get(label_column)
 
 

@@ -62,15 +62,15 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
     try:
         corpus = select_and_split(of_right_length(), sizes, str(path))
     except (tarfile.TarError, OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        wrong = f"{path} is damaged or not the publisher's ({error!s:.200})"
+        wrong = f"{path} is damaged or not the publisher's file ({error!s:.200})"
         raise InputError(f"{wrong}; move it away and run `whenpool data fetch {name}`") from None
     splits = (len(corpus.train), len(corpus.test), len(corpus.validation))
     enough = length not in publication.sizes or splits == sizes  # the thesis has no sizes for others
     complete = total >= publication.texts and len(corpus.classes) == publication.classes and enough
     classes = f" in {len(corpus.classes)} classes" if name == "amazon" else ""
     note = (
-        f"The {name} files hold {total:,} texts{classes}, not all that their publisher gives: "
-        "a part or a stand-in, whose accuracies are not compared with the thesis's."
+        f"The {name} files hold {total:,} texts{classes}, fewer than the publisher's: they are a part or "
+        "a stand-in, and their accuracies are not compared with the thesis's."
     )
     return replace(corpus, name=name, complete=complete, notes=() if complete else (note,))
 
@@ -98,13 +98,13 @@ def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[
             members = (m for m in archive if m.isreg() and m.name.endswith(f"/{name}"))
             file = archive.extractfile(member) if (member := next(members, None)) else None
             if file is None:
-                raise InputError(f"{path} holds no {name}; it is not the publisher's archive")
+                raise InputError(f"{path} has no {name} in it; download the publisher's archive")
             for number, row in enumerate(csv.reader(io.TextIOWrapper(file, "utf-8", newline="")), 1):
                 label = class_of.get(row[0]) if row else None
                 if label is None or len(row) != columns:
                     where, wanted = f"{path}, {name}, row {number}", f"a class from 1 to {len(classes)}"
-                    found = f"found {len(row)}, starting with {row[:1]!s:.60}"
-                    raise InputError(f"{where}: expected {columns} columns, first {wanted}, and {found}")
+                    found = f"but found {len(row)}, starting with {row[:1]!s:.60}"
+                    raise InputError(f"{where}: expected {columns} columns, first {wanted}, {found}")
                 yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), label)
 
 

@@ -66,7 +66,7 @@ def compose(
     for count in filler_lengths(len(words), setting, share, rng):
         taken = list(islice(chain.from_iterable(sentences), count))  # the last one is cut
         if len(taken) < count:
-            raise InputError(f"the filler ran out: {count} words were asked for, {len(taken)} were left")
+            raise InputError(f"the filler has {len(taken)} words left, not {count}; give more sentences")
         sides.append(taken)
     left, right = sides
     return [*left, *words, *right]
@@ -80,7 +80,7 @@ def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = No
         (0, 100)
     """
     check_setting(setting)
-    check(0 <= share < 1, f"share is filler's part of all words, in [0, 1), not {share}")
+    check(0 <= share < 1, f"share, the filler's part of all words, must be in [0, 1), not {share}")
     total = 0 if setting == "standard" else round(words * share / (1 - share))
     left = {"left": 0, "right": total}.get(setting, total // 2)
     if setting == "mid" and total % 2 and rng is not None and rng.random() < 0.5:
@@ -102,9 +102,8 @@ def find_filler(directory: Path) -> Path:
         if (directory / name).is_file():
             return directory / name
     raise InputError(
-        f"no filler sentences in {directory}: run `whenpool data fetch wikitext`, or put {FILES[0]} "
-        f'there, one {{"sentence", "title"}} a line, or {FILES[2]}, one sentence a line and an empty '
-        "line between articles"
+        f"{directory} has no filler sentences: run `whenpool data fetch wikitext`, or put {FILES[2]} "
+        "there, with a sentence on each line and an empty line between articles"
     )
 
 
@@ -118,7 +117,7 @@ def load_filler(path: Path) -> dict[str, list[str]]:
         place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
         lists[bisect(borders, place)].append(sentence)
     for split, found in sentences.items():
-        check(found, f"{path} has too few articles: none is left for the {split} texts")
+        check(found, f"{path} has too few articles: none is left for {split} texts; add some")
     return sentences
 
 
@@ -142,7 +141,7 @@ def _read_json(path: Path) -> Iterator[tuple[str, str]]:
     """The article and text of each sentence, from a JSON object a line."""
     expected = '{"sentence": ..., "title": ...}'
     for where, row in json_lines(path, expected):
-        check({"title", "sentence"} <= row.keys(), f"{where}: expected {expected}")
+        check({"title", "sentence"} <= row.keys(), f"{where}: the object must be {expected}")
         title, sentence = (
             str(row[name]).encode("utf-8", "replace").decode() for name in ("title", "sentence")
         )

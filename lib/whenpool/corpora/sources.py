@@ -140,20 +140,20 @@ def find(
         return CorpusSource(name, checked(synthetic.Grammar, given, "synthetic corpus"), None, folder)
     if name in PUBLICATIONS:
         if given:
-            raise InputError(f"corpus {name!r} takes no options, {', '.join(given)} was given")
+            raise InputError(f"corpus {name!r} takes no options; leave out {', '.join(given)}")
         publication = PUBLICATIONS[name]
         if (path := publication.find(folder)) is None:
-            advice = f"run `whenpool data fetch {name}`, or name its folder with DATA= or WHENPOOL_DATA"
+            advice = f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA"
             raise InputError(f"corpus {name!r}: {publication.files[0]} is not in {folder}; {advice}")
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if path.suffix.lower() not in own.SUFFIXES:
         if isfile(path):
             tagged = "if it holds tagged words, add --chapter sequence_labelling"
-            raise InputError(f"{path} is no {own.FORMATS} file of texts; {tagged}")
+            raise InputError(f"{path} is not a {own.FORMATS} file of texts; {tagged}")
         choices = f"{', '.join(NAMES)}, or give the path of a {own.FORMATS} file"
         raise InputError(f"corpus {name!r} is unknown; choose one of {choices}")
-    check(isfile(path), f"corpus file {path} is not there")
+    check(isfile(path), f"corpus file {path} does not exist; check its path")
     for option in given:
         check_known(f"option of {path}", option, ("text_column", "label_column", "balanced"))
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
@@ -163,7 +163,7 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
     """The name of a corpus, and the options after it; raises `InputError` for another form."""
     match = re.fullmatch(r"(.+?)(?::(\w+=[^,=]*(?:,\w+=[^,=]*)*))?", spec)
     if not match:
-        raise InputError(f"corpus {spec!r:.200} is not of the form name:option=value,option=value")
+        raise InputError(f"corpus {spec!r:.200} must be written as name:option=value,option=value")
     return match[1], dict(item.split("=", 1) for item in match[2].split(",")) if match[2] else {}
 
 
@@ -173,11 +173,11 @@ def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[st
     options = {}
     for key, value in given.items():
         if key not in kinds:
-            raise InputError(f"the {what} has no option {key!r:.60}; it has {', '.join(kinds)}")
+            raise InputError(f"the {what} has no option {key!r:.60}; choose one of {', '.join(kinds)}")
         try:
             options[key] = kinds[key](value)
         except ValueError:
-            raise InputError(f"option {key}={value!r:.60} of the {what} is not a number") from None
+            raise InputError(f"option {key} of the {what} must be a number, not {value!r:.60}") from None
     grammar(**options)  # raises where a value is out of range
     return tuple(sorted(options.items()))
 

@@ -41,14 +41,14 @@ class Grammar:
 
     def __post_init__(self) -> None:
         if self.classes not in (2, 10):
-            raise InputError(f"the synthetic corpus has classes=2 or classes=10, not {self.classes}")
+            raise InputError(f"the synthetic corpus has 2 or 10 classes, not {self.classes}")
         if not 1 <= self.shortest <= self.longest:
-            raise InputError(f"shortest={self.shortest} and longest={self.longest} bound no length")
+            raise InputError(f"shortest={self.shortest} must be from 1 to longest={self.longest}")
         if not 0 <= self.density <= 0.2:
-            raise InputError(f"density is a part of all words in [0, 0.2], not {self.density}")
-        check(0 <= self.agreement <= 1, f"agreement is a probability, not {self.agreement}")
+            raise InputError(f"density must be a part of all words in [0, 0.2], not {self.density}")
+        check(0 <= self.agreement <= 1, f"agreement must be in [0, 1], not {self.agreement}")
         if min(self.train, self.validation, self.test) < 1:
-            raise InputError("train, validation and test need at least one text each")
+            raise InputError("train, validation and test must be at least 1 each")
 
     @property
     def evidence(self) -> dict[str, list[str]]:

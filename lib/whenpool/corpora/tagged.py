@@ -128,30 +128,27 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
         if is_conllu:
             if line.startswith("#"):
                 continue
-            check(len(cells) == 10, f"{where}: {len(cells)} columns, CoNLL-U has 10, separated by tabs")
+            check(len(cells) == 10, f"{where} has {len(cells)} columns; CoNLL-U needs 10, split by tabs")
             if re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
                 continue
             if cells[0] != str(len(sentence) + 1):
-                wrong = f"word {cells[0]!r:.40} where number {len(sentence) + 1} should stand"
-                mend = (
-                    "number the words of a sentence 1, 2, 3, ..., and put a blank line between sentences"
-                )
+                wrong = f"the word has the number {cells[0]!r:.40} instead of {len(sentence) + 1}"
+                mend = "number the words of a sentence from 1, and put a blank line between sentences"
                 raise InputError(f"{where}: {wrong}; {mend}")
             word, tag = cells[1].strip(), cells[COLUMNS[column]].strip()
         else:
             cells = cells if "\t" in line else line.split()
-            check(len(cells) >= 2, f"{where}: a word without a tag; write both, or a blank line")
+            check(len(cells) >= 2, f"{where}: the word has no tag; write a word and its tag")
             first, width = first or number, width or len(cells)
             if len(cells) != width:
-                raise InputError(
-                    f"{where}: {len(cells)} columns, line {first} has {width}; give each as many"
-                )
+                odd = f"{where} has {len(cells)} columns, but line {first} has {width}"
+                raise InputError(f"{odd}; give each line as many")
             word, tag = cells[0].strip(), cells[-1].strip()
         if not word or not tag or (is_conllu and tag == "_"):
             missing = "tag" if word else "word"
-            raise InputError(f"{where}: the {missing} is missing; every word has a tag")
+            raise InputError(f"{where}: the {missing} is missing; write a word and its tag")
         sentence.append((number, word, tag))
-    check(found, f"{path} has no sentence: a line must be a word and its tag")
+    check(found, f"{path} has no sentence; write a word and its tag on each line")
     return found
 
 
@@ -180,7 +177,7 @@ class SentenceGrammar:
     def __post_init__(self) -> None:
         check_known("task", self.task, CLAUSES)
         if min(self.clauses, self.train, self.validation, self.test) < 1:
-            raise InputError("clauses, train, validation and test are at least 1 each")
+            raise InputError("clauses, train, validation and test must be at least 1 each")
 
 
 def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
@@ -276,8 +273,8 @@ class TaggedSource:
                 tenth = int.from_bytes(digest[:8]) % 10
                 split[{0: "validation", 1: "test"}.get(tenth, "train")].append(sentence)
             if empty := [name for name, part in split.items() if not part]:
-                few = f"{self.paths[0]} has {len(parts[0])} sentences, of which none falls to {empty[0]}"
-                raise InputError(f"{few}; give more, or name files with dev= and test=")
+                few = f"{self.paths[0]} has only {len(parts[0])} sentences, of which none is for {empty[0]}"
+                raise InputError(f"{few}; add some, or name files with dev= and test=")
             parts = list(split.values())
             notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
         whole = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
@@ -319,28 +316,28 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
     if name == GENERATED:
         return TaggedSource(name, checked(SentenceGrammar, given, "generated corpus"))
     if unknown := given.keys() - ({"column"} if name in PUBLISHED else {"column", "dev", "test"}):
-        raise InputError(f"the tagged corpus {name} has no option {min(unknown)!r:.60}")
+        raise InputError(f"the tagged corpus {name} has no option {min(unknown)!r:.60}; leave it out")
     check_known("column", given.get("column", "upos"), COLUMNS)
     if "column" in given and not _is_conllu(Path(next(iter(PUBLISHED.get(name, [name]))))):
-        raise InputError(f"{name}: column= is of CoNLL-U, a file that ends in .conllu; leave it out")
+        raise InputError(f"{name}: only a .conllu file takes the option column; leave it out")
     paths = []
     for file in PUBLISHED.get(name, ()):
         places = [folder / f"{file}{end}" for folder in (data / name, data) for end in ("", ".gz")]
         found = next(filter(isfile, places), None)
         if found is None:
-            advice = "put it there, or name the folder above with DATA= or WHENPOOL_DATA"
+            advice = "put it there, or name the folder above with --data or WHENPOOL_DATA"
             raise InputError(f"tagged corpus {name!r}: {file} is not in {data / name}; {advice}")
         paths.append(found)
     if name not in PUBLISHED:
         path = Path(os.path.expanduser(name))
         if not isfile(path):
-            choices = f"{GENERATED}, {', '.join(PUBLISHED)}, or give a .conllu file or one of columns"
+            choices = f"{GENERATED}, {', '.join(PUBLISHED)}, or give the path of a file of tagged words"
             raise InputError(f"tagged corpus {name!r:.200} is unknown; choose one of {choices}")
         if ("dev" in given) != ("test" in given):
-            raise InputError(f"{path}: give dev= and test= both, or none to have it split")
+            raise InputError(f"{path}: give both dev= and test=, or neither to have it split")
         paths = [path, *(path.with_name(given[key]) for key in ("dev", "test") if key in given)]
         for other in paths[1:]:
-            check(isfile(other), f"{other} is not there; dev= and test= name files beside {path.name}")
+            check(isfile(other), f"{other} does not exist; dev= and test= name files beside {path.name}")
     return TaggedSource(name, tuple(sorted(given.items())), tuple(paths))
 
 
@@ -400,7 +397,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     for place, tag in enumerate((*tags, OUTSIDE)):
         type_ = tag[2:]
         if tag != OUTSIDE and not (type_ and tag.startswith(("B-", "I-"))):
-            raise InputError(f"word {place + 1}: the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE")
+            raise InputError(f"word {place + 1}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
         if kind and (tag[0] != "I" or type_ != kind):
             found.append(Entity(kind, start, place))
             kind = ""
@@ -515,12 +512,12 @@ def entity_scores(
         from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
     except ImportError:
         raise InputError("entity scores need seqeval: pip install 'whenpool[tagging]'") from None
-    check(len(true) == len(predicted), f"{len(true)} sentences have tags, {len(predicted)} were tagged")
+    check(len(true) == len(predicted), f"{len(predicted)} sentences were tagged, but {len(true)} given")
     counts = Counter(dict.fromkeys(COUNTED, 0))
     written: tuple[list[list[str]], list[list[str]]] = [], []  # in IOB2, which seqeval reads in one way
     for number, pair in enumerate(zip(true, predicted, strict=True), 1):
         words = len(pair[0])
-        check(len(pair[1]) == words, f"sentence {number} has {words} words, {len(pair[1])} were tagged")
+        check(len(pair[1]) == words, f"sentence {number} has {words} words, but {len(pair[1])} tags")
         there, found = (
             [entity for entity in entities(tags) if not strict or tags[entity.start].startswith("B")]
             for tags in pair

@@ -34,7 +34,7 @@ def _torchtext() -> Any:
         import torchtext.data.utils
         import torchtext.vocab
     except ModuleNotFoundError:
-        raise InputError("texts are read by torchtext: pip install 'whenpool[runs]'") from None
+        raise InputError("reading texts needs torchtext: pip install 'whenpool[runs]'") from None
     return torchtext
 
 
@@ -78,7 +78,7 @@ def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped. torchtext parses
     the file once; the copy kept in ``cache_directory``, safetensors and plain text, loads fast. Raises
     `InputError` for a file that is missing, or whose lines differ in their number of values."""
-    check(path.is_file(), f"word vectors {path} are not there; `whenpool data` tells where to get them")
+    check(path.is_file(), f"word vectors {path} do not exist; `whenpool data` lists where to get them")
     words_file = _words_file(path, cache_directory)
     if not words_file.exists():
         keep_vectors(_parse(path), path, cache_directory)
@@ -117,5 +117,5 @@ def _parse(path: Path) -> WordVectors:
     finite = torch.isfinite(read.vectors).all(1)
     if not bool(finite.all()):
         word = read.itos[int(finite.int().argmin())]
-        raise InputError(f"word vectors {path}: those of {word!r:.60} are not finite numbers")
+        raise InputError(f"word vectors {path}: {word!r:.60} has numbers that are not finite")
     return WordVectors(read.itos, read.vectors)

@@ -121,21 +121,19 @@ class Checkpoint:
 
     def _numbered(self, texts: Sequence[str]) -> Texts:
         rows = [[self.number(word) for word in self.words(text)] for text in strings(texts)]
-        check(rows, "there are no texts: give at least one")
+        check(rows, "there are no texts; give at least one")
         if [] in rows:
-            raise InputError(f"text {rows.index([])} has no words: leave it out")
+            raise InputError(f"text {rows.index([])} has no words; leave it out")
         return Texts(Ragged.of(rows), torch.zeros(len(texts), dtype=torch.int64))
 
 
 def strings(texts: Iterable[str]) -> list[str]:
     """Raises `InputError` for one string instead of several, or what is no string."""
-    check(not isinstance(texts, str), "texts are a list, not one string: give [text]")
+    check(not isinstance(texts, str), "texts must be a list, not one string; give [text]")
     found = list(texts)
     for place, text in enumerate(found):
         if not isinstance(text, str):
-            raise InputError(
-                f"text {place} is not a string but {type(text).__name__}: give a list of strings"
-            )
+            raise InputError(f"text {place} must be a string, not {type(text).__name__}")
     return found
 
 
@@ -170,7 +168,7 @@ def save_checkpoint(
     """
     folder = Path(folder)
     if not isinstance(model, TextClassifier):
-        raise InputError(f"a checkpoint holds a whenpool.TextClassifier, not {type(model).__name__}")
+        raise InputError(f"only a whenpool.TextClassifier can be saved, not {type(model).__name__}")
     state = model.state_dict().items()
     tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
     _check_finite(tensors, "the model")
@@ -203,14 +201,14 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     folder = Path(folder)
     facts_file, weights_file = folder / FACTS_FILE, folder / WEIGHTS_FILE
     for file in (facts_file, weights_file):
-        check(file.is_file(), f"{folder} is not a checkpoint: {file.name} is not there")
+        check(file.is_file(), f"{folder} is not the folder of a saved model: it has no {file.name}")
     try:
         facts = json.loads(facts_file.read_bytes().decode("utf-8"))
         weights = weights_file.read_bytes()
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{facts_file} is damaged or not JSON: {error!s:.100}") from None
+        raise InputError(f"{facts_file} is damaged ({error!s:.100}); save the model again") from None
     _check_facts(facts, str(facts_file))
     try:
         shapes = {}
@@ -218,16 +216,14 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
             for name in header.keys():  # noqa: SIM118
                 part = header.get_slice(name)
                 if (kind := part.get_dtype()) != "F32":
-                    raise InputError(f"{weights_file}: {name:.100} is {kind}; a checkpoint's are F32")
+                    raise InputError(f"{weights_file}: {name:.100} must be F32, not {kind}")
                 shapes[name] = tuple(part.get_shape())
         outline = _outline(facts, str(facts_file), shapes, str(weights_file))
         if hashlib.sha256(weights).hexdigest() != facts["weights"]:
-            raise InputError(
-                f"{weights_file} is damaged, or belongs to another {FACTS_FILE}: save again"
-            )
+            raise InputError(f"{weights_file} does not belong to its {FACTS_FILE}; save the model again")
         tensors = safetensors.torch.load(weights)
     except safetensors.SafetensorError as error:
-        raise InputError(f"{weights_file} is damaged: {error!s:.200}; save it again") from None
+        raise InputError(f"{weights_file} is damaged ({error!s:.200}); save the model again") from None
     _check_finite(tensors, str(weights_file))
     model = outline.to_empty(device="cpu")
     model.load_state_dict(tensors)
@@ -239,11 +235,10 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
 def _arguments(model: TextClassifier) -> dict[str, Any]:
     """What the constructor is given to make a model of this shape; how it started is no part of it."""
     names = [name for name, kind in POOLINGS.items() if type(model.pooling) is kind]
-    check(names, f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS")
+    check(names, f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS; take one")
     encoder = model.encoder
     if isinstance(encoder, TransformerEncoder) and encoder.heads != HEADS:
-        made = f"as TextClassifier makes it: {HEADS} heads, not {encoder.heads}"
-        raise InputError(f"a checkpoint's Transformer is {made}")
+        raise InputError(f"a saved Transformer must have {HEADS} heads, not {encoder.heads}")
     return {
         "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
         "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),
@@ -254,7 +249,7 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
 
 def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
     for name, value in tensors.items():
-        check(bool(torch.isfinite(value).all()), f"{where}: {name} holds numbers that are not finite")
+        check(bool(torch.isfinite(value).all()), f"{where}: {name} has numbers that are not finite")
 
 
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -273,24 +268,24 @@ _CALLED = {
 def _check_facts(facts: Any, where: str) -> None:
     """Raises `InputError` for a field that is missing or not what it should be."""
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise InputError(f"{where}: format is not {FORMAT!r}, so it is not a checkpoint of ours")
+        raise InputError(f"{where}: format is not {FORMAT!r}, so whenpool did not save it")
     if (type(facts.get("version")), facts.get("version")) != (int, VERSION):
-        found = f"{facts.get('version')!r:.40}, and this whenpool reads {VERSION}"
-        raise InputError(f"{where}: version is {found}: use the whenpool that saved it")
+        found = f"{facts.get('version')!r:.40}, but this whenpool reads {VERSION}"
+        raise InputError(f"{where}: version is {found}; use the whenpool that saved it")
     model = facts.get("model")
     inner = {f"model.{name}": value for name, value in model.items()} if isinstance(model, dict) else {}
     given = facts | inner
     for name in given.keys() - _FIELDS.keys() | {name for name in facts if "." in name}:
-        raise InputError(f"{where}: {name:.60} is not known to this version")
+        raise InputError(f"{where}: {name:.60} is unknown; use the whenpool that saved it")
     for name, allowed in _FIELDS.items():
         if name not in given or type(given[name]) not in allowed:
             here = f"{given[name]!r:.60}" if name in given else "missing"
             called = " or ".join(_CALLED[kind] for kind in allowed)
-            raise InputError(f"{where}: {name} is {called}, and here {here}")
+            raise InputError(f"{where}: {name} must be {called}, not {here}")
 
     def need(holds: bool, name: str, value: Any, what: str) -> None:
         if not holds:
-            raise InputError(f"{where}: {name} is {what}, and here {value!r:.60}")
+            raise InputError(f"{where}: {name} must be {what}, not {value!r:.60}")
 
     limit, words, padding = given["max_words"], given["vocabulary"], given["model.padding_index"]
     need(facts["tokenizer"] in TOKENIZERS, "tokenizer", facts["tokenizer"], " or ".join(TOKENIZERS))
@@ -301,18 +296,18 @@ def _check_facts(facts: Any, where: str) -> None:
         need(1 <= size <= largest, f"model.{part}", size, f"a whole number from 1 to {largest:,}")
     for name, value in facts["about"].items():
         plain = isinstance(value, str | int | float | bool | None) and value not in (math.inf, -math.inf)
-        need(plain and value == value, f"about.{name:.60}", value, "a plain value")
+        need(plain and value == value, f"about.{name:.60}", value, "a text, number, true, false or null")
     need(words[:2] == [UNKNOWN, PADDING], "vocabulary", words[:2], f"{UNKNOWN!r}, {PADDING!r} and words")
     for name in ("classes", "vocabulary"):
         need(len(facts[name]) > 1, name, facts[name], "a list of at least two words")
         for place, word in enumerate(facts[name]):
             need(isinstance(word, str) and word != "", f"{name}[{place}]", word, "a word")
         word, times = Counter(facts[name]).most_common(1)[0]
-        need(times == 1, name, word, "a list of words without repetition")
+        need(times == 1, name, [word, word], "a list of different words")
     try:
         json.dumps(facts, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"{where} holds half of a character: {error!s:.100}") from None
+        raise InputError(f"{where} has half of a character in it: {error!s:.100}") from None
 
 
 class _NothingDrawn(TorchFunctionMode):
@@ -331,7 +326,7 @@ def _outline(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) ->
     sizes = {"embedding.weight": ("vocabulary", words), "classifier.weight": ("classes", classes)}
     for tensor, (name, size) in sizes.items():
         if (rows := (*shapes.get(tensor, ()), 0)[0]) != size:
-            raise InputError(f"{weights}: {tensor} has {rows:,} rows, and {name} {size:,} entries")
+            raise InputError(f"{weights}: {tensor} has {rows:,} rows, but {name} {size:,} entries")
     try:
         with torch.device("meta"), _NothingDrawn():
             model = TextClassifier(words, classes, **facts["model"], forget_bias=None)
@@ -341,6 +336,6 @@ def _outline(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) ->
     for name in sorted(wanted.keys() | shapes.keys()):
         if wanted.get(name) != shapes.get(name):
             found = f"has the shape {shapes[name]}" if name in shapes else "is not there"
-            need = f"it is {wanted[name]}" if name in wanted else "there is none"
-            raise InputError(f"{weights}: {name:.100} {found}; in the model described {need}")
+            need = f"has {wanted[name]}" if name in wanted else "has none"
+            raise InputError(f"{weights}: {name:.100} {found}, but the model described {need}")
     return model

@@ -109,13 +109,13 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         """
         words, given = self._words(texts), np.asarray(list(labels))
         if len(words) != len(given):
-            raise InputError(f"there are {len(words)} texts and {len(given)} labels: give one for each")
+            raise InputError(f"there are {len(words)} texts and {len(given)} labels; give one for each")
         self.classes_, targets = np.unique(given, return_inverse=True)
-        check(len(self.classes_) >= 2, "labels must have at least two classes")
+        check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
         if validation is not None:
             held_words, named = self._words(validation[0]), np.asarray(list(validation[1]))
             if not np.isin(named, self.classes_).all():
-                raise InputError("validation has a class that the training texts do not have")
+                raise InputError("validation has a class without training texts; leave it out")
             held = np.searchsorted(self.classes_, named)
         else:
             count = round(self.validation_fraction * len(words))
@@ -185,7 +185,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             names = [name == "True" if labels.kind == "b" else name for name in found.classes]
             self.classes_ = np.asarray(names, labels)
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{folder} holds no PoolingClassifier: {error!s:.200}") from None
+            raise InputError(f"{folder} is not a saved PoolingClassifier: {error!s:.200}") from None
         self.checkpoint_ = found
         return self
 

@@ -72,15 +72,15 @@ class Explanation:
     def remarks(self) -> list[str]:
         """What a reader should know of the numbers, and the notes."""
         remarks = [
-            "A number above zero speaks for the class: its log-probability falls by so much when the words "
-            "are replaced by unknown ones. One below zero speaks against it. So a negation that turns the "
-            "next word around has the other sign than that word."
+            "A number above zero speaks for the class: its log-probability falls by that number when unknown "
+            "words replace the words. A number below zero speaks against the class. So a negation that turns "
+            "the next word around has the opposite sign of that word."
         ]
         if self.k > 1:
             remarks.append(f"Words are replaced {self.k} at a time.")
         if rest := len(self.words) % self.k:
-            last = "The last word stands" if rest == 1 else f"The last {rest} words stand"
-            remarks.append(f"{last} after the last full window, without a number.")
+            last = "The last word has" if rest == 1 else f"The last {rest} words have"
+            remarks.append(f"{last} no number, since they do not fill a window.")
         if self.unknown:
             some = ", ".join(map(_printable, self.unknown[:10]))
             more = " …" if len(self.unknown) > 10 else ""
@@ -98,22 +98,20 @@ def explain(
     check(k is None or k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     words, whole = checkpoint.words(text), len(TOKENIZERS[checkpoint.tokenizer](text))
     notes = list[str]()
-    check(words, "the text has no words; give one with at least a word")
+    check(words, "the text has no words; give at least one")
     if checkpoint.max_words is None and whole > LONGEST:
         words = words[:LONGEST]
         notes.append(
-            f"The first {LONGEST:,} of {whole:,} words are read, to end in time; `predict` reads all."
+            f"Only the first {LONGEST:,} of {whole:,} words are read, to save time; `predict` reads all."
         )
     elif len(words) < whole:
-        notes.append(f"The first {len(words):,} of {whole:,} words are read, as in its training.")
+        notes.append(f"Only the first {len(words):,} of {whole:,} words are read, as in training.")
     if k is not None and k > len(words):
-        notes.append(f"The text has {len(words)} words, fewer than k={k}: it is one window.")
+        notes.append(f"The text has {len(words)} words, fewer than k={k}, so it is one window.")
     k = max(1, min(k or min(5, len(words) // 10), len(words)))
     unknown = tuple(dict.fromkeys(word for word in words if not checkpoint.knows(word)))
     if all(word in unknown for word in words):
-        notes.append(
-            "The model knows none of these words: what it says it would say of any unknown words."
-        )
+        notes.append("The model knows none of these words, so it says the same of any unknown words.")
     model, classes = checkpoint.model, checkpoint.classes
     ids = torch.tensor([[checkpoint.number(word) for word in words]])
     lengths = torch.tensor([len(words)])
@@ -128,7 +126,7 @@ def explain(
     try:
         weights = attention_weights(model, ids, lengths)[0]
     except InputError:
-        notes.append("The pooling of this model gives words no weights.")
+        notes.append("The pooling of this model has no weights for words.")
     else:
         if len(words) > 1 and weights.max() - weights.min() <= 1e-5 * weights.max():
             notes.append("The pooling of this model weighs all words alike.")
@@ -144,13 +142,13 @@ def check_label(checkpoint: Checkpoint, label: str | None) -> None:
     """Raises `InputError` for a class that the model does not have; None is any."""
     if label is not None and label not in checkpoint.classes:
         known = ", ".join(map(repr, checkpoint.classes))
-        raise InputError(f"the model has no class {label!r}; it has {known}")
+        raise InputError(f"the model has no class {label!r}; choose one of {known}")
 
 
 def in_file(path: Path) -> list[str]:
     """The texts of a file, one a line; empty lines are left out."""
     texts = [line.rstrip("\r\n") for line in lines_of(path) if line.strip()]
-    check(texts, f"{path} has no text; give one a line")
+    check(texts, f"{path} has no text; write one on each line")
     return texts
 
 

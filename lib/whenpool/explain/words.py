@@ -103,19 +103,19 @@ def strip(
         MaxAtt: what(0.1) a(0) film(0.9)
     """
     if isinstance(words, str):
-        raise InputError("words are a list, not one string: split it first, as the model's text was")
+        raise InputError("words must be a list, not one string; split it as the model's text was")
     names, values = tuple(map(str, words)), tuple(_floats(weights))
-    check(names, "there are no words to show: give at least one")
+    check(names, "there are no words to show; give at least one")
     if len(names) != len(values):
-        raise InputError(f"there are {len(names)} words and {len(values)} weights; each needs one")
+        raise InputError(f"there are {len(names)} words and {len(values)} weights; give each word one")
     for place, value in enumerate(values):
         if math.isinf(value):
-            where = f"word {place}, {names[place]!r}"
-            raise InputError(f"{where}, has the weight {value:g}; give a finite one, or NaN for none")
+            where = f"word {place}, {names[place]!r},"
+            raise InputError(f"{where} has the weight {value:g}; give a finite one, or NaN for none")
     if scale is None:
         scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
     elif not 0 < scale < math.inf:
-        raise InputError(f"scale is the weight shown deepest, a number above 0, not {scale}")
+        raise InputError(f"scale, the weight with the deepest colour, must be above 0, not {scale}")
     return WordStrip(names, values, title, scale)
 
 
@@ -128,7 +128,7 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
         >>> [row.title for row in both.rows]
         ['MaxPool', 'MaxAtt']
     """
-    check(rows, "there are no strips to show: give at least one, as strip(words, weights)")
+    check(rows, "there are no strips to show; give at least one, strip(words, weights)")
     return WordStrips(tuple(rows))
 
 
@@ -175,11 +175,11 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
         >>> per_word([0.5, 0.1], words=5, k=2)
         [0.5, 0.5, 0.1, 0.1, nan]
     """
-    check(k >= 1, f"a window has at least one word, not k={k}")
+    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     values = _floats(window_weights)
     full = words // k
     if len(values) < full or not all(math.isnan(value) for value in values[full:]):
-        raise InputError(f"{words} words have {full} full windows of {k}, not {len(values)}")
+        raise InputError(f"{words} words have {full} full windows of {k}; give so many weights")
     return [*np.repeat(values[:full], k).tolist(), *[math.nan] * (words - full * k)]
 
 
@@ -213,7 +213,7 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
             type(getattr(model, "pooling", model)).__name__,
             "mean, attention, max_attention or last_attention",
         )
-        raise InputError(f"{pooling} gives words no weights; choose {others}")
+        raise InputError(f"{pooling} has no weights for words; choose {others}")
     return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
 
 

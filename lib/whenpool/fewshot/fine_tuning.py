@@ -65,7 +65,7 @@ class FineTuned(nn.Module):
         an encoder whose layers cannot be found.
         """
         layers = find_layers(self.encoder)
-        check(1 <= layer <= len(layers), f"layer {layer} is not one of {len(layers)}, counted from 1")
+        check(1 <= layer <= len(layers), f"layer must be from 1 to {len(layers)}, not {layer}")
         is_word = word_mask(lengths, ids.shape[1]).unsqueeze(2)  # (B, T, 1)
         # of two right-padded texts the longer one's mask is the union of both
         own_place = torch.arange(len(ids), device=ids.device)
@@ -78,9 +78,8 @@ class FineTuned(nn.Module):
             states = output[0] if isinstance(output, tuple) else output
             if states.shape[:2] != ids.shape:
                 raise InputError(
-                    f"{type(self.encoder).__name__} hands on hidden states of shape "
-                    f"{tuple(states.shape)} for {tuple(ids.shape)} tokens: it cannot be mixed; choose "
-                    "another encoder"
+                    f"{type(self.encoder).__name__} cannot be mixed, since its hidden states have the shape "
+                    f"{tuple(states.shape)} for {tuple(ids.shape)} tokens; choose another encoder"
                 )
             own = states * is_word
             mixture = share * own + (1 - share) * own[partner]
@@ -121,9 +120,8 @@ def find_layers(encoder: nn.Module) -> nn.ModuleList:
     found = [module for module in lists if len(module) == wanted]
     if len(found) != 1:
         raise InputError(
-            f"{type(encoder).__name__}: TMix and MixText mix behind one of the encoder's layers, which "
-            f"are not found as one list of {wanted or 'a known number'}; choose an encoder like BERT, "
-            "RoBERTa, DistilBERT, ELECTRA or MPNet"
+            f"TMix and MixText mix after a layer of {type(encoder).__name__} and find no list of its layers; "
+            "choose an encoder like BERT, RoBERTa, DistilBERT, ELECTRA or MPNet"
         )
     return found[0]
 
@@ -145,7 +143,7 @@ class MixDraws:
     larger α, the closer λ is to 1/2; raises `InputError` where it is not above 0."""
 
     def __init__(self, seed: int, alpha: float) -> None:
-        check(0 < alpha < np.inf, f"alpha is the parameter of a Beta distribution, above 0, not {alpha}")
+        check(0 < alpha < np.inf, f"alpha of the Beta distribution must be above 0, not {alpha}")
         self.alpha = alpha
         self._random = np.random.default_rng(seed)  # torch's Beta takes no generator
 
@@ -204,8 +202,8 @@ class Unlabelled:
         check(texts, "there are no unlabelled texts; give some, or choose a system without them")
         if set(versions) != {texts}:
             raise InputError(
-                f"{texts:,} unlabelled texts have augmented versions of {versions} texts; give at least one "
-                "version, with one text for each"
+                f"augmented versions have {versions} texts; give at least one version, with each of the "
+                f"{texts:,} unlabelled texts"
             )
 
     def batch(self, indices: Tensor, padding_index: int) -> list[Batch]:
@@ -243,7 +241,7 @@ class SemiSupervised(Objective):
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "temperature"):
-            check(0 < (value := getattr(self, name)) < math.inf, f"{name} is above 0, not {value}")
+            check(0 < (value := getattr(self, name)) < math.inf, f"{name} must be above 0, not {value}")
         self._generator = torch.Generator().manual_seed(self.seed)
         self._rounds = rounds(len(self.unlabelled.original), self._generator)
         self._step = 0

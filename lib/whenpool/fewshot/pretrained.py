@@ -79,12 +79,10 @@ class Pretrained:
 
         Raises `InputError` for fewer than 8 tokens, of which two are special, or more than the encoder reads.
         """
-        check(max_tokens >= 8, f"max_tokens is {max_tokens}; texts keep at least 8 tokens")
+        check(max_tokens >= 8, f"max_tokens must be at least 8, not {max_tokens}")
         if max_tokens > self.max_tokens:
-            raise InputError(
-                f"max_tokens is {max_tokens}, and {self.name} reads at most {self.max_tokens} tokens; "
-                f"choose {self.max_tokens} or fewer"
-            )
+            most = f"{self.max_tokens}, which is all that {self.name} reads"
+            raise InputError(f"max_tokens must be at most {most}, not {max_tokens}")
         rows: dict[int, list[int]] = {}
         cut: set[int] = set()
         for start in range(0, len(texts), _TOGETHER):
@@ -113,7 +111,7 @@ def locate(name: str, download: bool = False) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if missing := _missing(folder):
-            raise InputError(f"encoder {name!r}: {missing} is missing in that folder")
+            raise InputError(f"encoder {name!r}: its folder lacks {missing}; fetch its files again")
         return folder
     if name in MINILM_NAMES:
         package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
@@ -126,7 +124,7 @@ def locate(name: str, download: bool = False) -> Path:
     if found is not None:
         _FAILED.pop(name, None)
         return found
-    why = f" ({why}); with a connection `whenpool run` and `whenpool book` download it"
+    why = f" ({why}); with a network `whenpool run` and `whenpool book` download it"
     if name in _FAILED:
         why = f" and cannot be downloaded ({_FAILED[name]})"
     install = f"pip install {MINILM_PACKAGE}"
@@ -167,17 +165,17 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
             parts = ("vocab_size", "hidden_size", "num_hidden_layers")
             if not all(hasattr(config, part) for part in parts) or config.is_encoder_decoder:
                 raise InputError(
-                    f"{name!r}, a {config.model_type!r}, is no encoder of text; take one like BERT"
+                    f"{name!r}, a {config.model_type!r}, does not encode texts; take one like BERT"
                 )
             model, report = AutoModel.from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **here
             )
             if model.main_input_name != "input_ids":
-                raise InputError(f"{name!r} reads {model.main_input_name}; choose an encoder of text")
+                raise InputError(f"{name!r} reads {model.main_input_name}; take an encoder of texts")
             lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
             if lost:  # transformers would go on with random ones
                 raise InputError(
-                    f"the weights of {name!r} do not fit its config.json: {len(lost)} are missing, such "
+                    f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more, such "
                     f"as {lost[0]}; fetch its files again"
                 )
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
@@ -185,7 +183,7 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
             raise
         except Exception as error:  # each kind of file has errors of its own
             raise InputError(
-                f"encoder {name!r} cannot be read from {folder}: {_first_line(error)}"
+                f"encoder {name!r} in {folder} cannot be read: {_first_line(error)}"
             ) from None
     if not tokenizer.is_fast:
         raise InputError(
@@ -206,11 +204,11 @@ def _in_hub(name: str, download: bool = False) -> tuple[Path | None, str]:
     try:
         found = Path(snapshot_download(name, local_files_only=not download, allow_patterns=list(FILES)))
     except errors.HFValidationError:
-        return None, "neither a folder nor a name that Hugging Face's hub can have"
+        return None, "it is neither a folder nor a valid name in Hugging Face's hub"
     except errors.RepositoryNotFoundError:
-        return None, "Hugging Face's hub does not have it, or asks for a login"
+        return None, "Hugging Face's hub does not have it or asks for a login"
     except Exception as error:  # networks and disks fail in many ways
-        return None, _first_line(error) if download else "not downloaded yet"
+        return None, _first_line(error) if download else "it is not downloaded yet"
     missing = _missing(found)
     return (None, f"{missing} is missing") if missing else (found, "")
 
@@ -297,17 +295,17 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         >>> embed(encoder, texts, file).batch(torch.arange(1), padding_index=0).ids.shape
         torch.Size([1, 5, 384])
     """
-    check(len(texts), "there are no texts to embed")
+    check(len(texts), "there are no texts to embed; give at least one")
     lengths, longest = texts.ids.lengths, pretrained.max_tokens
     for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
         raise InputError(
-            f"text {index} has {int(lengths[index])} tokens; {pretrained.name} reads 1 to {longest}: "
+            f"text {index} has {int(lengths[index])} tokens, but {pretrained.name} reads 1 to {longest}; "
             "leave such texts out, or cut them"
         )
     made_of = {"encoder": pretrained.name, "fingerprint": pretrained.fingerprint}
     made_of["texts"] = token_hash(texts.ids)
     if not file.exists():
-        with whole_file(file, "the embeddings ", "or give another file") as stream:
+        with whole_file(file, "the embeddings ", ", or give another file") as stream:
             # how a safetensors file of one tensor begins: the length of a header, and this, in JSON
             shape = [len(texts.ids.flat), pretrained.size]
             tensor = {"dtype": "F16", "shape": shape, "data_offsets": [0, 2 * math.prod(shape)]}
@@ -379,13 +377,13 @@ def _mapped(file: Path, made_of: dict[str, str]) -> Tensor:
         with safe_open(file, "pt") as stored:
             found = stored.metadata() or {}
             if "fingerprint" not in found:
-                wrong = "is no cache of embeddings"
+                wrong = "is not a cache of embeddings"
             elif found["fingerprint"] != made_of["fingerprint"]:
                 wrong = f"was made with another encoder ({found.get('encoder')})"
             elif found.get("texts") != made_of["texts"]:
-                wrong = "was made of other texts"
+                wrong = "was made with other texts"
             else:
                 return stored.get_tensor("embeddings")
     except (SafetensorError, OSError) as error:
-        wrong = f"is no whole cache of embeddings ({error})"
+        wrong = f"is not a whole cache of embeddings ({error})"
     raise InputError(f"{file} {wrong}; delete it or give another file")

@@ -62,8 +62,8 @@ def select(
         own = [index for index in order if corpus.train.labels[index] == label]
         if len(own) < per_class:
             raise InputError(
-                f"corpus {corpus.name or 'given'}: class {name!r} has {len(own)} training texts, "
-                f"{per_class} per class were asked for; ask for fewer labels, or add texts"
+                f"corpus {corpus.name or 'given'}: class {name!r} has {len(own)} training texts, but "
+                f"{per_class} per class are needed; choose fewer labels, or add texts"
             )
         labelled.update(own[:per_class])
     others = [index for index in reversed(order) if index not in labelled]
@@ -86,13 +86,13 @@ class TfIdfReplacement:
     """
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
-        check(0 <= p <= 1, f"p is the mean probability of a replacement, from 0 to 1, not {p}")
+        check(0 <= p <= 1, f"p, the mean probability of a replacement, must be in [0, 1], not {p}")
         frequency, holding, N = Counter[str](), Counter[str](), 0
         for words in texts:
             frequency.update(words)
             holding.update(set(words))
             N += 1
-        check(frequency, "word replacement counts words first, and the texts have none; give others")
+        check(frequency, "the texts have no words to count and replace; give others")
         self.p = p
         self.words = sorted(frequency)
         self._idf = {word: math.log(N / holding[word]) for word in self.words}
@@ -134,22 +134,22 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     the smallest number that any of these texts has. Raises `InputError` for a line that cannot be used."""
     found: dict[str, list[str]] = {}
     form = '{"text": "...", "paraphrases": ["...", ...]}'
-    expected = f"{form}, with at least one paraphrase, and nothing empty"
+    expected = f"{form} with at least one paraphrase and no empty text"
     for where, item in json_lines(file, expected):
         text, paraphrases = item.get("text", ""), item.get("paraphrases", [])
         given = [text, *paraphrases] if isinstance(paraphrases, list) else []
         if len(given) < 2 or not all(isinstance(one, str) and one.strip() for one in given):
-            raise InputError(f"{where}: expected {expected}")
+            raise InputError(f"{where}: the object must be {expected}")
         if text in found:
             raise InputError(
-                f"{where}: the text of an earlier line again, {text!r:.60}; put all paraphrases of a text "
+                f"{where} repeats the text of an earlier line, {text!r:.60}; put all paraphrases of a text "
                 "into one line"
             )
         found[text] = paraphrases
     if lost := [text for text in texts if text not in found]:
         raise InputError(
-            f"{file}: paraphrases do not match: {len(lost):,} of {len(texts):,} unlabelled texts have "
-            f"none, the first is {lost[0]!r:.60}; add a line for each, with the very same text"
+            f"{file} has no paraphrases of {len(lost):,} of {len(texts):,} unlabelled texts, the first of "
+            f"which is {lost[0]!r:.60}; add a line with exactly this text for each"
         )
     K = min((len(found[text]) for text in texts), default=0)
     return [found[text][:K] for text in texts]

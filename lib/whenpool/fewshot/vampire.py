@@ -39,7 +39,7 @@ class BagOfWordsVAE(nn.Module):
 
     def __init__(self, counts: Tensor, topics: int = 64) -> None:
         super().__init__()
-        check(topics >= 2, f"a text is a mixture of at least 2 topics, not {topics}")
+        check(topics >= 2, f"topics must be at least 2, not {topics}")
         self.words, self.topics = len(counts), topics
         self.register_buffer("background", (counts / counts.sum()).log())  # d
         self.layers = nn.ModuleList([nn.Linear(self.words, topics), nn.Linear(topics, topics)])
@@ -89,7 +89,7 @@ def pretrain(
     The VAE is moved to the device and left in evaluation mode. Bags are made when they are read, so that
     memory does not grow with N · V; the seed is that of the order of texts and of ε.
     """
-    check(len(texts) >= 2, f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
+    check(len(texts) >= 2, f"learning topics needs at least 2 unlabelled texts, not {len(texts)}")
     vae.to(device).train()
     read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
     optimizer = torch.optim.Adam(filter(lambda p: p.requires_grad, vae.parameters()), lr=learning_rate)
@@ -180,8 +180,8 @@ def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
     kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
     if len(kept) < 2:
         raise InputError(
-            f"{len(texts):,} unlabelled texts have {len(kept)} words that occur in at least 3 and"
-            " at most half of them, too few to learn topics from; give more texts"
+            f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words occur in "
+            "at least 3 and at most half of them; give more texts"
         )
     return BagVocabulary(tuple(kept), torch.tensor([float(counts[word]) for word in kept]))
 

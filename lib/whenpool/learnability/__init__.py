@@ -80,20 +80,20 @@ class TeacherForcing(Objective):
         words, known = model.embedding.num_embeddings, self.teacher.embedding.num_embeddings
         if words != known:
             raise InputError(
-                f"the teacher knows {known:,} words and the model {words:,}: give both one vocabulary"
+                f"the teacher knows {known:,} words and the model {words:,}; give both one vocabulary"
             )
         mine, theirs = (tuple(m.classifier.weight.shape) for m in (model, self.teacher))
         if mine != theirs:
             raise InputError(
-                f"the teacher's classifier is {theirs}, classes by units, and the model's {mine}: give "
-                "both the same"
+                f"the teacher's classifier has the shape {theirs} (classes, units) and the model's {mine}; "
+                "give both the same"
             )
         model.classifier.load_state_dict(self.teacher.classifier.state_dict())
         model.classifier.requires_grad_(False)
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> Learnt:
-        check(len(self._targets), "the teacher has read no texts yet: call begin(model, texts) first")
+        check(len(self._targets), "the teacher has read no texts yet; call begin(model, texts) first")
         states = model.encode(model.embed(batch.ids), batch.lengths)
         embedding = model.pool(states, batch.lengths)[0]  # (B, D)
         target = self._targets[indices.to(self._targets.device)]
@@ -139,7 +139,7 @@ class AttentionForm(nn.Module):
     def __init__(self, model: TextClassifier, drop: float = 0.0) -> None:
         super().__init__()
         if not isinstance(model.pooling, LastState):
-            raise InputError('the model has a pooling of its own; make it with pooling="last"')
+            raise InputError('the model must not have a pooling; make it with pooling="last"')
         self.model, self.drop, self._masses = model, drop, list[Tensor]()
         self.attention = LastAttention(bidirectional=model.encoder.directions == 2)
 
@@ -270,7 +270,7 @@ class GradientDirected(Objective):
     ) -> None:
         check_known("divergence", divergence, DIVERGENCES)
         check(epochs >= 1, f"a training has at least one epoch, not {epochs}")
-        check(0 <= strength < math.inf, f"strength is λ of the first epoch, at least 0, not {strength}")
+        check(0 <= strength < math.inf, f"strength must be at least 0, not {strength}")
         self.epochs, self.strength, self.divergence = epochs, strength, divergence
         self.exact = exact or divergence == "reverse"
         self.factor = strength

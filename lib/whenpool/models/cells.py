@@ -40,7 +40,7 @@ class Cell(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, batch_first: bool = True) -> None:
         super().__init__()
-        check(batch_first, "cells take texts first, (B, T, E): leave batch_first=True")
+        check(batch_first, "cells read texts first, (B, T, E); leave batch_first=True")
         if min(input_size, hidden_size) < 1:
             raise InputError(f"input_size={input_size} and hidden_size={hidden_size} must be at least 1")
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -107,8 +107,8 @@ class Sum(Cell):
     def add_weights(self) -> None:
         if self.input_size != self.hidden_size:
             raise InputError(
-                f"cell {type(self).__name__} adds words to the state: input_size={self.input_size}, the "
-                f"embedding_size of a classifier, must equal hidden_size={self.hidden_size}; for several "
+                f"cell {type(self).__name__} adds words to its state, so input_size={self.input_size} (the "
+                f"embedding_size of a classifier) must equal hidden_size={self.hidden_size}; with several "
                 "layers set bidirectional=False"
             )
 
@@ -251,7 +251,7 @@ def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tenso
     """
     if a.shape != b.shape or a.dim() != 3:
         raise InputError(
-            f"a linear recurrence needs two tensors (B, T, H), not {tuple(a.shape)} and {tuple(b.shape)}"
+            f"a linear recurrence reads two tensors (B, T, H), not {tuple(a.shape)} and {tuple(b.shape)}"
         )
     return _Scan.apply(a, b, from_the_end)
 

@@ -34,7 +34,7 @@ def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
     """Let an embedding start from word vectors of its shape."""
     if vectors.shape != embedding.weight.shape:
         have, want = tuple(vectors.shape), tuple(embedding.weight.shape)
-        raise InputError(f"word vectors have the shape {have}, the model's embedding {want}")
+        raise InputError(f"word vectors have the shape {have}, but the embedding needs {want}")
     with torch.no_grad():
         embedding.weight.copy_(vectors)
 
@@ -91,13 +91,13 @@ class Encoder(nn.Module):
             check(size >= 1, f"{name} must be at least 1, not {size}")
         if forget_bias is not None and not LISTED_CELLS[cell].forgets:
             lacks = f"forget_bias needs a forget gate, which cell {cell!r} lacks"
-            raise InputError(f"{lacks}: leave it out or choose another cell")
+            raise InputError(f"{lacks}; leave it out or choose another cell")
         if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
             raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
-        check(0 <= drop_connect < 1, f"drop_connect is a rate in [0, 1), not {drop_connect}")
+        check(0 <= drop_connect < 1, f"drop_connect must be in [0, 1), not {drop_connect}")
         if (orthogonal or drop_connect) and not LISTED_CELLS[cell].remembers:
             raise InputError(
-                f"cell {cell!r} has no recurrent weights to drop or to start orthogonal: "
+                f"cell {cell!r} has no recurrent weights to drop or to make orthogonal; "
                 "leave drop_connect=0 and orthogonal=False"
             )
         self.cell, self.input_size, self.hidden_size = cell, input_size, hidden_size
@@ -189,7 +189,7 @@ def encode_all(
 def encode_where(encoder: nn.Module, inputs: Tensor, mask: Tensor) -> Tensor:
     """What an encoder makes of the words (B, T, E) where a mask (B, T) is true; its states stand there."""
     if mask.shape != inputs.shape[:2]:
-        raise InputError(f"the mask is {tuple(mask.shape)}, not (B, T) = {tuple(inputs.shape[:2])}")
+        raise InputError(f"the mask must be (B, T) = {tuple(inputs.shape[:2])}, not {tuple(mask.shape)}")
     words = mask.bool()
     # the words first, in their order, as `Encoder` reads them, and back
     place = (~words).long().argsort(dim=1, stable=True).unsqueeze(-1)  # (B, T, 1)
@@ -203,23 +203,23 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
     if lengths is None:
-        raise InputError("lengths are missing: say how many words each text has, torch.tensor([7, 4])")
+        raise InputError("lengths are missing; give the number of words of each text")
     if not isinstance(lengths, Tensor):
-        raise InputError(f"lengths are a tensor (B,), not a {type(lengths).__name__}: torch.tensor(...)")
+        raise InputError(f"lengths must be a tensor (B,), not a {type(lengths).__name__}; give one")
     if lengths.shape != (B,):
-        hint = "; an encoder takes a mask as mask=mask" if lengths.shape == (B, T) else ""
+        hint = "; give a mask as mask=mask" if lengths.shape == (B, T) else ""
         raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}{hint}")
-    check(T != 0, "the batch has no words, T = 0: give each text at least one, if only unknown")
+    check(T != 0, "the batch has no words, T = 0; give each text at least one, even an unknown one")
     if lengths.device.type != "cpu":
         return
     if (lengths > T).any():
-        raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
+        raise InputError(f"a text has {int(lengths.max())} words, but the batch only {T} positions")
     if (lengths < 1).any():
         text = int(lengths.argmin())
-        raise InputError(f"text {text} has no words: leave it out, or give it one unknown word")
+        raise InputError(f"text {text} has no words; leave it out, or give it one unknown word")
     first, last = ((inputs[:, place] == 0).all(-1) for place in (0, -1))  # padding embeds as zeros
     if (first & ~last & (lengths < T)).any():
-        raise InputError("texts are padded on the left: pad on the right, or give an encoder mask=mask")
+        raise InputError("texts are padded on the left; pad on the right, or give an encoder mask=mask")
 
 
 def reversal_rows(lengths: Tensor, longest: int) -> Tensor:

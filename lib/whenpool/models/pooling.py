@@ -49,7 +49,7 @@ class Pooling(nn.Module):
         """
         if not torch.jit.is_scripting() and (states.dim() != 3 or mask.shape != states.shape[:2]):
             shapes = f"{tuple(states.shape)} and {tuple(mask.shape)}"
-            raise InputError(f"states are (B, T, D) and the mask (B, T), not {shapes}")
+            raise InputError(f"states must be (B, T, D) and the mask (B, T), not {shapes}")
         return self.pool(states, mask.to(torch.bool))
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -114,7 +114,7 @@ class Attention(Pooling):
     def __init__(self, size: int | None = None, bidirectional: bool = True) -> None:
         super().__init__(size, bidirectional)
         if size is None:
-            raise InputError("Attention learns a query: give it the size of a state, Attention(D)")
+            raise InputError("Attention learns a query; give it the size of a state, Attention(D)")
         self.query = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.query, -(size**-0.5), size**-0.5)  # as nn.Linear(D, 1) starts
 

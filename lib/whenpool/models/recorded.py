@@ -46,7 +46,7 @@ def record_recurrence(inputs: Tensor, weights: Sequence[Tensor], cell: str, hidd
     """The same as a node of the graph that is being recorded."""
     if not torch.onnx.is_in_onnx_export():
         return _recurrence(inputs, list(weights), cell, hidden_size)
-    check(cell in _ONNX_GATES, f"ONNX has no cell {cell!r}: export one of {', '.join(_ONNX_GATES)}")
+    check(cell in _ONNX_GATES, f"ONNX has no cell {cell!r}; export one of {', '.join(_ONNX_GATES)}")
     name, order = _ONNX_GATES[cell]
 
     def reordered(weight: Tensor) -> Tensor:

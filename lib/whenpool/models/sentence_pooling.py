@@ -9,7 +9,7 @@ try:
     from sentence_transformers.base.modules.module import Module
 except ModuleNotFoundError:
     raise InputError(
-        "SentencePooling needs sentence-transformers 6: pip install 'whenpool[sentence_transformers]'"
+        "SentencePooling needs a package: pip install 'whenpool[sentence_transformers]'"
     ) from None
 
 

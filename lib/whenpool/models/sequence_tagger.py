@@ -24,7 +24,7 @@ class Spelling(nn.Module):
 
     def __init__(self, letters: Tensor, filters: int, letter_size: int = 25) -> None:
         super().__init__()
-        check((letters[:, 0] > 0).all(), "each written form has at least one letter")
+        check((letters[:, 0] > 0).all(), "each written form must have at least one letter")
         self.register_buffer("letters", letters, persistent=False)
         self.embedding = nn.Embedding(int(letters.max()) + 1, letter_size, padding_idx=0)
         self.convolution = nn.Conv1d(letter_size, filters, 3, padding=1)
@@ -88,10 +88,8 @@ class SequenceTagger(nn.Module):
     ) -> None:
         super().__init__()
         if min(vocabulary_size, tags, embedding_size, feature_size, filters, *features) < 1:
-            raise InputError(
-                "a tagger's vocabulary, tags, embeddings, features, filters are at least 1 each"
-            )
-        check(0 <= dropout < 1, f"dropout is a rate in [0, 1), not {dropout}")
+            raise InputError("all sizes of a tagger must be at least 1")
+        check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         self.features = nn.ModuleList(
             nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features
@@ -117,7 +115,7 @@ class SequenceTagger(nn.Module):
         columns = ids.unsqueeze(-1).unbind(-1) if ids.dim() == 2 else ids.unbind(-1)
         tables = (self.embedding, *self.features)
         if len(columns) != len(tables):
-            raise InputError(f"each word has {len(columns)} numbers, the tagger reads {len(tables)}")
+            raise InputError(f"each word has {len(columns)} numbers, but the tagger reads {len(tables)}")
         return torch.cat([table(of) for table, of in zip(tables, columns, strict=True)], dim=-1)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class TextClassifier(nn.Module):
             }  # fmt: skip
             given = [f"{name}={value!r}" for name, (value, usual) in lacking.items() if value != usual]
             if given:
-                raise InputError(f"{given[0]} is for recurrences; leave it out for cell {TRANSFORMER!r}")
+                raise InputError(f"cell {TRANSFORMER!r} does not take {given[0]}; leave it out")
             self.encoder: Encoder | TransformerEncoder = TransformerEncoder(
                 embedding_size, hidden_size, layers, bidirectional=bidirectional
             )
@@ -97,7 +97,7 @@ class TextClassifier(nn.Module):
         pad = getattr(self.embedding, "padding_idx", None)
         looked_at = ids.device.type == "cpu" and not torch.compiler.is_compiling()
         if pad is not None and looked_at and (ids[:, :1].eq(pad) & ids[:, -1:].ne(pad)).any():
-            raise InputError("texts are padded on the left: pad them on the right")
+            raise InputError("texts are padded on the left; pad them on the right")
         return self.classify(self.encode(self.embed(ids), words), words)
 
     def embed(self, ids: Tensor) -> Tensor:

@@ -119,11 +119,11 @@ class TransformerEncoder(nn.Module):
             raise InputError(f"{sizes} must be at least 1 each")
         if size % heads:
             raise InputError(
-                f"heads={heads} do not divide the {size} units of a state, {directions} times hidden_size="
-                f"{hidden_size}: choose another hidden_size, or other heads"
+                f"heads={heads} does not divide the {size} units of a state ({directions} times hidden_size="
+                f"{hidden_size}); choose another hidden_size or number of heads"
             )
         check_known("attention", attention, ATTENTIONS)
-        check(0 <= dropout < 1, f"dropout is a rate in [0, 1), not {dropout}")
+        check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
         self.directions, self.heads, self.attention = directions, heads, attention
         self.dropout = dropout

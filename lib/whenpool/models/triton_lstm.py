@@ -227,7 +227,7 @@ def try_out(device: str) -> tuple[bool, str]:
             write_atomically(mark, text)
             return True, said
     except torch.OutOfMemoryError:
-        return False, "there was no memory to try them; what was found before is kept"
+        return False, "the GPU has too little memory to test them; the earlier result is kept"
     except Exception as error:  # of Triton's compiler, the driver, memory or disk
         said = f"they cannot be used ({str(error).partition(chr(10))[0] or type(error).__name__})"
     mark.unlink(missing_ok=True)

@@ -102,7 +102,7 @@ def _total_norms(
             if all(grad is None for grad in own):
                 raise InputError(
                     f"{type(model).__name__}: the loss does not depend on the states of the recurrence "
-                    "that encode calls last"
+                    "that encode calls last; return these states from encode"
                 )
             halves += map(_norms, tap.total(own))
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
@@ -133,8 +133,8 @@ def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap
         )
         if not reached or reached[0] is None:
             raise InputError(
-                f"{type(model).__name__} reads its input by two recurrences side by side, whose states "
-                "cannot be matched; make them one, bidirectional, or a whenpool.Encoder"
+                f"{type(model).__name__} reads its input with two separate recurrences, whose states cannot "
+                "be matched; use one bidirectional recurrence or a whenpool.Encoder"
             )
     return taps[-1:]
 
@@ -142,7 +142,7 @@ def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap
 def _check_lengths(norms: Tensor, lengths: Tensor) -> None:
     B, T = norms.shape
     if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
-        raise InputError(f"norms of {B} texts of up to {T} words need {B} lengths between 1 and {T}")
+        raise InputError(f"norms of {B} texts need {B} lengths between 1 and {T}")
 
 
 def tagging_gradient_norms(
@@ -172,19 +172,19 @@ def tagging_gradient_norms(
     check_steps(model, "tagging_gradient_norms")
     lengths = checked_batch(model, ids[..., 0] if ids.dim() == 3 else ids, lengths)[1]
     if tags.shape != ids.shape[:2]:
-        raise InputError(f"tags have the shape {tuple(tags.shape)}; words have {tuple(ids.shape[:2])}")
+        raise InputError(f"tags must be (B, T) = {tuple(ids.shape[:2])}, not {tuple(tags.shape)}")
     counted = tags
     if word is not None:
         if word.shape != lengths.shape or bool(((word < 0) | (word >= lengths)).any()):
-            raise InputError("word is (B,), counts from 0 and lies inside of its sentence")
+            raise InputError("word must be (B,), with a place in each sentence, counted from 0")
         others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
         counted = tags.masked_fill(others, -1)
 
     def loss(logits: Tensor) -> Tensor:
         if logits.dim() != 3:
-            raise InputError(f"{type(model).__name__} gives no logits for each word; see gradient_norms")
+            raise InputError(f"{type(model).__name__} gives no logits per word; use gradient_norms")
         if bool((tags >= logits.shape[-1]).any()):
-            raise InputError(f"there is a tag {int(tags.max())}; the model has {logits.shape[-1]}")
+            raise InputError(f"tags must be below the model's {logits.shape[-1]}, not {int(tags.max())}")
         return tagging_loss(logits, lengths, counted, "sum")
 
     return _total_norms(model, ids, lengths, loss)

@@ -178,7 +178,7 @@ def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_me
     for text in (lengths < k).nonzero().flatten().tolist():
         n = int(lengths[text])
         raise InputError(
-            f"text {text} has {n} words, fewer than one window of k={k}: "
+            f"text {text} has {n} words, fewer than one window of k={k}; "
             f"leave such texts out, or take k={n} or less"
         )
     check(max_megabytes > 0, f"max_megabytes must be above 0, not {max_megabytes}")
@@ -186,8 +186,8 @@ def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_me
     if unknown_index < 0 or (rows is not None and unknown_index >= rows):
         known = "" if rows is None else f"; the model's embedding has {rows} rows, 0 to {rows - 1}"
         raise InputError(
-            f"unknown_index is {unknown_index}, which is no word{known}: "
-            "give the number that stands for <unk> in your vocabulary"
+            f"unknown_index is {unknown_index}, which is not a word{known}; "
+            "give the number of <unk> in your vocabulary"
         )
 
 

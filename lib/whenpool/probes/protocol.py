@@ -16,8 +16,8 @@ def check_steps(
     missing = [step for step in steps if not callable(getattr(model, step, None))]
     if missing:
         raise InputError(
-            f"{probe} looks inside a model by its methods {', '.join(steps)}; "
-            f"{type(model).__name__} lacks {', '.join(missing)}: see the docstring of whenpool.probes"
+            f"{probe} calls a model's methods {', '.join(steps)}, but {type(model).__name__} has no "
+            f"{', '.join(missing)}; see the docstring of whenpool.probes"
         )
 
 
@@ -25,9 +25,9 @@ def checked_batch(
     model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or all 0."""
-    check(ids.dim() == 2, f"ids are (B, T), not {tuple(ids.shape)}; a single text is ids.unsqueeze(0)")
+    check(ids.dim() == 2, f"ids must be (B, T), not {tuple(ids.shape)}; one text is ids.unsqueeze(0)")
     B, T = ids.shape
-    check(B and T, f"there are no texts in this batch: ids have the shape {(B, T)}")
+    check(B and T, f"the batch has no texts or no words: ids have the shape {(B, T)}")
     lengths = torch.as_tensor(lengths)
     labels = ids.new_zeros(B) if labels is None else torch.as_tensor(labels)
     for name, values in (("lengths", lengths), ("labels", labels)):
@@ -36,11 +36,11 @@ def checked_batch(
     for name, values in (("ids", ids), ("labels", labels)):
         if values.device != device:
             raise InputError(
-                f"{name} are on {values.device}, the model is on {device}: move one with .to()"
+                f"{name} are on {values.device}, but the model is on {device}; move one with .to()"
             )
     for text in ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist():
         n = int(lengths[text])
-        raise InputError(f"text {text} has the length {n}; lengths are between 1 and {T}")
+        raise InputError(f"text {text} has the length {n}; lengths must be between 1 and {T}")
     return ids, lengths.to(device), labels.long()
 
 
@@ -49,7 +49,7 @@ def check_labels(labels: Tensor, logits: Tensor) -> None:
     C = logits.shape[-1]
     for row in ((labels < 0) | (labels >= C)).nonzero().flatten().tolist():
         raise InputError(
-            f"text {row} has the label {int(labels[row])}; the model has {C} classes, 0 to {C - 1}"
+            f"text {row} has the label {int(labels[row])}, but the model has {C} classes, 0 to {C - 1}"
         )
 
 

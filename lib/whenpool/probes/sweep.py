@@ -75,12 +75,12 @@ def padding_sweep(
         [('mid', 0.0, 2.5), ('mid', 0.5, 5.0)]
     """
     rows = _numbers(texts, "text")
-    check(rows, "there are no texts to sweep over: give at least one")
+    check(rows, "there are no texts; give at least one")
     classes = torch.as_tensor(labels).long().cpu()
     if classes.shape != (len(rows),):
         raise InputError(f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}")
     sentences = _numbers(filler, "filler sentence")
-    check(sentences, "there is no filler: give at least one sentence of word numbers")
+    check(sentences, "there is no filler; give at least one sentence of word numbers")
     for setting in settings:
         check_known("swept setting", setting, SWEPT)
         for share in shares:
@@ -109,7 +109,7 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
         for indices in batches_for(model, texts.ids.lengths, max_words):
             batch = moved.batch(indices, padding_index)
             logits = model(batch.ids, batch.lengths)  # (B, C)
-            check(logits.dim() == 2, f"logits are (B, C), and here {tuple(logits.shape)}")
+            check(logits.dim() == 2, f"logits must be (B, C), not {tuple(logits.shape)}")
             check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
             loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
             right += (logits.argmax(1) == batch.labels).sum()
@@ -120,7 +120,7 @@ def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
     found = [np.asarray(row) for row in rows]
     for place, numbers in enumerate(found):
-        check(numbers.shape != (0,), f"{name} {place} is empty: drop it, or give it the number of <unk>")
+        check(numbers.shape != (0,), f"{name} {place} is empty; drop it, or give it the number of <unk>")
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise InputError(f"{name} {place} is not a sequence of word numbers: look words up first")
+            raise InputError(f"{name} {place} must be a sequence of word numbers; look words up first")
     return [numbers.tolist() for numbers in found]

@@ -64,8 +64,8 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
             known = not isinstance(module, nn.RNNCellBase)
         if not known:
             raise InputError(
-                f"{type(module).__name__} cannot be tapped: only nn.LSTM, nn.GRU and nn.RNN without "
-                "projections, and the cells of whenpool.Encoder can"
+                f"{type(module).__name__} cannot be probed; use nn.LSTM, nn.GRU or nn.RNN without "
+                "projections, or a whenpool.Encoder"
             )
     try:
         for module, run in recurrences.items():
@@ -80,7 +80,7 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     """As the forward of a recurrence of torch's; its top layer leaves a `Tap`."""
     is_packed, inputs = isinstance(input, PackedSequence), input
     if not is_packed:
-        check(input.dim() == 3, f"a recurrence needs a batch (B, T, E), not {tuple(input.shape)}")
+        check(input.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(input.shape)}")
         inputs = input if module.batch_first else input.transpose(0, 1)
     below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
 
@@ -139,8 +139,8 @@ def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[
         above, through, at_end = grads
         if at_end is not None:
             raise InputError(
-                "the model classifies from the final state that its recurrence returns beside the "
-                "states; let classify take it from the states"
+                "the model classifies from the final state that its recurrence returns; let classify "
+                "take that state from the states of all words"
             )
         above = padded(above).chunk(K, dim=-1)  # (B, T, H) each
         through = padded(through)[..., E:].chunk(K, dim=-1)  # (B, T, H), or (B, T, 2H) of a GRU
@@ -196,7 +196,7 @@ def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
     """As the forward of a cell, which leaves a `Tap`: the gradients at what is ``wanted``, T states (B, H)
     or all that a linear cell adds (B, T, H), are the total ones."""
-    check(inputs.dim() == 3, f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
+    check(inputs.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(inputs.shape)}")
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
     linear = isinstance(module, LinearCell)

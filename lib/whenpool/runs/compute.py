@@ -116,7 +116,7 @@ def compute(
         more = f" and {len(others)} others like it" if others else ""
         say(f"failed: {run}{more}: {message}")
     if report.failed and not (report.done or report.shared or report.left or before.done):
-        raise InputError(f"all {len(report.failed)} runs failed; {next(iter(report.failed.values()))}")
+        raise InputError(f"all {len(report.failed)} runs failed: {next(iter(report.failed.values()))}")
     return report
 
 

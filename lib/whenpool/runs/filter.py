@@ -49,9 +49,9 @@ class Only:
         wanted: dict[str, tuple[str, ...]] = {}
         for part in text.split(",") if text is not None else ():
             key, equals, values = (word.strip() for word in part.partition("="))
-            check(equals and key, f"--only {part.strip()!r} is not key=value, such as {EXAMPLE}")
+            check(equals and key, f"--only {part.strip()!r} must be key=value, such as {EXAMPLE}")
             check_known("--only", key, KEYS)
-            check(key not in wanted, f"--only {key} is given twice; several values are joined by +")
+            check(key not in wanted, f"--only {key} is given twice; join several values with +")
             wanted[key] = tuple(_checked(key, value.strip()) for value in values.split("+"))
         return cls(tuple(wanted.items()))
 
@@ -73,13 +73,13 @@ class Only:
 
 def _checked(key: str, value: str) -> str:
     """A value in the form that runs have."""
-    check(value, f"--only {key} is given no value; write {EXAMPLE}")
+    check(value, f"--only {key} has no value; write, for example, {EXAMPLE}")
     if key in NUMBERS:
         if not (value.isascii() and value.isdigit() and len(value) < 18):
-            raise InputError(f"--only {key} takes whole numbers such as 1000+2000, not {value!r:.60}")
+            raise InputError(f"--only {key} must be whole numbers such as 1000+2000, not {value!r:.60}")
         return str(int(value))
     if key in CHOICES and value not in CHOICES[key]:
-        raise InputError(f"--only {key}={value} is unknown; choose among {', '.join(CHOICES[key])}")
+        raise InputError(f"--only {key}={value} is unknown; choose one of {', '.join(CHOICES[key])}")
     return value
 
 
@@ -88,20 +88,20 @@ def planned(
 ) -> dict[str, list[Run]]:
     """The wanted runs by chapter, of some ``chapters`` or all; one can be in several."""
     if only.names_table and choice.profile != "paper":
-        other = f"add --profile paper to it (the profile is {choice.profile})"
-        raise InputError(f"--only table is of the thesis's runs: {other}")
+        other = f"not those of the profile {choice.profile}; add --profile paper"
+        raise InputError(f"--only table selects runs of the thesis, {other}")
     every = {chapter: plan(chapter, choice, place) for chapter in chapters or PLANS}
     admitted = {chapter: list(filter(only.admits, runs)) for chapter, runs in every.items()}
     found = {chapter: runs for chapter, runs in admitted.items() if runs}
     if not found:
         runs = [run for runs in every.values() for run in runs]
-        why = "no run has all of it at once"
+        why = "no run has all of these values"
         for key, values in reversed(only.wanted):
             brief = slice(-1, None) if key == "corpus" else slice(None)  # without options and folders
             if not any(Only(((key, values),)).admits(run) for run in runs):
                 there = {value for run in runs for value in _values(key, run)[brief]}
                 ordered = sorted(there, key=lambda value: (int(value) if value.isdigit() else 0, value))
-                has = f"there are {', '.join(ordered)}" if there else "there are none"
+                has = f"choose one of {', '.join(ordered)}" if there else "no run has this key"
                 why = f"no run has {key}={'+'.join(values)}; {has}"
-        raise InputError(f"--only {only} leaves nothing of {', '.join(every)}: {why}")
+        raise InputError(f"--only {only} selects no run of {', '.join(every)}: {why}")
     return found

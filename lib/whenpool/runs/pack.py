@@ -33,13 +33,13 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         try:
             key(training, place)
             if place.source(training).is_own:
-                raise InputError("files of your own are not packed: take them along as they are")
+                raise InputError("your own files are not packed; copy them as they are")
             ready[training.corpus, training.length].append(training)
         except InputError as error:
             left_out[str(error)] += 1
     for reason, count in (+left_out).items():
         yield f"{count} runs are left out: {reason}"
-    check(ready, "no data are left to pack: choose other runs")
+    check(ready, "there are no data to pack; choose other runs")
     cache = folder / "cache"
     used: dict[Path, set[str]] = defaultdict(set)  # the words of each file of vectors
     for (_, length), own in ready.items():
@@ -79,6 +79,6 @@ def check_pack(folder: Path) -> None:
     try:
         made_by = json.loads((folder / MANIFEST).read_text("utf-8"))["code"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{folder} holds no packed data: make it with `whenpool pack`") from None
+        raise InputError(f"{folder} has no packed data; make it with `whenpool pack`") from None
     if made_by != code_fingerprint(_CODE):
-        raise InputError(f"{folder} was packed by another version of whenpool: pack the data again")
+        raise InputError(f"another version of whenpool packed {folder}; pack the data again")

@@ -54,9 +54,9 @@ class Choice:
         if self.cell is not None:
             check_known("cell", self.cell, LISTED_CELLS)
         if self.layers is not None and not 1 <= self.layers <= 64:  # as many as a checkpoint holds
-            raise InputError(f"layers is how many, from 1 to 64, not {self.layers}")
+            raise InputError(f"layers must be from 1 to 64, not {self.layers}")
         if self.paraphrases and not isfile(self.paraphrases):
-            raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
+            raise InputError(f"paraphrases file {self.paraphrases} does not exist; check its path")
         for name in ("seeds", "unlabelled", "labels", "sizes"):
             value = getattr(self, name)
             for count in (value,) if isinstance(value, int) else value or ():
@@ -83,6 +83,7 @@ def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
         for name in [text] if isfile(text.partition(":")[0]) else text.split():
             file, colon, options = name.partition(":")
             names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(file) else name)
+    check(names, "the name of the corpus is empty; leave it out or name one")
     return tuple(names)
 
 

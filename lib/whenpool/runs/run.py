@@ -52,7 +52,7 @@ class Place:
         for suffix, folder in product((".txt", ".txt.gz"), (self.data, self.data / "vectors")):
             if (file := folder / f"{name}{suffix}").is_file():
                 return file
-        bring = "`whenpool data fetch glove` brings GloVe's"
+        bring = "`whenpool data fetch glove` downloads GloVe's"
         raise InputError(f"word vectors {name}.txt are not in {self.data}; {bring}")
 
 

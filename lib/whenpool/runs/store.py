@@ -55,7 +55,7 @@ class Store:
     def adopt(self, key: str, content: bytes, weights: bytes | None = None) -> None:
         """Store a run that another store has under the same key, byte for byte."""
         if reason := parse_run(content, key)[1]:
-            raise InputError(f"run {key} cannot be taken over from another store: {reason}")
+            raise InputError(f"run {key} from another machine cannot be stored: {reason}")
         self._write(key, content, weights)
 
     def check_writable(self) -> None:
@@ -77,7 +77,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:  # it may be readable the next time
-            raise InputError(f"stored run {file} cannot be read: {error.strerror}") from None
+            raise InputError(f"stored run {file} cannot be read: {error.strerror}; repair it") from None
         row, reason = parse_run(content, key)
         if row is None:
             self._put_aside(file, reason)
@@ -119,7 +119,7 @@ class Store:
             if (message := self.failure(file.stem, since=0)) is not None:
                 found[file.stem] = message
             else:
-                self.set_aside.append(f"{file} is not a note of a failed run")
+                self.set_aside.append(f"{file} is not the note of a failed run; delete it")
         return found
 
     def rows(self, kind: str) -> pd.DataFrame:
@@ -192,13 +192,13 @@ class Store:
         folder = self.directory / "set-aside"
         names = (folder / f"{file.stem}{number or ''}{file.suffix}" for number in count())
         aside = next(name for name in names if not name.exists())  # nothing is ever overwritten
-        line = f"{file} is not counted: {reason}; "
+        line = f"{file} is not counted, since {reason}; "
         try:
             folder.mkdir(exist_ok=True)
             file.rename(aside)
-            line += f"set aside as {aside}"
+            line += f"it was moved to {aside}"
         except OSError as error:
-            line += f"it could not be set aside ({error.strerror})"
+            line += f"it could not be moved away ({error.strerror})"
         if line not in self.set_aside:
             self.set_aside.append(line)
 
@@ -216,13 +216,13 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
     try:
         row = json.loads(content)
     except (ValueError, RecursionError):
-        return None, "truncated or not JSON"
+        return None, "it is truncated or not JSON"
     names = ("identity", "run", "result", "provenance")
     if not isinstance(row, dict) or not all(isinstance(row.get(name), dict) for name in names):
-        return None, "not a run"
+        return None, "it is not a run"
     history, data = row.get("history"), row["identity"].get("data", {})
     if not isinstance(history, list) or not all(isinstance(part, dict) for part in [data, *history]):
-        return None, "not a run"
+        return None, "it is not a run"
     if key_of(row["identity"]) != key:
         return None, "its content belongs to another key"
     kind = KINDS.get(kind_of(row))

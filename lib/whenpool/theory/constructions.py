@@ -42,8 +42,8 @@ class Slopes(NamedTuple):
 def running_max_slopes(precision: float, longest: int) -> Slopes:
     """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3). Raises
     `InputError` for a precision that is not between 0 and 1, or ``longest`` below 1."""
-    check(0 < precision < 1, f"precision is an error between 0 and 1, not {precision}; take 1e-3")
-    check(longest >= 1, f"longest counts words, at least 1, not {longest}")
+    check(0 < precision < 1, f"precision must be between 0 and 1, such as 1e-3, not {precision}")
+    check(longest >= 1, f"longest must be at least 1 word, not {longest}")
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
     lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
     gate = (missed + longest * lost) / (precision * 2 / 3)

@@ -69,7 +69,7 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
 
     Raises `InputError` for a grid of no or of more than seven numbers.
     """
-    check(1 <= len(grid) <= 7, f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")
+    check(1 <= len(grid) <= 7, f"the grid must have 1 to 7 numbers, not {len(grid)}")
     bias, weight = np.array(np.meshgrid(*[grid] * 8)).reshape(2, 4, -1)  # (4, N) each
     h = c = np.zeros(bias.shape[1])
     steps = np.empty((longest, len(h)), dtype=np.int16)

@@ -34,9 +34,9 @@ def train_together(
     shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
     if len(shapes) > 1:
         unlike = sorted(map(str, shapes))
-        raise InputError(f"only models of one shape are trained together, not {unlike}")
+        raise InputError(f"models trained together must have one shape, not {unlike}")
     if any(encoder.cell != "lstm" or encoder.drop_connect for encoder in encoders):
-        raise InputError("only LSTMs without DropConnect are trained together; train others alone")
+        raise InputError("only LSTMs without DropConnect can train together; train others alone")
     ended: dict[int, loop.Outcome | loop.DivergenceError] = {}
     active = {number: _Training(student, device) for number, student in enumerate(students)}
     while active:

@@ -51,7 +51,7 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
     labelled, but for what our runs contradict; ``where`` is one of `WHERE`. Nothing outside a clone."""
     check_known("place of the evidence", where, WHERE)
     if not (words >= 0 and texts >= 0):
-        raise InputError(f"a text has 0 words or more and there are 0 or more, not {words} and {texts}")
+        raise InputError(f"words and texts must be at least 0, not {words} and {texts}")
     if project_root() is None:
         return []
     fitting = [entry for entry in entries() if entry.fits(words, texts, where)]
@@ -109,7 +109,7 @@ def entries(file: Path | None = None) -> list[Advice]:
             least, most = entry[name]
             values[name] = (least, float("inf") if most is None else most)
         if not values["claims"]:
-            raise ValueError("it rests on no claim; name one of data/paper/claims.yml")
+            raise ValueError("it has no claim; name one of data/paper/claims.yml")
         for kind, names in known.items():
             for name in set(values[kind]) - names:
                 choices = f"a claim of data/paper/claims.yml nor one of {', '.join(WHERE)}"

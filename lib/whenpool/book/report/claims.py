@@ -55,7 +55,7 @@ class Rule:
         except (ValueError, KeyError, TypeError, AttributeError):
             low = math.nan
         if not low < high:
-            raise ValueError(f"the rule {text!r} is none; write one like '>= 10' or '-3 to 3'")
+            raise ValueError(f"the rule must be like '>= 10' or '-3 to 3', not {text!r}")
         return cls(low, high, open="=" not in sign)
 
     def slack(self, value: float, ratio: bool = False) -> float:
@@ -222,21 +222,23 @@ def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]],
     found = []
     for entry in listed(file, what):
         if not isinstance(entry, dict):
-            raise InputError(f"{file}: {entry!r:.40} is no {one}, which has an id and more")
+            raise InputError(
+                f"{file}: each {one} must have an id and other fields, unlike {entry!r:.40}"
+            )
         try:
             found.append(make(entry))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            told = f"the {one} {entry.get('id')!r:.40} cannot be used: {error}"
+            told = f"correct the {one} {entry.get('id')!r:.40}: {error}"
             raise InputError(f"{file}: {told}") from None
     for name, times in Counter(made.id for made in found).items():
-        check(times == 1, f"{file}: the {one} {name!r} stands there twice")
+        check(times == 1, f"{file}: the id {name!r} occurs twice; rename one")
     return found
 
 
 def _claim(entry: dict[str, Any]) -> Claim:
     for name in ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence"):
         if not isinstance(entry.get(name), str):
-            raise ValueError(f"{name} is {entry.get(name)!r:.40}, which is no text")
+            raise ValueError(f"{name} must be a text, not {entry.get(name)!r:.40}")
     check_known("measure", entry["measure"], MEASURES)
     values = {name: value for name, value in entry.items() if name != "with"}
     values["registered"] = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)

@@ -61,7 +61,7 @@ def paper_file(name: str, what: str) -> Path:
     """A file of ``data/paper``; raises `InputError` outside a clone of the book."""
     root = project_root()
     if root is None:
-        raise InputError(f"{what} in the clone of the book: run this inside it")
+        raise InputError(f"{what} in the book's repository; run this inside a clone of it")
     return root / "data" / "paper" / name
 
 

@@ -42,10 +42,10 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     vectors = None if wish.vectors == "random" else wish.vectors or find_vectors(place)
     plan = make_plan(texts, place, wish, vectors)
     counts = f"{texts.texts:,} texts of {len(texts.classes)} classes, {len(plan.runs)} runs"
-    say(f"{wish.path.name}: {counts} into {folder}")
+    say(f"{wish.path.name}: {counts}, written into {folder}")
     for note in texts.notes:
         say(note)
-    say(f"Word vectors: {vectors or 'random'}. Up to {texts.words:,} words of a text are read.")
+    say(f"Word vectors: {vectors or 'random'}. Models read up to {texts.words:,} words of a text.")
     compute(
         plan.runs, place, workforce, keep_weights=lambda run: isinstance(run, Training),
         label="diagnosis", say=say,

@@ -37,7 +37,7 @@ class Wish:
     words: int | None = None  # so many first words of a text are read; None: as many as memory admits
     vectors: str | None = None  # a name in the data folder, or "random"; None: the first of `VECTORS`
     characters: bool = False  # whether each character is read as a word
-    drop_classes_below: int = 0  # classes of fewer different texts are left out
+    drop_classes_below: int = 1  # classes of fewer different texts are left out
     folder: Path | None = None  # for the report, the models and the runs; None: named after the file
     data: Path | None = None  # of filler sentences and vectors; None: as `whenpool.base.paths` says
 
@@ -45,10 +45,10 @@ class Wish:
         for pooling in self.poolings:
             check_known("pooling", pooling, POOLINGS)
         several = 0 < len(set(self.poolings)) == len(self.poolings)
-        check(several, f"poolings are some different ones of {', '.join(POOLINGS)}")
+        check(several, f"poolings must be different ones of {', '.join(POOLINGS)}")
         for name in ("seeds", "epochs", "limit", "words"):
             count = getattr(self, name)
-            check(count is None or count >= 1, f"{name} is at least 1, not {count}")
+            check(count is None or count >= 1, f"{name} must be at least 1, not {count}")
 
     @property
     def output(self) -> Path:
@@ -109,13 +109,13 @@ class Survey:
             notes.append(f"{cut} longer than {self.words} words and cut there.")
         if self.gaps:
             left = _count(len(self.gaps), "row", "was")
-            notes.append(f"{left} left out for want of words or a label (the first: {self.gaps[0]}).")
+            notes.append(f"{left} left out, without words or a label (the first: {self.gaps[0]}).")
         if self.repeated:
             note = "repeated text counts once" if self.repeated == 1 else "repeated texts count once"
             if self.cut:
-                note += " (texts that are the same as far as they are read are one)"
+                note += " (texts that differ only after the cut count as one)"
             if self.several:
-                note += f"; {self.several} came with several labels, of which the first counts"
+                note += f"; {self.several} have several labels, of which the first counts"
             notes.append(f"{self.repeated:,} {note}.")
         if self.dropped:
             names = ", ".join(f"{name} ({count})" for name, count in list(self.dropped.items())[:10])
@@ -123,7 +123,7 @@ class Survey:
             left = _count(len(self.dropped), "rare class", "was")
             notes.append(f"{left} left out with its texts: {names}{more}.")
         if self.unused:
-            notes.append(f"{_count(self.unused, 'more text', 'was')} left out to be quick (--limit).")
+            notes.append(f"{_count(self.unused, 'more text', 'was')} left out to save time (--limit).")
         if self.tagged:
             notes.append(f"HTML tags were removed from {_count(self.tagged, 'row')}.")
         if self.tokenizer == "characters":
@@ -145,7 +145,7 @@ def survey(wish: Wish, words: int) -> Survey:
     for whole, label, _ in read_own(path, column, wish.label_column, gaps):
         text, length, longer = _read_of(whole, words, tokenizer)
         if not text:
-            gaps.append(f"{path}: no words in column {column!r}, but {whole!r:.40}")
+            gaps.append(f"{path}: column {column!r} has no words, but {whole!r:.40}")
             continue
         rows += 1
         tagged += without_tags(whole) != whole
@@ -158,8 +158,8 @@ def survey(wish: Wish, words: int) -> Survey:
         lengths.setdefault(text, length)
     check(labels, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     if not wish.characters and median(runs) >= 8:  # which no words of a script with spaces have
-        advice = "put them there with a segmenter, or read each character as a word with --characters"
-        raise InputError(f"{path}: texts have no spaces between words: {advice}")
+        advice = "add them with a segmenter, or read each character as a word with --characters"
+        raise InputError(f"{path}: the texts have no spaces between words; {advice}")
     counts = Counter(labels.values())
     dropped = {label: n for label, n in counts.most_common() if n < wish.drop_classes_below}
     kept = {text: label for text, label in labels.items() if label not in dropped}
@@ -168,12 +168,12 @@ def survey(wish: Wish, words: int) -> Survey:
         found = f"one class, {next(iter(counts))!r:.60}" if counts else "no class"
         if dropped:
             found += f" that has {wish.drop_classes_below} texts or more"
-        raise InputError(f"{path}: column {wish.label_column!r} has {found}; classification needs two")
+        raise InputError(f"{path}: column {wish.label_column!r} has {found}; give at least two")
     try:
         check_classes(counts, path, len(several))
     except InputError as error:
-        more = f", --drop-classes-below {FEWEST} does"
-        more += f"; of a text the first {words} words are read (--words)" if cut else ""
+        more = f", as --drop-classes-below {FEWEST} does"
+        more += f"; only the first {words} words of a text are read (--words)" if cut else ""
         raise InputError(f"{error}{more}") from None
     chosen = _chosen(kept, counts, wish.limit)
     used = sorted(lengths[text] for text in chosen)

@@ -92,17 +92,16 @@ def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
     """What the page says of `evidence_place`, to models called ``judges``, in texts that may be ``cut``."""
     texts = "the words that are read" if cut else "the texts"
     if not judges:
-        told_by = "models with a pooling that have learnt; there is none here"
-        return f"Where the deciding words stand is read from {told_by}."
+        return "No model with a pooling has learnt, so nothing shows where the deciding words are."
     one, several = ("the one model", "has"), ("the models", "have")
     what, learnt = one if len(judges) == 1 else several
     who = f"{together(judges)}, {what} with a pooling that {learnt} learnt,"
     if where == "unknown" and len(judges) > 1:
-        return f"{together(judges)} do not all single out the same part of {texts}."
+        return f"{together(judges)} do not agree on the part of {texts} that matters most."
     if where == "unknown":
-        return f"To {who} no one part of {texts} matters most."
+        return f"To {who} no single part of {texts} matters most."
     if where == "everywhere":
-        return f"To {who} all parts of {texts} matter about alike."
+        return f"To {who} all parts of {texts} matter about equally."
     return f"To {who} words {'in' if where == 'middle' else 'at'} the {where} of {texts} matter most."
 
 

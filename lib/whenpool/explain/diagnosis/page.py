@@ -75,7 +75,7 @@ class Page:
             lines.append(f"{score.name}: {score.accuracy:.1f} % ({score.range})")
         lines.append(f"{'most frequent class':<26} {self.found.majority:5.1f} %")
         if not self.found.baselines:
-            lines.append("Without scikit-learn there are no baselines: pip install 'whenpool[sklearn]'")
+            lines.append("Baselines need scikit-learn: pip install 'whenpool[sklearn]'")
         return "\n".join([*lines, "", f"{self.verdict.title}.", *self.verdict.sentences])
 
 

@@ -29,7 +29,7 @@ def verdict_on(found: Findings) -> Verdict:
         f"It is right on {simple.accuracy:.1f} % of {found.test:,} test texts, {than} {best.name}, the "
         f"best pooling ({best.accuracy:.1f} %), and it is faster and simpler."
     )
-    then = f"If you want a pooling all the same: {verdict.title}."
+    then = f"If you still want a pooling: {verdict.title}."
     return Verdict(verdict.pooling, f"Use {simple.name}", (first, then, *verdict.sentences))
 
 
@@ -38,14 +38,14 @@ def _of_poolings(found: Findings) -> Verdict:
     on the texts as they are and under added filler taken together, each counting half."""
     best, size, tied = found.scores[0], f"{found.test:,} test texts", found.tied
     if found.test < FEW:
-        advice = f"give {5 * FEW + 10} texts or more, of which a fifth is for the test"
-        said = f"{size} cannot tell poolings apart: {advice}."
+        advice = f"give {5 * FEW + 10} texts or more, since a fifth is for the test"
+        said = f"{size} cannot tell poolings apart; {advice}."
         return Verdict("", "Too few texts to recommend a pooling", (said,))
     if not tied:
         sentences = [
             f"The best, {best.name}, is right on {best.accuracy:.1f} % of {size}, which is not clearly "
             f"more than always answering with the most frequent class ({found.majority:.1f} %).",
-            f"{found.train:,} training texts may be too few: give more, or word vectors (--vectors), or "
+            f"{found.train:,} training texts may be too few; give more, add word vectors (--vectors), or "
             "train longer (--epochs).",
         ]
         return Verdict("", "No pooling learnt enough to be recommended", tuple(sentences))
@@ -63,17 +63,17 @@ def _of_poolings(found: Findings) -> Verdict:
         any_may = f"any {'that has learnt ' if left else ''}may do"
         doubt = f", though {any_may if len(tied) == len(found.learnt) else 'others may do as well'}"
     if left:
-        lead = f"but that {best.name} is ahead may be chance"
-        sentences.append(f"Not clearly above the most frequent class: {together(left)}; {lead}.")
+        near = f"The most frequent class is not clearly worse than {together(left)}"
+        sentences.append(f"{near}, whose distance from {best.name} may be chance.")
     worse = [score.name for score in found.scores if score not in found.near]
     if worse and len(found.near) > 1:
-        sentences.append(f"Less accurate beyond chance: {together(worse)}.")
+        sentences.append(f"Chance does not explain why {best.name} beats {together(worse)}.")
     if len(tied) == 1:
         sentences += _robust(found)
     seeds = min(len(score.accuracies) for score in found.scores)
     if seeds < SEEDS and len(found.scores) > 1:
         made = f"{'One training' if seeds == 1 else 'Two trainings'} of each pooling"
-        sentences.append(f"{made} cannot tell how much chance in training does: --seeds 3 does.")
+        sentences.append(f"{made} cannot show the effect of chance in training; --seeds 3 can.")
     return Verdict(chosen.pooling, f"Take {chosen.name} ({chosen.pooling}){doubt}", tuple(sentences))
 
 
@@ -82,9 +82,9 @@ def _alone(found: Findings, best: Score, size: str) -> str:
     right = f"It is right on {best.accuracy:.1f} % of {size}"
     far = [difference for difference in found.differences if not difference.may_be_chance]
     if len(found.scores) == 1:
-        return f"{right}; no other pooling was trained beside it."
+        return f"{right}; no other pooling was trained."
     if not far:
-        return f"{right}, and alone clearly above the most frequent class ({found.majority:.1f} %)."
+        return f"{right}, and it alone clearly beats the most frequent class ({found.majority:.1f} %)."
     least = min(far, key=lambda difference: difference.points)
     low, high = least.interval or (math.nan, math.nan)
     others = "each of the others" if len(far) == len(found.scores) - 1 else "others"
@@ -100,7 +100,7 @@ def _chosen(found: Findings, tied: list[Score]) -> tuple[Score, list[str]]:
     if not kept:
         return tied[0], []
     if missing := together([score.name for score in tied if score.pooling not in kept]):
-        return tied[0], [f"Filler decides nothing among them: {missing} could not be tested with it."]
+        return tied[0], [f"Filler does not decide, since {missing} could not be tested with it."]
     chosen = max(tied, key=lambda score: score.accuracy + kept[score.pooling])
     return chosen, [
         f"Among those, {chosen.name} does best on the texts as they are ({chosen.accuracy:.1f} %) and with "
@@ -119,10 +119,10 @@ def _robust(found: Findings) -> list[str]:
     if abs(mine - most) <= 2 * error:
         return []
     if mine > most:
-        return [f"It also keeps most accuracy when {_filler(found)} is added ({mine:.1f} % on average)."]
+        return [f"It is also the best when {_filler(found)} is added ({mine:.1f} % on average)."]
     return [
-        f"When {_filler(found)} is added around the texts, {name} keeps more ({most:.1f} % on average, "
-        f"beside {mine:.1f} %): prefer it where texts are longer or noisier than these."
+        f"When {_filler(found)} is added around the texts, {name} is more accurate ({most:.1f} % on average, "
+        f"not {mine:.1f} %); prefer it where texts are longer or noisier than these."
     ]
 
 

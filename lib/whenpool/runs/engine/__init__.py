@@ -38,7 +38,7 @@ class Workforce:
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
                 count = name in ("workers", "together")
                 if count and not (value.isdecimal() and int(value) >= 1):
-                    raise InputError(f"{variable} is a number, at least 1, not {value!r}")
+                    raise InputError(f"{variable} must be a whole number from 1, not {value!r}")
                 given[name] = int(value) if count else value
         return cls(**given)
 
@@ -51,7 +51,7 @@ class Workforce:
         """Raises `InputError` for an unknown engine, device or precision, or a GPU needed ``here``."""
         check_known("engine", self.engine, ("local", "ray"))
         if self.address and self.engine != "ray":
-            raise InputError("an address is of a Ray cluster: choose --engine ray as well")
+            raise InputError("only a Ray cluster has an address; add --engine ray or leave it out")
         check_device(self.device, here and self.engine == "local")
         check_known("precision", self.precision, PRECISIONS)
 

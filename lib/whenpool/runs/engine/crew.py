@@ -3,6 +3,7 @@ workers are is a *pool*'s business: `whenpool.runs.engine.local` or `whenpool.ru
 """
 
 import math
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -127,11 +128,11 @@ def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) ->
             raise DeviceLostError(str(error)) from None
         rest = tuple(open_jobs.values())
         if full and len(task) > 1:
-            many = f"{len(task)} models at once were too much for the memory of the GPU"
-            say(Message("note", text=f"{many}; half as many were trained at a time instead."))
+            many = f"{len(task)} models together did not fit into the GPU's memory"
+            say(Message("note", text=f"{many}; half as many were trained together instead."))
             again = halves(rest) if len(rest) == len(task) else [rest]
         elif full:
-            ended(task[0], "the GPU has too little memory for it; free some, or use --device cpu")
+            ended(task[0], "the GPU has too little memory; free some, or use --device cpu")
         elif len(task) > 1:  # each reports its own fault
             again = [(job,) for job in rest]
         else:
@@ -195,6 +196,13 @@ class Pool(Protocol):
         """Stop all workers, whatever they are doing."""
 
 
+class _LogLines(tqdm):
+    """A bar for a log file, which shows each state of it as a line."""
+
+    def display(self, *_: Any, **__: Any) -> None:
+        print(self, file=sys.stderr, flush=True)
+
+
 class Crew:
     """One list of tasks, and the pool that does them; see `whenpool.runs.engine`."""
 
@@ -216,11 +224,14 @@ class Crew:
         """Do all tasks, and report. Raises `InputError` when nothing can be stored any more."""
         self._queue.extend(tasks)
         jobs = [job for task in tasks for job in task]
-        with tqdm(
+        in_place = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
+        with (tqdm if in_place else _LogLines)(
             total=sum(job.run.cost for job in jobs),
             desc=f"{self._label}: 0/{len(jobs)}",
             bar_format="{desc} |{bar:20}| {percentage:3.0f}% {elapsed} elapsed, {remaining} left",
-            mininterval=0.5,
+            leave=in_place,
+            miniters=0,  # time alone decides when a state is shown
+            mininterval=0.5 if in_place else 60.0,
         ) as self._bar:
             try:
                 while (self._queue or self._busy or self._elsewhere) and time.monotonic() < self._until:
@@ -238,7 +249,6 @@ class Crew:
                 self._report.left += sum(map(len, [*self._busy.values(), *self._queue, self._elsewhere]))
                 if not self._report.left:
                     self._bar.n = self._bar.total
-                self._bar.refresh()
             finally:
                 self._pool.close()
                 self._claims.release_all()
@@ -315,7 +325,7 @@ class Crew:
         if self._tries[job.key] < self._pool.tries:
             self._queue.appendleft(task)
         else:
-            self._end(job, f"its process died {self._pool.tries} times{what}; out of memory?")
+            self._end(job, f"its process died {self._pool.tries} times{what}; it may need more memory")
 
     def _end(self, job: Job, failure: str) -> None:
         self._show(job, job.run.epochs)

@@ -58,8 +58,8 @@ Letter = tuple[Message, tuple[tuple[str, bytes, bytes | None], ...]]
 def perform(version: str, order: Order) -> Iterator[Letter]:
     """Do a task, and say how it goes; the order of another version of the library is refused."""
     if version != __version__:
-        both = f"{platform.node()} has whenpool {__version__}, this machine {version}"
-        yield Message("stopped", text=f"node {both}: install the same version on both"), ()
+        both = f"{platform.node()} has whenpool {__version__}, but this machine {version}"
+        yield Message("stopped", text=f"node {both}; install the same version on both"), ()
         return
     letters = SimpleQueue[Letter | BaseException | None]()
     with tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True) as folder:
@@ -134,9 +134,9 @@ def _do(order: Order, place: Place, send: Callable[[Letter], None]) -> None:
             other = [name for name, value in expected.items() if identity["data"].get(name) != value]
             if other:
                 advice = f"make {place.data} the same there, or let WHENPOOL_DATA name another folder"
-                reason = f"has another {' and '.join(other)} than this machine: {advice}"
+                reason = f"has another {' and '.join(other)} than this machine; {advice}"
             elif key_of(identity) != job.key:
-                reason = "takes the run for another: install the same whenpool there"
+                reason = "understands the run differently; install the same whenpool there"
         if reason:
             say(Message("failed", job.key, f"node {node} {reason}"))
         else:
@@ -222,7 +222,7 @@ class RayPool:
             if ready:
                 ready, _ = self._ray.wait(list(awaited), num_returns=len(awaited), timeout=0)
         except self._ray.exceptions.RayError as error:
-            raise InputError(f"the Ray cluster was lost: {error}; what is finished is stored") from None
+            raise InputError(f"the Ray cluster was lost ({error}); start again to go on") from None
         told = [message for what in ready for message in self._heard(awaited[what])]
         if self._sent and not self._complained and not any(sent.begun for sent in self._sent):
             self._complained = time.monotonic() - min(sent.since for sent in self._sent) > _PATIENCE
@@ -230,8 +230,8 @@ class RayPool:
                 nodes = self._nodes()
                 has = {name: sum(int(node.get(name, 0)) for node in nodes) for name in self._needs}
                 found = ", ".join(f"{count} {name}" for name, count in has.items())
-                line = f"whenpool: the Ray cluster has begun nothing for {_PATIENCE:.0f} s: its nodes"
-                line += f" ({found} in all) are busy, starting, or gone; waiting for one"
+                line = f"whenpool: waiting for the Ray cluster, which has begun no run for {_PATIENCE:.0f} s:"
+                line += f" its nodes ({found} in all) are busy, starting or lost"
                 tqdm.write(line, file=sys.stderr)
         return told
 
@@ -282,7 +282,7 @@ def _end(error: Exception) -> tuple[str, str, str]:
         if "failed to import on the worker" in str(error) or isinstance(error.cause, ImportError):
             node = re.search(r"\bip=([^\s,)]+)", str(error))
             text = f"node {node[1] if node else 'of the Ray cluster'} cannot load whenpool {__version__}"
-            return "stopped", "", f"{text}: install it there, as it is on this machine"
+            return "stopped", "", f"{text}; install it there as on this machine"
         return "died", "", f" ({type(error.cause).__name__}: {' '.join(str(error.cause).split())})"
     lost = isinstance(error, exceptions.NodeDiedError | exceptions.ObjectLostError)
     return "died", "", f" ({'its node was lost' if lost else type(error).__name__})"
@@ -324,7 +324,7 @@ def _check_address(address: str) -> None:
     """Raises `InputError` where nobody answers, which Ray itself takes minutes to find out."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
-        raise InputError(f"the address of a Ray cluster is host:port, such as head:6379, not {address}")
+        raise InputError(f"a Ray cluster's address must be host:port, such as head:6379, not {address}")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError as error:

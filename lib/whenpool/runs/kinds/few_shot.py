@@ -88,10 +88,8 @@ class FewShot(Run):
             unlabelled_batch augmentations topics pretraining"""
         for name in counts.split():
             count = getattr(self, name)
-            check(
-                count is None or count >= 1, f"{name} of a few-shot run must be at least 1, not {count}"
-            )
-        check(0 < self.replaced <= 1, f"replaced is a part of all words in (0, 1], not {self.replaced}")
+            check(count is None or count >= 1, f"{name} must be at least 1, not {count}")
+        check(0 < self.replaced <= 1, f"replaced must be in (0, 1], not {self.replaced}")
 
     @property
     def epochs(self) -> int:
@@ -141,7 +139,7 @@ class FewShot(Run):
             found["data"]["encoder"] = encoders.encoder_fingerprint(self.encoder)
             found["run"]["encoder"] = self.labels["encoder"]
         if file := self.paraphrases:
-            check(isfile(file), f"paraphrases {file} are not there; give a file of JSON lines")
+            check(isfile(file), f"paraphrases file {file} does not exist; check its path")
             found["data"]["paraphrases"] = fingerprint(Path(file))
             found["run"]["paraphrases"] = self.labels["paraphrases"]
         return found
@@ -266,8 +264,8 @@ class System:
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
     """A run's model before training, drawn from torch's generator, with what its objective needs."""
     if run.reads_unlabelled and not chosen.unlabelled:
-        none = "needs unlabelled texts, and all training texts are labelled"
-        raise InputError(f"{run.system} {none}; ask for fewer labels, or add texts")
+        none = "needs unlabelled texts, but all training texts are labelled"
+        raise InputError(f"{run.system} {none}; choose fewer labels, or add texts")
     if run.system == "vampire":
         return _vampire(run, classes, chosen, device)
     if run.system in CONTRAST:

@@ -234,7 +234,7 @@ class PaddingSweep(Probe):
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         if dataset.test_filler is None:
-            raise InputError("a padding sweep needs filler sentences, and the data folder has none")
+            raise InputError("a padding sweep needs filler; run `whenpool data fetch wikitext`")
         texts = dataset.test.first(self.texts)
         ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
         points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)
@@ -265,7 +265,7 @@ class WordImportance(Probe):
         lengths = dataset.test.ids.lengths
         shortest, longest = max(self.shortest or 0, self.k), self.longest or int(lengths.max())
         chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: self.texts]
-        check(len(chosen), f"the corpus has no test text of {shortest} to {longest} words")
+        check(len(chosen), f"no test text has {shortest} to {longest} words; choose other lengths")
         texts, parts = dataset.test.to(_device_of(model)), []
         for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
             batch = texts.batch(part, PADDING_INDEX)
@@ -300,11 +300,11 @@ class MemoryUse(Probe):
     def identity(self, place: Place) -> dict[str, Any]:
         if self.attention != "fused" and self.training.cell != "transformer":
             what, cell = f"attention={self.attention!r}", self.training.cell
-            raise InputError(f"{what} is of a Transformer; leave it out for cell {cell!r}")
+            raise InputError(f"only a Transformer takes {what}; leave it out for cell {cell!r}")
         check_known("attention", self.attention, ("fused", "plain"))
         if self.halvings < 1 or self.words[0] < 1:
-            mend = "give at least one halving, and a text that leaves a word"
-            raise InputError(f"longest={self.longest} cannot be halved {self.halvings} times: {mend}")
+            mend = "give at least one halving, and enough words to halve"
+            raise InputError(f"longest={self.longest} cannot be halved {self.halvings} times; {mend}")
         return super().identity(place)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
@@ -361,7 +361,7 @@ class DirectionUse(Probe):
 
     def identity(self, place: Place) -> dict[str, Any]:
         if not self.training.bidirectional or self.training.cell == "transformer":
-            raise InputError(f"{self.training} reads in one direction: there is none to leave out")
+            raise InputError(f"{self.training} reads in one direction only; probe a bidirectional model")
         return super().identity(place)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:

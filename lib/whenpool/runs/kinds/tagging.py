@@ -77,10 +77,10 @@ class Tagging(Run):
             raise InputError(f"encoding {self.encoding!r} is unknown; choose one of {known}")
         for name in ("layers", "embedding_size", "hidden_size", "epochs", "batch_size"):
             if (value := getattr(self, name)) < 1:
-                raise InputError(f"{name} of a tagging run must be at least 1, not {value}")
+                raise InputError(f"{name} must be at least 1, not {value}")
         for name, high in (("dropout", 1.0), ("unknown_rate", 1.0 + 1e-9)):
             if not 0 <= getattr(self, name) < high:
-                raise InputError(f"{name} of a tagging run is a rate, not {getattr(self, name)}")
+                raise InputError(f"{name} must be a rate from 0 to 1, not {getattr(self, name)}")
 
     @property
     def cost(self) -> float:
@@ -213,7 +213,7 @@ def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
     encoded = _encoded(corpus, run.encoding)
     known = set(encoded.tags)
     count = sum(tag not in known for sentence in encoded.test for tag in sentence.tags)
-    unknown = f"{count:,} test words have a tag that no training word has: they count as errors."
+    unknown = f"{count:,} test words have a tag that no training word has; they count as errors."
     return (*corpus.notes, unknown) if count else corpus.notes
 
 
@@ -221,7 +221,7 @@ def _encoded(corpus: tagged.TaggedCorpus, encoding: str | None) -> tagged.Tagged
     if encoding is None:
         return corpus
     if not corpus.entities:
-        marks = "mark no entities (B-TYPE, I-TYPE, O): leave encoding out"
+        marks = "mark no entities (B-TYPE, I-TYPE, O); leave encoding out"
         raise InputError(f"the tags of {corpus.name} {marks}")
     splits: dict[str, Any] = {
         name: [replace(s, tags=tuple(tagged.convert(s.tags, encoding))) for s in part]

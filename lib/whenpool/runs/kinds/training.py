@@ -232,16 +232,15 @@ class Training(Run):
         check_known("cell", self.cell, LISTED_CELLS)
         check_model(**{name: getattr(self, name) for name in SHAPE})
         if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
-            raise InputError("strength and divergence are of gradient_directed alone; leave them out")
+            raise InputError("only gradient_directed takes strength and divergence; leave them out")
         if self.trick:
             check_known("trick", self.trick, TRICKS)
-            check(self.cell != "transformer", f"{self.trick} teaches a recurrence: choose another cell")
+            check(self.cell != "transformer", f"{self.trick} trains a recurrence; choose another cell")
             if self.trick == "gradient_directed":
                 GradientDirected(self.epochs, self.strength, self.divergence)  # raises for bad values
             if self.pooling != "last" or not self.masked or self.drop_connect:
-                model = "a model without pooling, padding masked and no weight dropped"
                 mend = "set pooling='last', masked=True and drop_connect=0"
-                raise InputError(f"{self.trick} trains {model}: {mend}")
+                raise InputError(f"{self.trick} trains a masked model without pooling; {mend}")
 
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None,
@@ -327,8 +326,8 @@ def vectors_of(run: Any, place: Place) -> WordVectors | None:
     """The word vectors of a run, if it has some; raises `InputError` for those of another size."""
     vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
     if vectors and vectors.size != run.embedding_size:
-        sizes = f"{vectors.size} numbers, the model's embedding {run.embedding_size}"
-        raise InputError(f"word vectors {run.vectors} have {sizes}: choose others or set embedding_size")
+        sizes = f"{vectors.size} numbers, but the embedding {run.embedding_size}"
+        raise InputError(f"word vectors {run.vectors} have {sizes}; choose others or set embedding_size")
     return vectors
 
 
@@ -349,7 +348,7 @@ def prepare(run: Training, place: Place) -> Prepared:
 def trained(run: Training, place: Place) -> Prepared:
     """As `prepare`, the model with the weights of its best epoch."""
     prepared, file = prepare(run, place), place.store.weights_file(key(run, place))
-    check(file.exists(), f"the weights of {run} are not here; run it again with --keep-weights")
+    check(file.exists(), f"the weights of {run} are not stored; run it again with --keep-weights")
     try:
         prepared.model.load_state_dict(safetensors.torch.load_file(file))
     except (RuntimeError, OSError, safetensors.SafetensorError) as error:

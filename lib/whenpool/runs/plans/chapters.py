@@ -27,15 +27,15 @@ def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
     """The runs of a chapter, none twice. Raises `InputError` for an unknown one, or a choice without any."""
     if chapter not in PLANS:
         meant = " or ".join(name for name in PLANS if chapter and chapter in name)
-        asked = f"{chapter!r} needs no runs" + (f" (is {meant} meant?)" if meant else "")
-        raise InputError(f"chapter {asked}; those that do are {', '.join(PLANS)}")
+        asked = f"{chapter!r} has no runs" + (f" (did you mean {meant}?)" if meant else "")
+        raise InputError(f"chapter {asked}; choose one of {', '.join(PLANS)}")
     runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
     if not runs:
         asked = ", ".join(map(str, choice.sizes or ()))
         every = PLANS[chapter](replace(choice, sizes=None), place)
         have = ", ".join({str(run.training.size): None for run in every if run.training})
         none = f"the profile {choice.profile!r} has no runs with {asked} training texts"
-        raise InputError(f"{none}; {' '.join(choice.corpus_names)} has {have}")
+        raise InputError(f"{none}; {' '.join(choice.corpus_names)} has {have or 'none'}")
     return runs
 
 

@@ -113,7 +113,7 @@ def test_corpora_are_a_part_or_absent_and_runs_can_start(corpora):
     ready, (*absent, part) = look("paper", data=corpora, mark="note")
     assert (ready, len(absent)) == (True, 3)
     assert absent[0] == "corpus imdb: not there; `whenpool data fetch imdb` downloads it"
-    assert re.match(r"corpus yelp: a part or a stand-in, \d+ long training texts; not for", part)
+    assert re.match(r"corpus yelp: only a part or a stand-in, \d+ long training texts; its runs", part)
     fine = look("paper", data=corpora, mark="ok")[1]
     assert {"word vectors: wiki-reviews.100d", "filler: wiki_sentences.txt"} <= set(fine)
 

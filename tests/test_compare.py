@@ -182,7 +182,7 @@ def test_the_command_prints_a_table_and_publishes_it(stores, folder, monkeypatch
     assert f"1 rows were written into {folder}/comparisons.csv" in told
     assert len(read_comparisons(folder)) == 1
     monkeypatch.setattr("whenpool.base.paths.project_root", lambda: None)
-    assert "in its repository" in mistake(*words, "--record")
+    assert "a clone of the repository" in mistake(*words, "--record")
 
 
 @pytest.mark.parametrize(("count", "difference", "allowed"), [

@@ -139,7 +139,7 @@ def test_a_model_is_looked_at_before_training_without_any_training(place, execut
 
 @pytest.mark.parametrize(("asked", "reason"), [
     ([TOO_LARGE, GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train"),
-    ([GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train texts, 61"),
+    ([GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train texts, but 61"),
     ([GradientTrace(DIVERGING, texts=4), DIVERGING, GradientProfile(DIVERGING)], "the loss became"),
     ([LOST, GradientProfile(LOST, texts=8)], "the loss became"),
 ])  # fmt: skip
@@ -156,7 +156,7 @@ def test_what_fails_is_told_once_with_all_that_needs_it(place, executed, asked, 
 
 
 def test_when_all_fail_the_reason_is_told(place):
-    with pytest.raises(InputError, match="all 2 runs failed; the corpus has 60 train texts"):
+    with pytest.raises(InputError, match="all 2 runs failed: the corpus has 60 train texts"):
         ask([replace(SMALL, size=61, seed=seed) for seed in (0, 1)], place)
 
 

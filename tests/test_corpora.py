@@ -198,7 +198,7 @@ def test_sentences_of_an_article_are_of_one_split(tmp_path, name, content, examp
 
 
 @pytest.mark.parametrize(("name", "content", "message"), [
-    ("wiki_sentences.jsonl", b'{"sentence": "x", "title": "y"}\n{"text": 1}', "line 2: the object must be"),
+    ("wiki_sentences.jsonl", b'{"sentence": "x", "title": "y"}\n{"text": 1}', "line 2: expected"),
     ("wiki_sentences.jsonl.gz", b"not gzip", "cannot be read: Not a gzipped file"),
     ("wiki_sentences.txt", b"\xff\xfe", "line 1 is not UTF-8 text"),
     ("wiki_sentences.txt", b"one fact .", "too few articles: none is left for"),

@@ -68,10 +68,10 @@ def test_a_text_without_tokens_is_one_unknown_word(tmp_path):
 
 
 @pytest.mark.parametrize(("asked", "message"), [
-    ({"size": 41}, "the corpus has 40 train texts, 41 were asked for"),
+    ({"size": 41}, "the corpus has 40 train texts, but 41 were asked for"),
     ({"size": 0}, "0 were asked for"),
-    ({"size": 4, "validation": 21}, "20 validation texts, 21 were asked for"),
-    ({"size": 4, "test": 31}, "30 test texts, 31 were asked for"),
+    ({"size": 4, "validation": 21}, "20 validation texts, but 21 were asked for"),
+    ({"size": 4, "test": 31}, "30 test texts, but 31 were asked for"),
     ({"size": 4, "setting": "centre"}, "setting 'centre' is unknown"),
 ])  # fmt: skip
 def test_more_than_there_is_is_named(encoded, asked, message):

@@ -96,7 +96,7 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
     (TransformerEncoder, {"heads": 0}, "at least 1"),
     (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
-    (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
+    (TransformerEncoder, {"dropout": 1.0}, r"must be in \[0, 1\)"),
 ])  # fmt: skip
 def test_bad_arguments_are_named(kind, arguments, message):
     with pytest.raises(InputError, match=message):
@@ -129,7 +129,7 @@ def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
     encoder = kind(5, 6).double().eval()
     with pytest.raises(InputError, match="texts are padded on the left; pad on the right, or"):
         encoder(left, LENGTHS)
-    with pytest.raises(InputError, match=r"the mask is \(4, 8\), not \(B, T\) = \(4, 9\)"):
+    with pytest.raises(InputError, match=r"the mask must be \(B, T\) = \(4, 9\), not \(4, 8\)"):
         encoder(left, mask=mask[:, 1:])
     states = encoder(left, mask=mask)
     torch.testing.assert_close(states[mask], encoder(inputs, LENGTHS)[words])

@@ -84,7 +84,7 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     (("one text", LABELS), "texts must be a list, not one string"),
     (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
     ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
-    ((TEXTS, ["good"] * 48), "at least two classes"),
+    ((TEXTS, ["good"] * 48), "only one class"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_told(given, said):

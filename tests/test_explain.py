@@ -96,7 +96,7 @@ def test_long_texts_are_cut_as_in_training(tmp_path, checkpoint, monkeypatch):
 
 def test_a_pooling_without_weights_says_so(tmp_path):
     found = explain(load_checkpoint(made(tmp_path, "max")), "a good film")
-    assert "gives words no weights" in as_text(found, colour=False)
+    assert "has no weights for words" in as_text(found, colour=False)
     assert {word["attention"] for word in json.loads(as_json([found]))[0]["words"]} == {None}
 
 
@@ -139,7 +139,7 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
     (["--text", "a", "--file", "x"], "give either"),
     (["--text", ""], "--text: the text has no words"),
     (["--text", "-"], "standard input is not UTF-8 text (byte 3)"),
-    (["--text", "a", "--label", "x"], "--label: the model has no class 'x'; it has 'neg',"),
+    (["--text", "a", "--label", "x"], "--label: the model has no class 'x'; choose one of 'neg',"),
     (["--text", "a", "--k", "0"], "0 is not in the range"),
     (["--file", "nowhere.txt"], "nowhere.txt cannot be read: No such file"),
     (["--file", "latin.txt"], "latin.txt, line 1 is not UTF-8 text (byte 0xe9"),
@@ -201,12 +201,12 @@ def test_windows_are_spread_over_their_words():
     (strip, (SHOWN, [1, 0.5, math.inf]), "word 2, 'film', has the weight inf"),
     (strip, (SHOWN, [1, 2, 3], "", 0), "must be above 0, not 0"),
     (strip, (SHOWN, [1, 2, 3], "", math.nan), "must be above 0, not nan"),
-    (per_word, ([1], 4, 2), "4 words have 2 full windows of 2, not 1"),
-    (per_word, ([1, 2, 3], 4, 2), "4 words have 2 full windows of 2, not 3"),
-    (per_word, ([1], 4, 0), "not k=0"),
+    (per_word, ([1], 4, 2), "4 words need 2 weights for windows of 2, not 1"),
+    (per_word, ([1, 2, 3], 4, 2), "4 words need 2 weights for windows of 2, not 3"),
+    (per_word, ([1], 4, 0), "must be at least 1, not 0"),
     (explain, (None, "good", None, 0), "k, the words of a window, must be at least 1"),
     (attention_weights, (TextClassifier(9, 2, "max"), torch.ones(1, 2).long(), torch.tensor([2])),
-     "MaxPool gives words no weights"),
+     "MaxPool has no weights for words"),
 ])  # fmt: skip
 def test_what_cannot_be_weighted_or_shown_is_told(call, given, message):
     with pytest.raises(InputError, match=message):

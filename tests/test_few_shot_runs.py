@@ -136,7 +136,7 @@ def test_what_a_run_needs_and_lacks_is_named(shared, monkeypatch, tmp_path):
     run = replace(TINY, encoder="nobody/no-such-encoder")
     with pytest.raises(InputError, match="encoder 'nobody/no-such-encoder'"):
         compute([run], shared, say=lambda line: None)
-    with pytest.raises(InputError, match=r"paraphrases .*none.jsonl are not there"):
+    with pytest.raises(InputError, match=r"paraphrases file .*none.jsonl does not exist"):
         key(replace(RUNS["uda"], paraphrases=str(tmp_path / "none.jsonl")), shared)
     with pytest.raises(InputError, match="needs unlabelled texts, but all training texts"):
         replace(RUNS["uda"], corpus=CORPUS.replace("train=80", "train=4")).execute(shared)
@@ -217,7 +217,7 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
 
 def test_what_nothing_can_be_replaced_by_is_named():
     for texts, p, told in (
-        (SENTENCES, 1.1, "from 0 to 1, not 1.1"), (SENTENCES, math.nan, "from 0 to 1, not nan"),
+        (SENTENCES, 1.1, r"in \[0, 1\], not 1.1"), (SENTENCES, math.nan, "from 0 to 1, not nan"),
         ([[]], 0.7, "the texts have no words to count and replace"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=told):
@@ -242,8 +242,8 @@ def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path
     item("three", 5), "[" * 100_000, GOOD[0],
 ])  # fmt: skip
 def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line):
-    message = '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase and no'
-    message = "repeats the text of an earlier line, 'One film.'; put" if line == GOOD[0] else message
+    message = 'expected {"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase and no'
+    message = "an earlier line has the same text, 'One film.'; put" if line == GOOD[0] else message
     with pytest.raises(InputError, match=re.escape(f"paraphrases.jsonl, line 3: {message}")):
         paraphrased(tmp_path, [GOOD[0], "", line], ["One film."])
 

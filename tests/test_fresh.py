@@ -26,7 +26,7 @@ import tiny
 (root / "data" / "paper" / "accuracy.csv").read_text()"""
 USED = ("lib/whenpool/tiny.py", "data/paper/accuracy.csv")
 OPENED = {"index": USED, "runs": ("data/runs/smoke",), "status": ()}
-AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "as before")
+AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "unchanged")
 STATUS = {"status": "executing, since it reports on the other chapters"}
 FIRST, ASKED = "executing, since it has not been executed yet", "executing, since it was asked for"
 
@@ -145,7 +145,7 @@ def test_a_failed_chapter_waits_for_its_neighbour_and_starts_no_other(book, monk
     with pytest.raises(BookError, match="chapter index: no"):
         build()
     monkeypatch.setattr(building, "execute", executed)
-    assert build()[0] == {"index": FIRST, "runs": "as before"} | STATUS
+    assert build()[0] == {"index": FIRST, "runs": "unchanged"} | STATUS
 
 
 def test_an_interrupted_build_leaves_no_kernel(tmp_path):

@@ -163,7 +163,7 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
     assert profile.tolist() == [[0, 0.5, 1, 2.5, 4], [3, 3.5, 4, 4.5, 5], [2, 2, 2, 2, 2]]
     assert gradient_profile(norms, torch.tensor([3, 2, 1])).shape == (3, 100)
     for probe, lengths in product((vanishing_ratio, gradient_profile), ([3], [0, 3], [4, 1])):
-        with pytest.raises(InputError, match="2 texts of up to 3 words"):
+        with pytest.raises(InputError, match="norms of 2 texts need 2 lengths"):
             probe(torch.ones(2, 3), torch.tensor(lengths))
 
 
@@ -198,9 +198,9 @@ class Deaf(Theirs):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"model": nn.Linear(2, 3)}, "Linear lacks embed, encode, classify"),
-    ({"model": changed(rnn=nn.LSTMCell(6, 5))}, "LSTMCell cannot be tapped"),
-    ({"model": changed(rnn=FlippedElman(6, 5))}, "FlippedElman cannot be tapped"),
+    ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
+    ({"model": changed(rnn=nn.LSTMCell(6, 5))}, "LSTMCell cannot be probed"),
+    ({"model": changed(rnn=FlippedElman(6, 5))}, "FlippedElman cannot be probed"),
     ({"model": changed(rnn=nn.LSTM(6, 5, proj_size=2))}, "without projections"),
     ({"model": changed(SideBySide, rnn=nn.LSTM(6, 5, batch_first=True),
                        back=nn.LSTM(6, 5, batch_first=True))}, "two separate recurrences"),

@@ -190,7 +190,7 @@ def test_stale_notebooks_are_named_then_written_or_removed(tmp_path, monkeypatch
     mend = "does not match its chapter; run scripts/notebooks.py\n"
     for words, code, told in (
         (["--check"], 1, f"book/index.ipynb {mend}book/gone.ipynb {mend}"),
-        ([], 0, "book/index.ipynb written\nbook/gone.ipynb removed\n"),
+        ([], 0, "book/index.ipynb was written\nbook/gone.ipynb was removed\n"),
         (["--check"], 0, ""),
         ([], 0, "the notebooks are up to date\n"),
     ):

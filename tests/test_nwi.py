@@ -152,12 +152,12 @@ def test_a_sure_model_still_tells_its_words_apart():
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"k": 0}, "k, the words of a window, must be at least 1, not 0"),
-    ({"k": 9}, "text 0 has 5 words, fewer than one window of k=9: leave such texts out, or take k="),
+    ({"k": 9}, "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k="),
     ({"points": 0}, "points must be at least 1, not 0"),
     ({"max_megabytes": 0}, "max_megabytes must be above 0, not 0"),
-    ({"unknown_index": 30}, "unknown_index is 30, which is no word; the model's embedding has 30"),
-    ({"unknown_index": -1}, "unknown_index is -1, which is no word"),
-    ({"labels": torch.tensor([0, 1, 3, 0, 1])}, "text 2 has the label 3; the model has 3 classes"),
+    ({"unknown_index": 30}, "unknown_index is 30, which is not a word; the model's embedding has 30"),
+    ({"unknown_index": -1}, "unknown_index is -1, which is not a word"),
+    ({"labels": torch.tensor([0, 1, 3, 0, 1])}, "text 2 has the label 3, but the model has 3 classes"),
 ])  # fmt: skip
 @pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly
 def test_what_cannot_be_used_is_named(changes, message, layers):

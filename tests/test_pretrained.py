@@ -175,8 +175,8 @@ def test_a_name_that_can_be_nothing_is_told(name):
 
 
 @pytest.mark.parametrize(("kind", "changes", "told"), [
-    ("ViT", {"image_size": 32, "vocab_size": None}, "a 'vit', is no encoder of text"),
-    ("Wav2Vec2", WAVES, "reads input_values; choose"),
+    ("ViT", {"image_size": 32, "vocab_size": None}, "a 'vit', does not encode texts"),
+    ("Wav2Vec2", WAVES, "reads input_values; take"),
     ("Esm", {"pad_token_id": 1}, "EsmTokenizer, has no fast version; choose an encoder that has one"),
 ])  # fmt: skip
 def test_what_is_no_encoder_of_text_is_refused(tmp_path, kind, changes, told):
@@ -279,7 +279,7 @@ def test_what_was_stopped_leaves_nothing(file, batch, monkeypatch):
 
 
 def test_texts_that_the_encoder_cannot_read_are_told(file):
-    long = "text 1 has 25 tokens; tiny reads 1 to 24: leave such texts out, or cut them"
+    long = "text 1 has 25 tokens, but tiny reads 1 to 24; leave such texts out, or cut them"
     for lengths, told in ((3, 25), long), ((0, 3), "text 0 has 0 tokens"), ((), "are no texts to embed"):
         assert told in refusal(embed, tiny_bert(), some_texts(lengths), file)
     assert not file.exists()

@@ -98,7 +98,7 @@ def test_gradients_are_those_of_a_loop_by_hand(word):
     ({"vectors": torch.zeros(3, 6)}, tuple, "the shape .3, 6., but the embedding needs .30, 6."),
     ({}, lambda i, n, t: (i, n, t[:, :3]), "tags must be .B, T."),
     ({}, lambda i, n, t: (i, n + 1, t), "text 0 has the length 8; lengths must be between 1 and 7"),
-    ({}, lambda i, n, t: (i, n, t + 4), "the model has 4"),
+    ({}, lambda i, n, t: (i, n, t + 4), "the model's 4"),
     ({}, lambda i, n, t: (i, n, t, n), "counted from 0"),
 ])  # fmt: skip
 def test_taggers_that_cannot_be_and_batches_that_do_not_fit_are_refused(given, change, says):

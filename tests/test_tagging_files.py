@@ -171,7 +171,7 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "{}", "a.conllu, line 1: the tag is missing"),
     ("a.conll.gz", gzip.compress(COLUMNS.encode(), mtime=0)[:-12], "{}", "a.conll.gz cannot be read"),
     (*ONE, "nowhere.conllu", "tagged corpus 'nowhere.conllu' is unknown; choose one of generated"),
-    (*ONE, "generated:word=1", "has no option 'word'; it has task, clauses"),
+    (*ONE, "generated:word=1", "has no option 'word'; choose one of task, clauses"),
     (*ONE, "generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
     (*ONE, "ud_ewt", "en_ewt-ud-train.conllu is not in"),
     (*ONE, "ud_ewt:task=pos", "the tagged corpus ud_ewt has no option 'task'"),

@@ -133,7 +133,7 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
     (by_an_end_token, (nn.LSTM(2, 3, bidirectional=True), 0.1, 9), "left to right only"),
     (built.last_state_by_pooling, (nn.GRU(2, 3), 0.1), "must be an LSTM"),
     (longest_parity_of_machines, (20, 1, 4), "take fewer states"),
-    (longest_parity_of_lstms, ([], 3, 8), "a grid of 0 numbers"),
+    (longest_parity_of_lstms, ([], 3, 8), "1 to 7 numbers, not 0"),
 ])  # fmt: skip
 def test_mistakes_are_named(call, given, message):
     with pytest.raises(InputError, match=message):

@@ -141,7 +141,7 @@ def _read_json(path: Path) -> Iterator[tuple[str, str]]:
     """The article and text of each sentence, from a JSON object a line."""
     expected = '{"sentence": ..., "title": ...}'
     for where, row in json_lines(path, expected):
-        check({"title", "sentence"} <= row.keys(), f"{where}: the object must be {expected}")
+        check({"title", "sentence"} <= row.keys(), f"{where}: expected {expected}")
         title, sentence = (
             str(row[name]).encode("utf-8", "replace").decode() for name in ("title", "sentence")
         )

@@ -179,7 +179,7 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
     values = _floats(window_weights)
     full = words // k
     if len(values) < full or not all(math.isnan(value) for value in values[full:]):
-        raise InputError(f"{words} words have {full} full windows of {k}; give so many weights")
+        raise InputError(f"{words} words need {full} weights for windows of {k}, not {len(values)}")
     return [*np.repeat(values[:full], k).tolist(), *[math.nan] * (words - full * k)]
 
 

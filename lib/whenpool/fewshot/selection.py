@@ -139,10 +139,10 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
         text, paraphrases = item.get("text", ""), item.get("paraphrases", [])
         given = [text, *paraphrases] if isinstance(paraphrases, list) else []
         if len(given) < 2 or not all(isinstance(one, str) and one.strip() for one in given):
-            raise InputError(f"{where}: the object must be {expected}")
+            raise InputError(f"{where}: expected {expected}")
         if text in found:
             raise InputError(
-                f"{where} repeats the text of an earlier line, {text!r:.60}; put all paraphrases of a text "
+                f"{where}: an earlier line has the same text, {text!r:.60}; put all paraphrases of a text "
                 "into one line"
             )
         found[text] = paraphrases

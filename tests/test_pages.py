@@ -15,6 +15,7 @@ from clones import ROOT
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
 FRONT_PAGE_BYTES = 400_000  # with all that it loads, compressed
+TYPE = 11.2, 14.2  # Pixels: 12 % about the middle of the sizes of numbers at an axis and of its name
 TOUCH = "e => e.dispatchEvent(new PointerEvent('click', {cancelable: true, pointerType: 'touch'}))"
 DRAWN = "[...document.querySelectorAll('article picture img')].every(i => i.complete && i.clientWidth)"
 SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -125,6 +126,31 @@ def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html,
         for source, scale, inside in figures:
             assert source.endswith(end)
             assert (scale > 0.85, inside, "-phone" in source) == (True, True, size is PHONE)
+
+
+def sizes_of_type(drawing):
+    """The sizes of type in a drawing, in its own units: of plotted words and of words drawn by hand."""
+    rules = re.sub(r"\.sub \{.*?\}", "", drawing)  # what stands below a line is smaller
+    drawn = [float(size) for size in re.findall(r"font(?:-size)?: [a-z ]*([\d.]+)px", rules)]
+    return {*drawn, *(100 * float(size) for size in re.findall(r" scale\(([\d.]+) -", drawing))}
+
+
+@SIZES
+@pytest.mark.parametrize("name", PAGES)
+def test_figures_show_their_type_in_one_size(html, chromium, name, size):
+    code = "all => all.map(i => [i.closest('figure')?.id || i.alt, i.currentSrc, i.clientWidth])"
+    with looked_at(chromium, html / f"{name}.html", size) as (page, _):
+        page.eval_on_selector_all("details", "all => all.forEach(fold => fold.open = true)")
+        page.wait_for_function(DRAWN)
+        figures = page.eval_on_selector_all("article img[src$='.svg']", code)
+    found = set()
+    for figure, source, width in figures:
+        drawing = Path(source.removeprefix("file://")).read_text()
+        units = float(re.search(r'viewBox="\S+ \S+ ([\d.]+)', drawing)[1])
+        found |= {(figure, round(own * width / units, 1)) for own in sizes_of_type(drawing)}
+    assert {figure for figure, _ in found} == {figure for figure, _, _ in figures}
+    least, most = TYPE
+    assert [one for one in found if not least <= one[1] <= most] == []
 
 
 def test_the_front_page_is_light(html, chromium):

@@ -51,7 +51,7 @@ def mark_generated(runs: DataFrame) -> None:
     if names and names <= {"synthetic", "generated"}:
         figure = plt.gcf()
         right = max(axes.get_position().x1 for axes in figure.axes)
-        figure.text(right, 0, "SYNTHETIC", ha="right", va="top", size="small", color=CHANCE_COLOUR)
+        figure.text(right, 0, "SYNTHETIC", ha="right", va="top", color=CHANCE_COLOUR)
 
 
 def nothing_yet() -> Figure:

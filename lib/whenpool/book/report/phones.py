@@ -18,7 +18,7 @@ from matplotlib.text import Text
 PHONE = "-phone"  # What is appended to the name of the narrow file
 _OPEN, _CLOSE = '<metadata id="phone">', "</metadata></svg>"
 _WIDTH = 3.7  # Inches: what 390 pixels hold at the size of type that the wide figure has
-_PIXELS = 360  # The same of drawings made by hand
+_PIXELS = 342  # What they hold of drawings made by hand
 _TALLEST = 2.6  # Inches of a panel
 
 
@@ -42,20 +42,20 @@ def parted(svg: str) -> tuple[str, str | None]:
 
 
 def _panels_in_lines(svg: str) -> str | None:
-    """The panels that a drawing names, in lines as wide as a phone: each shows its part of the whole."""
-    panels = r'<svg([^>]*) viewBox="[^"]*" data-phone="([^"]*)"([^>]*)>(.*)</svg>'
-    if not (found := re.search(panels, svg, re.DOTALL)):
+    """The panels that a drawing names, in lines as wide as a phone, each as large as it is in the whole."""
+    whole = r'<svg(.*?)( width="\d+")? viewBox="\d+ \d+ (\d+) \d+" data-phone="(.*?)"(.*?)>(.*)</svg>'
+    if not (found := re.search(whole, svg, re.DOTALL)):
         return None
-    before, boxes, after, content = found.groups()
-    x = y = line = widest = 0
-    parts = []
+    before, shown, units, boxes, after, content = found.groups()
+    scale = int(shown[8:-1]) / int(units) if shown else 1
+    x, y, line, widest, parts = 0, 0, 0, 0, []
     for left, top, width, height in (map(int, box.split()) for box in boxes.split(";")):
-        if x and x + width > _PIXELS:
+        if x and (x + width) * scale > _PIXELS:
             x, y = 0, line
         view = f'viewBox="{left} {top} {width} {height}"'
         parts.append(f'<svg x="{x}" y="{y}" width="{width}" height="{height}" {view}>{content}</svg>')
-        x, line = x + width, max(line, y + height)
-        widest = max(widest, x)
+        x, line, widest = x + width, max(line, y + height), max(widest, x + width)
+    before += f' width="{widest * scale:.0f}"' * bool(shown)
     return f'<svg{before} viewBox="0 0 {widest} {line}"{after}>{"".join(parts)}</svg>'
 
 
@@ -94,7 +94,7 @@ def stack(figure: Figure) -> None:
         own_y = column == 0 or not axes.get_shared_y_axes().joined(axes, panels[number - 1])
         axes.tick_params(which="both", labelbottom=own_x, labelleft=own_y)
         xlabel, ylabel = labels[axes]
-        axes.set_xlabel("" if below is not None and labels[below][0] == xlabel else xlabel)
+        axes.set_xlabel("" if not own_x or (below and labels[below][0] == xlabel) else xlabel)
         axes.set_ylabel(ylabel if own_y else "")
         axes.xaxis.label.set_visible(True)
         axes.yaxis.label.set_visible(True)
@@ -130,17 +130,17 @@ def _labels(rows: list[list[Axes]]) -> dict[Axes, tuple[str, str]]:
 
 
 def _put_above(figure: Figure, legends: list[Legend]) -> None:
-    """Put legends above the panels, in as many columns as fit."""
+    """Put legends above the panels, in as few lines as fit, without heads of their entries."""
     for legend in legends:
-        handles = [handle for handle in legend.legend_handles if handle is not None]
-        texts = [text.get_text() for text in legend.get_texts()]
+        every = zip(legend.legend_handles, [text.get_text() for text in legend.get_texts()], strict=True)
+        named = [(mark, name) for mark, name in every if mark and mark.get_alpha() != 0]
         legend.remove()
-        for columns in (4, 3, 2, 1):
+        for lines in range(1, len(named) + 1):
             above = figure.legend(
-                handles, texts, loc="outside upper center", ncols=columns, frameon=False,
-                columnspacing=1, handlelength=1.5,
+                *zip(*named, strict=True), loc="outside upper center", ncols=math.ceil(len(named) / lines),
+                frameon=False, columnspacing=1, handlelength=1.5,
             )  # fmt: skip
-            if columns == 1 or above.get_window_extent().width < figure.bbox.width:
+            if lines == len(named) or above.get_window_extent().width < figure.bbox.width:
                 break
             above.remove()
 
@@ -155,8 +155,8 @@ def _fit(axes: Axes) -> None:
     for text, room in rooms.items():
         extent, words = text.get_window_extent(), text.get_text()
         long = max(extent.width, extent.height)
-        if words and long > 1.15 * room and "\n" not in words:
-            text.set_text(textwrap.fill(words, max(8, int(len(words) * room / long))))
+        if words and long > 1.05 * room and "\n" not in words:
+            text.set_text(textwrap.fill(words, max(8, len(words) // math.ceil(long / room) + 4)))
     names = axes.get_yticklabels()
     widest = max((name.get_window_extent().width for name in names), default=0)
     if widest > 0.45 * axes.figure.bbox.width:

@@ -101,7 +101,7 @@ class CaptionedTable:
         frame = self.frame if len(self.frame) else DataFrame({"": ["no such runs yet"]})
         table = frame.to_markdown(index=False, stralign="left", numalign="left", disable_numparse=True)
         options = f":name: {self.name}\n" + ":class: prose\n" * self.prose
-        markdown = f":::{{table}} {self.caption}\n{options}\n{table}\n:::\n"
+        markdown = f":::{{table}} {self.caption}\n{options}\n{table.replace('± ', '±&nbsp;')}\n:::\n"
         html = f"<p>{escape(self.caption)}</p>{as_html(frame.to_html(index=False, escape=False))}"
         for kind, text in (("legend", self.legend), ("provenance", self.provenance)):
             if text:

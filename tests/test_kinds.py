@@ -28,7 +28,7 @@ from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of, kind_of
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
-ONE_WAY = " reads in one direction: there is none to leave out"
+ONE_WAY = " reads in one direction only; probe a bidirectional model"
 
 
 def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp_path, monkeypatch):
@@ -188,8 +188,8 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
 @pytest.mark.parametrize(("run", "change", "message"), [
     (TINY, {"trick": TRICKS[1], "cell": "transformer"}, "_attention trains a recurrence; choose"),
     (TINY, {"layers": 0}, "layers must be at least 1, not 0"),
-    (TINY, {"cell": "sum", "hidden_size": 8, "layers": 2}, "for several layers set bidirectional=False"),
-    (TINY, {"cell": "transformer", "masked": False}, "masked=False is for recurrences"),
+    (TINY, {"cell": "sum", "hidden_size": 8, "layers": 2}, "with several layers set bidirectional=False"),
+    (TINY, {"cell": "transformer", "masked": False}, "does not take masked=False"),
     (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
     (SHOTS[1], {"per_class": 0}, "per_class must be at least 1, not 0"),
     (SHOTS[4], {"replaced": 0.0}, "replaced must be in"),

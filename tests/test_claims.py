@@ -125,7 +125,7 @@ def test_a_ledger_is_read_from_a_file(tmp_path):
 @pytest.mark.parametrize(("before", "after", "message"), [
     ("{model: last}", "{model: last", "is not valid YAML; .*line 10"),
     (WHOLE, "first: second\n", "must be a YAML list of claims"),
-    (WHOLE, "- first\n", "'first' must be a claim"),
+    (WHOLE, "- first\n", "must have an id and other fields, unlike 'first'"),
     (WHOLE, WHOLE + WHOLE, "the id 'first' occurs twice"),
     ("- id: first\n ", "-", "correct the claim None: id must be a text, not None"),
     ("  unit: points\n", "", "claim 'first': unit must be a text, not None"),

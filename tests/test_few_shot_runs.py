@@ -217,7 +217,7 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
 
 def test_what_nothing_can_be_replaced_by_is_named():
     for texts, p, told in (
-        (SENTENCES, 1.1, r"in \[0, 1\], not 1.1"), (SENTENCES, math.nan, "from 0 to 1, not nan"),
+        (SENTENCES, 1.1, r"in \[0, 1\], not 1.1"), (SENTENCES, math.nan, r"in \[0, 1\], not nan"),
         ([[]], 0.7, "the texts have no words to count and replace"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=told):

@@ -10,6 +10,7 @@ import textwrap
 from html import escape, unescape
 from itertools import groupby, pairwise
 
+from matplotlib.artist import getp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
@@ -133,7 +134,7 @@ def _put_above(figure: Figure, legends: list[Legend]) -> None:
     """Put legends above the panels, in as few lines as fit, without heads of their entries."""
     for legend in legends:
         every = zip(legend.legend_handles, [text.get_text() for text in legend.get_texts()], strict=True)
-        named = [(mark, name) for mark, name in every if mark and mark.get_alpha() != 0]
+        named = [(mark, name) for mark, name in every if mark and getp(mark, "linewidth") != 0]
         legend.remove()
         for lines in range(1, len(named) + 1):
             above = figure.legend(
@@ -150,8 +151,7 @@ def _fit(axes: Axes) -> None:
     screen. Turn words below an axis that run into each other, and leave out every other of such numbers."""
     box = axes.get_window_extent()
     titles = [text for text in axes.get_children() if isinstance(text, Text) and text not in axes.texts]
-    rooms: dict[Text, float] = dict.fromkeys(titles, box.width)
-    rooms |= {axes.xaxis.label: box.width, axes.yaxis.label: box.height}
+    rooms = dict.fromkeys([*titles, axes.xaxis.label], box.width) | {axes.yaxis.label: box.height}
     for text, room in rooms.items():
         extent, words = text.get_window_extent(), text.get_text()
         long = max(extent.width, extent.height)

@@ -289,10 +289,8 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
 
 
 def test_wishes_that_make_no_sense_are_refused(tmp_path):
-    for other, message in {
-        "median": "pooling 'median' is unknown",
-        "max": "must be different ones",
-    }.items():
+    told = {"median": "pooling 'median' is unknown", "max": "must be different ones"}
+    for other, message in told.items():
         with pytest.raises(InputError, match=message):
             Wish(tmp_path / "a.csv", "a", "b", ("max", other))
 

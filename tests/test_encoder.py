@@ -66,7 +66,7 @@ def test_forget_biases_have_their_distributions():
     for pooling in ("last", "max"):  # that of the thesis
         recurrence = TextClassifier(9, 2, pooling, hidden_size=16).encoder.layers[0][0]
         total = (recurrence.bias_ih_l0 + recurrence.bias_hh_l0)[16:32]
-        assert (total == 1).all() == (pooling == "last")
+        assert (total == 1).all() if pooling == "last" else total.std() > 0
 
 
 def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):

@@ -43,8 +43,8 @@ def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_sta
     np.testing.assert_allclose(found.sum(1), 1, atol=1e-6)
     assert fitted.predict(["a fine play", "a dull play"]).tolist() == ["good", "bad"]
     assert fitted.predict_proba([]).shape == (0, 2)
-    told = fitted.explain("a fine film indeed", "bad")
-    assert (told.label, told.words[int(np.nanargmax(told.importance))]) == ("bad", "fine")
+    told, other = (fitted.explain("a fine film indeed", label) for label in (None, "bad"))
+    assert (told.words[int(np.nanargmax(told.importance))], other.label) == ("fine", "bad")
 
 
 def test_it_works_in_what_scikit_learn_has():

@@ -227,10 +227,8 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
     watch = model.classifier.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     with torch.no_grad(), watch:
         evaluate(model, texts)
-        mean = torch.cat(seen).mean(0)[:units]
-        model.classifier.bias.copy_(
-            -model.classifier.weight[:, :units] @ mean
-        )  # so that half is undecided
+        mean = torch.cat(seen).mean(0)[:units]  # so that half is undecided
+        model.classifier.bias.copy_(-model.classifier.weight[:, :units] @ mean)
     result, rows = DirectionUse(training, texts=30).measure(model, dataset)
     expected = {}
     for name, zeros in (("both", []), ("forward", range(units, 2 * units)), ("backward", range(units))):

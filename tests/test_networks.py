@@ -137,10 +137,9 @@ def test_what_a_cell_lacks_is_left_out(place):
         assert any(run.drop_connect for run in runs) == listed.remembers
     base = base_run("synthetic", "any", 500, Choice(cell="sum"), place)
     assert (base.hidden_size, with_cell(RUN, "tanh_sum").hidden_size) == (base.embedding_size, 100)
-    tricked = plan("learnability", Choice(cell="transformer"), place)
-    assert {run.training.trick for run in tricked} == {None}
-    runs = plan("natural_bias", Choice(cell="transformer"), place)
-    assert {run.training.masked for run in runs} == {True}
+    for chapter, name, only in ("learnability", "trick", None), ("natural_bias", "masked", True):
+        runs = plan(chapter, Choice(cell="transformer"), place)
+        assert {getattr(run.training, name) for run in runs} == {only}
 
 
 def test_every_cell_is_listed_and_the_facts_are_the_cells():

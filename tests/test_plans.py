@@ -194,10 +194,8 @@ def test_a_mistake_in_only_is_one_line(text, message):
 
 
 def test_what_cannot_be_known_beforehand_says_what_there_is(place):
-    for model, message in (
-        ({"cell": "rnn"}, "choose one of lstm"),
-        ({"layers": 65}, "from 1 to 64, not"),
-    ):
+    wrong = ({"cell": "rnn"}, "choose one of lstm"), ({"layers": 65}, "from 1 to 64, not")
+    for model, message in wrong:
         with pytest.raises(InputError, match=message):
             Choice(**model)
     for text, message in {

@@ -211,7 +211,7 @@ def test_what_was_used_and_left_out_is_said(made):
     _, _, page, told = made
     text = re.sub(r"\s+", " ", page.html)
     for said in (
-        "161 rows had both; 160 texts are used: 96 to train, 32 to choose the best epoch, 32 to test",
+        "161 rows have both; 160 texts are used: 96 to train, 32 to choose the best epoch, 32 to test",
         "1 repeated text counts once", "1 row was left out, without words or a label",
         "are longer than 12 words and cut there", "exact sign test",
     ):  # fmt: skip

@@ -99,7 +99,7 @@ def test_mistakes_are_one_line(tmp_path, capsys):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     given = [str(tmp_path / "clone"), "--data", str(tmp_path), "--work", str(tmp_path / "work")]
     assert script.main(given) == 2
-    assert "is no clone of the authors' code; git clone https" in capsys.readouterr().err
+    assert "is not a clone of the authors' code; run " in capsys.readouterr().err
     git = ["git", "-C", tmp_path / "clone", "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run(["git", "init", "-q", tmp_path / "clone"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "a"], check=True)

@@ -213,8 +213,8 @@ def middle_over_first(page, pooling, **values):
     page.locator(f"input[value={pooling}]").check()
     page.evaluate("document.querySelector('.try-norms').textContent = ''")
     chosen(page, **values)
-    page.locator(".try-norms", has_text="middle divided").wait_for()
-    written = re.search(r"first (\S+)\.$", page.locator(".try-norms").inner_text())[1]
+    page.locator(".try-norms", has_text="the middle divided").wait_for()
+    written = re.search(r"first is (\S+)\.$", page.locator(".try-norms").inner_text())[1]
     return float(written.replace("·10", "e").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 

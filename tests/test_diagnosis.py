@@ -217,7 +217,7 @@ def test_what_was_used_and_left_out_is_said(made):
     ):  # fmt: skip
         assert said in text
     assert page.survey.much_cut
-    assert f": 160 texts of 2 classes, 8 runs into {page.report.parent}" in told[0]
+    assert f": 160 texts of 2 classes, 8 runs, written into {page.report.parent}" in told[0]
     assert told[1:-1] == page.survey.notes
     assert told[-1] == "Word vectors: random. Models read up to 12 words of a text."
 

@@ -103,7 +103,7 @@ def test_a_text_is_classified_by_the_mean_over_its_own_tokens(padding):
 def test_layers_that_cannot_be_mixed_are_named():
     model = tiny()
     for layer in (0, 4, -1):
-        with pytest.raises(InputError, match=f"layer {layer} is not one of 3, counted from 1"):
+        with pytest.raises(InputError, match=f"layer must be from 1 to 3, not {layer}"):
             model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
     assert find_layers(model.encoder) is model.encoder.blocks
     expected = {12: (7, 9, 12), 24: (14, 18, 24), 6: (4, 5, 6), 2: (2,), 1: (1,)}
@@ -221,7 +221,7 @@ def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
 @pytest.mark.parametrize(("build", "message"), [
     (lambda: Unlabelled(Ragged.of([]), ()), "there are no unlabelled texts; give some, or choose"),
     (lambda: Unlabelled(ORIGINAL, ()), "augmented versions have .. texts; give .* 4 unlabelled texts"),
-    (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4 unlabelled .* of .4, 3. texts; give"),
+    (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4, 3. texts; give .* 4 unlabelled texts"),
     (lambda: UDA(UNLABELLED, 3, 0, 0), "steps must be above 0, not 0"),
     (lambda: MixText(UNLABELLED, 3, 9, 0, temperature=0.0), "temperature must be above 0, not 0.0"),
     (lambda: TMix(0, alpha=0.0), "alpha of the Beta distribution must be above 0, not 0.0"),

@@ -45,9 +45,9 @@ def undisturbed(shared):
 
 @pytest.mark.parametrize("together", [1, 3])
 def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbed, together):
-    """Parent or worker, again and again, over as many grids as that takes; half as many tries with
+    """Parent or worker, again and again, over as many grids as that takes; a third of the tries with
     models trained together."""
-    tries = TRIES if together == 1 else -(-TRIES // 2)
+    tries = -(-TRIES * (2 if together == 1 else 1) // 3)
     chance, file = random.Random(tries), tmp_path / "grid.py"
     found = []  # how many runs were stored at each kill
     for grid in range(3 * TRIES):

@@ -73,7 +73,8 @@ class WordStrips:
 
     @property
     def html(self) -> str:
-        column = min(max(max(len(row.title) for row in self.rows) * 0.7, 4.5), 12)
+        widths = [0.6 * len(row.title) + 0.5 * len(_span(row)) for row in self.rows]
+        column = min(max(*widths, 4.5), 12)
         rows = "".join(_row_html(row, column) for row in self.rows)
         return f'<div style="margin:0.4em 0;line-height:1.9">{rows}</div>'
 
@@ -132,6 +133,12 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
     return WordStrips(tuple(rows))
 
 
+def _span(row: WordStrip) -> str:
+    """The smallest and the largest weight that a strip can show."""
+    lowest = "−" + f"{row.scale:.2g} to " if any(value < 0 for value in row.weights) else "0–"
+    return f"{lowest}{row.scale:.2g}"
+
+
 def _row_html(row: WordStrip, column: float) -> str:
     """A strip whose title has a column so many em wide."""
     words = []
@@ -146,8 +153,7 @@ def _row_html(row: WordStrip, column: float) -> str:
             'border-radius:2px;padding:0 1px"'
         )
         words.append(f'<span title="{hint}"{look if share else ""}>{escape(word)}</span>')
-    lowest = "−" + f"{row.scale:.2g} to " if any(value < 0 for value in row.weights) else "0–"
-    title, span = escape(row.title), f"{lowest}{row.scale:.2g}"
+    title, span = escape(row.title), _span(row)
     label = (
         f'<span style="flex:1 0 {column:.1f}em"><b>{title}</b> '
         f'<small style="opacity:0.8;white-space:nowrap">{span}</small></span>'

@@ -1,28 +1,10 @@
-"""The tags and the text of a page, which must close its tags in order."""
+"""The elements of a page, which must close its tags in order."""
 
-from html.parser import HTMLParser
+import re
+from xml.etree import ElementTree
 
 
-class Outline(HTMLParser):
-    """Keeps the tags of a page with their attributes, and its text."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.text, self._open = [], "", []
-        self.feed(page)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "br"):
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
+def outline(page):
+    """The tags of a page with their attributes, and its text."""
+    root = ElementTree.fromstring(re.sub(r"<(?:!doctype|meta|br)\b[^>]*>", "", page))
+    return [(one.tag.rpartition("}")[2], one.attrib) for one in root.iter()], "".join(root.itertext())

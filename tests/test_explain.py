@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from outline import Outline
+from outline import outline
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import cli
@@ -158,18 +158,18 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
 
 
 def styles(shown):
-    words = [attrs.get("style", "") for _, attrs in Outline(shown.html).tags if "title" in attrs]
+    words = [attrs.get("style", "") for _, attrs in outline(shown.html)[0] if "title" in attrs]
     return [style for style in words if "background" in style]
 
 
 def test_what_the_user_wrote_is_escaped():
     words = ["<script>alert(1)</script>", "&", '"', "</span>", "fine"]
     title = '"><b onclick="x()">&'
-    page = Outline(strip(words, range(5), title=title).html)
-    assert {tag for tag, _ in page.tags} == {"div", "span", "b", "small"}
-    assert not any("onclick" in attrs for _, attrs in page.tags)
-    assert " ".join(words) in page.text
-    assert title in page.text
+    tags, text = outline(strip(words, range(5), title=title).html)
+    assert {tag for tag, _ in tags} == {"div", "span", "b", "small"}
+    assert not any("onclick" in attrs for _, attrs in tags)
+    assert " ".join(words) in text
+    assert title in text
 
 
 def test_what_is_below_zero_has_a_colour_and_a_line_of_its_own():

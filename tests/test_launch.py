@@ -168,7 +168,6 @@ def test_each_button_leads_to_a_notebook_of_the_repository(tmp_path, monkeypatch
 
 
 def test_the_buttons_of_a_fork_open_the_fork(tmp_path, monkeypatch):
-
     def found():
         return with_own_repository({"repository": REPOSITORY}, tmp_path)["repository"]
 

@@ -61,13 +61,7 @@ class WordStrip:
 
 @dataclass(frozen=True, repr=False)
 class WordStrips:
-    """Several strips one below the other, their titles in a column of their own.
-
-    Examples:
-        >>> both = strips([strip(["a", "film"], [0.1, 0.9], name) for name in ("MaxPool", "MaxAtt")])
-        >>> len(both.rows)
-        2
-    """
+    """Several strips one below the other, their titles in a column of their own; see `strips`."""
 
     rows: tuple[WordStrip, ...]
 

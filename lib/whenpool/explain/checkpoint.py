@@ -274,7 +274,7 @@ def _check_facts(facts: Any, where: str) -> None:
         raise InputError(f"{where}: version is {found}; use the whenpool that saved it")
     model = facts.get("model")
     inner = {f"model.{name}": value for name, value in model.items()} if isinstance(model, dict) else {}
-    given = facts | inner
+    given = facts | inner  # fields of the model by names such as model.layers
     for name in given.keys() - _FIELDS.keys() | {name for name in facts if "." in name}:
         raise InputError(f"{where}: {name:.60} is unknown; use the whenpool that saved it")
     for name, allowed in _FIELDS.items():
@@ -304,7 +304,7 @@ def _check_facts(facts: Any, where: str) -> None:
             need(isinstance(word, str) and word != "", f"{name}[{place}]", word, "a word")
         word, times = Counter(facts[name]).most_common(1)[0]
         need(times == 1, name, [word, word], "a list of different words")
-    try:
+    try:  # a lone surrogate is valid JSON, and no file can hold it
         json.dumps(facts, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(f"{where} has half of a character in it: {error!s:.100}") from None

@@ -47,7 +47,7 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
         say(note)
     say(f"Word vectors: {vectors or 'random'}. Models read up to {texts.words:,} words of a text.")
     compute(
-        plan.runs, place, workforce, keep_weights=lambda run: isinstance(run, Training),
+        plan.runs, place, workforce, keep_weights=lambda run: run.kind == "training",
         label="diagnosis", say=say,
     )  # fmt: skip
     found = find(plan, place, texts.tokenizer)

@@ -104,7 +104,6 @@ class Tagging(Run):
         def judge(said: Labelled) -> dict[str, float]:
             return _rates(_found(corpus.validation, said, numbered.tags), "validation_")
 
-        # whatever ran before in this process, the seed alone decides
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
             profile = _profile(model, numbered, self, "before training")

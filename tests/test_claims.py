@@ -380,8 +380,8 @@ def test_rows_at_a_scale_have_the_values_that_are_asked_for():
 
 
 @pytest.mark.parametrize(("value", "text"), [
-    (-1.26e-15, "-1.3·10⁻¹⁵"), (1e-5, "10⁻⁵"), (12_345.0, "1.2·10⁴"), (1234.0, "1,234"),
-    (138.04, "138"), (-7.06, "-7.1"), (1.0, "1"), (0.0123, "0.0123"), (0.0, "0"), (math.inf, "∞"),
+    (-1.26e-15, "−1.3·10⁻¹⁵"), (1e-5, "10⁻⁵"), (12_345.0, "1.2·10⁴"), (1234.0, "1,234"),
+    (138.04, "138"), (-7.06, "−7.1"), (1.0, "1"), (0.0123, "0.0123"), (0.0, "0"), (math.inf, "∞"),
 ])  # fmt: skip
 def test_numbers_are_written_for_people(value, text):
     assert number_text(value) == text

@@ -145,7 +145,7 @@ def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
     assert re.search(r"^ 1\.2 .*vanishing ratio", text, re.MULTILINE)
     assert not re.search(r"^ 1\.6 ", text, re.MULTILINE)
     line = ledger.as_text([DECISION]).splitlines()[2]
-    assert line.split() == "a 2.1 < 0 undecided -0.5 (-2 to 1.5) n=3 so far holds 0.5 n=1".split()
+    assert line.split() == "a 2.1 < 0 undecided −0.5 (−2 to 1.5) n=3 so far holds 0.5 n=1".split()
 
 
 @pytest.mark.parametrize(("option", "given", "choices"), [
@@ -194,7 +194,7 @@ def test_every_claim_has_a_row_that_can_be_linked_to(decided):
 def test_a_row_has_the_verdicts_and_what_the_compact_replication_changes():
     (row,) = parsed([DECISION]).findall(".//tbody/tr")
     assert texts_of(row)[1:7] == [
-        " ", "? undecided-0.5 (-2 to 1.5), n = 3pilots: -9, n = 2",
+        " ", "? undecided−0.5 (−2 to 1.5), n = 3pilots: −9, n = 2",
         "✓ so far holds0.5, n = 1part of the corpus",
         '"%" < 0. Compact: < 1, size 1,000, 2,000, since it is small', "2026-01-02", "§2.1",
     ]  # fmt: skip

@@ -48,11 +48,10 @@ def number_text(value: float) -> str:
     if value != 0 and not 1e-3 <= abs(value) < 1e4:
         mantissa, exponent = f"{value:.1e}".split("e")
         raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-        mantissa = mantissa.removesuffix(".0")
+        mantissa = mantissa.removesuffix(".0").replace("-", "−")
         return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
-    if value == round(value) or abs(value) >= 99.95:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
+    form = ",.0f" if value == round(value) or abs(value) >= 99.95 else ".3g" if abs(value) < 1 else ".1f"
+    return format(value, form).replace("-", "−")
 
 
 def spoken_number(value: float) -> str:

@@ -201,7 +201,7 @@ def test_a_row_has_the_verdicts_and_what_the_compact_replication_changes():
     assert [cell.get("data-sort") for cell in row[1:4]] == ["6", "2", "3"]
     (alone,) = parsed([ENDLESS]).findall(".//tbody/tr")
     assert [alone[3].get("data-sort"), texts_of(alone)[3].strip()] == ["6", ""]
-    assert texts_of(alone)[1] == "✓ so far holds-1.5, n = 1"
+    assert texts_of(alone)[1] == "✓ so far holds−1.5, n = 1"
     assert "Compact" not in texts_of(alone)[4]
     assert texts_of(alone)[0].startswith("A <b>. b")  # what a claim says is escaped
     assert "<i>" in texts_of(alone)[0]

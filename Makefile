@@ -24,7 +24,7 @@ test: $(READY)  ## the tests, without the slow ones
 	@WHENPOOL_FAULT_TRIES=1 $(PYTEST) -m 'not slow' $(ARGS)
 
 test-all: $(READY)  ## the slow tests: whole books, a browser, a Ray cluster, kills, fuzzing
-	@$(PYTEST) -n 4 -m 'slow or faults' $(ARGS)  # they wait for pages and for each other, two a core
+	@$(PYTEST) -m 'slow or faults' $(ARGS)
 
 chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME=nwi
 	@test -n '$(NAME)' || { echo "name the chapter: make chapter NAME=nwi" >&2; exit 2; }

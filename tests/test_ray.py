@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import types
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -130,14 +131,23 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
 def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, undisturbed, said, lost):
     raylets, before = nodes.raylets[1:] if lost == "node" else nodes.raylets, {}
 
+    def halted():
+        """A worker that is stopped in the middle of a task, which therefore cannot end before the harm."""
+        for worker in at_work(raylets):
+            os.kill(worker, signal.SIGSTOP)
+            if worker in at_work(raylets):
+                return worker
+            os.kill(worker, signal.SIGCONT)
+        return None
+
     def harm():
         """Once some runs are stored and there is somebody to do it to."""
-        wait_for(lambda: len(stored(place)) >= 2 and at_work(raylets))
+        worker = wait_for(lambda: len(stored(place)) >= 2 and halted())
         before.update(stored(place))
         if lost == "node":
             nodes.cluster.remove_node(nodes.second, allow_graceful=False)
-        else:
-            os.kill(at_work(raylets)[0], signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended with its node
+            os.kill(worker, signal.SIGKILL)
 
     meanwhile = threading.Thread(target=harm)
     meanwhile.start()

@@ -17,7 +17,7 @@ from whenpool.base.errors import InputError
 from whenpool.runs.engine import Workforce, processors, run_all
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
@@ -29,7 +29,7 @@ def main() -> None:
         replace(runs[0], epochs=1).execute(fresh(place, folder, "warm"))  # what is cached is there
         ways = {"one after another": lambda where: one_after_another(runs, where)}
         for workers, together in ((processors(), 1), (processors(), 5)):
-            workforce = Workforce(workers=workers, together=together)
+            workforce = Workforce(workers=workers, models_per_batch=together)
             name = f"{workers} workers" + (f", up to {together} models at once" if together > 1 else "")
             ways[name] = lambda where, workforce=workforce: run_all(runs, where, workforce)
         print(f"{'':>36}{'s':>8}{'runs/h':>9}{'ratio':>8}")
@@ -45,7 +45,7 @@ def main() -> None:
 def cell() -> tuple[list[Training], Place]:
     place = Place.default()
     for corpus in ("imdb", "synthetic"):
-        runs = plan("training_to_skip", Choice("quick", (corpus,), settings=("standard",)), place)
+        runs = plan("training_to_skip", Request("quick", (corpus,), settings=("standard",)), place)
         try:
             place.source(runs[0]).fingerprint(runs[0].length)
         except InputError:

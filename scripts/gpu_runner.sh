@@ -14,7 +14,7 @@
 #   CHAPTER      whose runs                                [as whenpool run has it]
 #   ONLY         such as table=1.6,corpus=imdb,size=1000   [all]
 #   DEADLINE     for the runs, such as 40m                 [5h]
-#   TOGETHER, WORKERS, PRECISION                           [as whenpool run has them]
+#   MODELS_PER_BATCH, WORKERS, PRECISION                           [as whenpool run has them]
 #   TWICE, BOOK  0 leaves out running a cell twice, building the book   [1]
 #   PYTHON       an interpreter that has whenpool          [.venv/bin/python, else python3]
 #
@@ -59,7 +59,7 @@ what=(--profile "$PROFILE")
 [ -z "${CORPUS:-}" ] || what+=(--corpus "$CORPUS")
 how=(--device "$DEVICE")
 [ -z "${WORKERS:-}" ] || how+=(--workers "$WORKERS")
-[ -z "${TOGETHER:-}" ] || how+=(--together "$TOGETHER")
+[ -z "${MODELS_PER_BATCH:-}" ] || how+=(--models-per-batch "$MODELS_PER_BATCH")
 [ -z "${PRECISION:-}" ] || how+=(--precision "$PRECISION")
 some=(--deadline "$DEADLINE")
 [ -z "${CHAPTER:-}" ] || some+=(--chapter "$CHAPTER")

@@ -89,7 +89,7 @@ case ${1:-} in
             tee "$OUT/tests.txt" || true
         trap stop_mps EXIT
         start_mps # for the processes of the bench
-        timeout 180 "$PYTHON" -m bench together 2>&1 | tee "$OUT/speeds.txt" || true
+        timeout 180 "$PYTHON" -m bench batched 2>&1 | tee "$OUT/speeds.txt" || true
         ;;
     run)
         while sleep "${SAVE_EVERY:-30}"; do save; done &

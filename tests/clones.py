@@ -5,7 +5,7 @@ from pathlib import Path
 
 from whenpool.book.build import Builder
 from whenpool.runs.engine import Workforce
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
@@ -55,4 +55,4 @@ def builder(folder, said):
     """Builds the book of a clone from smoke-sized runs, and says what it does to a list."""
     data, store, cache = (folder / "data" / name for name in ("corpora", "runs/smoke", "cache"))
     place, workforce = Place(Store(store), data, cache), Workforce(workers=1)
-    return Builder(folder, Choice("smoke"), place, workforce=workforce, say=said.append)
+    return Builder(folder, Request("smoke"), place, workforce=workforce, say=said.append)

@@ -11,7 +11,7 @@ import torch
 from whenpool import POOLINGS, TextClassifier
 from whenpool.corpora.batches import Batch
 from whenpool.learnability import GradientDirected, PenaltyAttention
-from whenpool.models.batched_lstm import run_together
+from whenpool.models.batched_lstm import run_batched
 from whenpool.models.precision import precision
 from whenpool.probes import gradient_norms, nwi
 from whenpool.training.loop import Objective
@@ -75,7 +75,7 @@ def test_lstms_run_together_agree_with_float64(device):
     lstms = [torch.nn.LSTM(8, 12, batch_first=True) for _ in range(3)]
     inputs = [torch.randn(4, words, 8) for words in (9, 1, 5)]
     exact = [copy.deepcopy(lstm).double()(x.double())[0] for lstm, x in zip(lstms, inputs, strict=True)]
-    found = run_together([lstm.to(device) for lstm in lstms], [x.to(device) for x in inputs])
+    found = run_batched([lstm.to(device) for lstm in lstms], [x.to(device) for x in inputs])
     for mine, theirs in zip(found, exact, strict=True):
         assert error(mine, theirs) < TOLERANCE["float32"]
 

@@ -21,7 +21,7 @@ from whenpool.base.paths import variables
 from whenpool.book.build import Builder, chapter_named, execute
 from whenpool.runs.engine import Report
 from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 
 HTML = "_build/smoke/_build/html"
 
@@ -39,7 +39,7 @@ def test_the_whole_book_is_built_once_away_from_the_published_place(built):
     assert any(line.startswith("[1/") for line in said)
     runs = {file: file.stat().st_mtime_ns for file in (folder / "data/runs/smoke").glob("*.json")}
     place, said = builder(folder, []).place, []
-    wanted = {run for chapter in PLANS for run in plan(chapter, Choice("smoke"), place)}
+    wanted = {run for chapter in PLANS for run in plan(chapter, Request("smoke"), place)}
     assert len(runs) == len(wanted | {run.training for run in wanted if run.training})
     assert builder(folder, said).build() == page  # again, and nothing is computed or executed
     chapters = [line for line in said if line.startswith("[")]
@@ -113,7 +113,7 @@ def test_missing_data_are_told_before_anything_is_executed(tmp_path):
     folder, said = clone(tmp_path), []
     place = builder(folder, said).place
     with pytest.raises(InputError, match=r"aclImdb_v1.tar.gz is not in"):
-        Builder(folder, Choice("quick", ("imdb",)), place, say=said.append).build()
+        Builder(folder, Request("quick", ("imdb",)), place, say=said.append).build()
     assert (said, (folder / "_build").exists()) == ([], False)
 
 

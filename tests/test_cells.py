@@ -11,7 +11,7 @@ from torch import nn
 
 from whenpool import Encoder, InputError
 from whenpool.models import cells
-from whenpool.models.batched_lstm import _STEPS, run_together
+from whenpool.models.batched_lstm import _STEPS, run_batched
 from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, PrototypeLSTM, SlidesGRU
 from whenpool.models.precision import precision
 from whenpool.models.registry import LISTED_CELLS
@@ -167,14 +167,14 @@ def alone(modules, inputs):
 @given(shapes)
 def test_states_and_all_gradients_equal_those_of_each_alone(shapes):
     given = lstms_and_inputs(shapes)
-    found, expected = (states_and_gradients(run, *given) for run in (run_together, alone))
+    found, expected = (states_and_gradients(run, *given) for run in (run_batched, alone))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_not_a_number_stays_with_its_recurrence():
     modules, inputs = lstms_and_inputs([(2, 9), (2, 40)])
     inputs[1].data[0, 0, 0] = float("nan")
-    states = run_together(modules, inputs)[0]
+    states = run_batched(modules, inputs)[0]
     states.sum().backward()
     found = (states, inputs[0].grad, *(p.grad for p in modules[0].parameters()))
     assert all(torch.isfinite(values).all() for values in found)
@@ -182,9 +182,9 @@ def test_not_a_number_stays_with_its_recurrence():
 
 def test_bfloat16_is_near():
     modules, inputs = lstms_and_inputs([(2, 9), (3, 20)], torch.float32)
-    exact = states_and_gradients(run_together, modules, inputs)
+    exact = states_and_gradients(run_batched, modules, inputs)
     with precision("bfloat16"):
-        rounded = states_and_gradients(run_together, modules, inputs)
+        rounded = states_and_gradients(run_batched, modules, inputs)
     for one, other in zip(rounded, exact, strict=True):
         assert one.dtype == torch.float32
         assert (one - other).abs().max() < 0.05 * other.abs().max().clamp(min=1)
@@ -193,6 +193,6 @@ def test_bfloat16_is_near():
 
 def test_gradients_of_gradients_are_refused():
     (module,), (x,) = lstms_and_inputs([(2, 5)])
-    (first,) = torch.autograd.grad(run_together([module], [x])[0].sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad(run_batched([module], [x])[0].sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="does not require grad"):  # better than wrong ones
         first.sum().backward()

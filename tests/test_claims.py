@@ -24,7 +24,7 @@ from whenpool.book.report.tables import number_text
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.training import PROTOCOL
 from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.store import Store
 
 PAGES = sorted((ROOT / "book").glob("*.md"))
@@ -342,8 +342,8 @@ def test_every_claim_is_decided_by_runs_that_the_book_plans(shared, scale, monke
     replication has enough seeds of all. And of each seed there is one run: which of two counts, such as of
     probes that looked at more texts or fewer, would be chance."""
     (shared.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
-    choices = [Choice(profile) for profile in ("paper", "compact")]
-    every = [one for choice in choices for name in PLANS for one in plan(name, choice, shared)]
+    requests = [Request(profile) for profile in ("paper", "compact")]
+    every = [one for request in requests for name in PLANS for one in plan(name, request, shared)]
     planned = Runs(replace(shared, store=Fabricated(shared.store.directory, dict.fromkeys(every))))
     doubtful, places = set(), Numbers.places
 
@@ -437,7 +437,7 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
     rows = [*trained([60.0, 61.0]), *trained([80.0, 81.0], model="chrono", scale="compact", setting="mid"),
             *trained([77.0], scale="compact", model="max_attention", setting="mid", began=BEFORE),
             *trained([78.0, 79.0], scale="compact", model="max_attention", setting="mid")]  # fmt: skip
-    chapter = Chapter("natural_bias", Choice("quick"), place)
+    chapter = Chapter("natural_bias", Request("quick"), place)
     chapter.__dict__["finished"] = runs(rows)
     decided = chapter.claims()
     own = [claim.id for claim in LEDGER if claim.chapter == "natural_bias"]
@@ -465,7 +465,7 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
     (lambda c: c.reference("accuracy", setting="middle"), "setting 'middle' is unknown; choose"),
 ])  # fmt: skip
 def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(place, ask, message):
-    chapter = Chapter("natural_bias", Choice("quick"), place)
+    chapter = Chapter("natural_bias", Request("quick"), place)
     with pytest.raises(InputError, match=re.escape(message)):
         ask(chapter)
     assert chapter.measured(chapter.stored("probe"), "sweep").empty  # without runs yet

@@ -77,7 +77,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["run", "--data", "/nowhere"], "data folder /nowhere does not exist"),
     (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
     (["book", "--only", "seed=77"], "--only seed=77 selects no run of corpora, gradient_propag"),
-    (["run", "--together", "0"], "Invalid value for '--together'"),
+    (["run", "--models-per-batch", "0"], "Invalid value for '--models-per-batch'"),
     (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
     (["book", "--chapter", "nothing"], "chapter 'nothing' is unknown; choose one of index"),
     (["data", "fetch"], "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext, amazon"),

@@ -15,7 +15,7 @@ from clones import CAPTURED, ROOT
 from whenpool.corpora.synthetic import Grammar, make_corpus
 from whenpool.models.registry import COMPARED
 from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import key
 
 COMPARING = ("corpora", "gradient_propagation", "natural_bias", "training_to_skip", "word_importance")
@@ -33,13 +33,13 @@ AFFECTED = ("figures", "pooling", "plans", "progress", "networks", "verdicts")
 """The tests that count poolings, draw them or have their formulas."""
 PLANNED = """
 import json
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.run import Place, key
 place, found = Place.default(), {}
 for profile in ("smoke", "quick"):
     for chapter in PLANS:
-        runs = plan(chapter, Choice(profile), place)
+        runs = plan(chapter, Request(profile), place)
         found[f"{profile} {chapter}"] = [
             [key(run, place), run.training.pooling if run.training else ""] for run in runs
         ]
@@ -109,7 +109,7 @@ def with_pooling(tmp_path_factory):
 def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooling, place):
     for name, runs in json.loads(python(with_pooling, PLANNED)).items():
         profile, chapter = name.split()
-        before = [key(run, place) for run in plan(chapter, Choice(profile), place)]
+        before = [key(run, place) for run in plan(chapter, Request(profile), place)]
         assert [found for found, pooling in runs if pooling != "min"] == before
         like_max = [found for found, pooling in runs if pooling == "max"] if chapter in COMPARING else []
         assert len(runs) - len(before) == len(like_max), name
@@ -188,11 +188,11 @@ def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
     assert any(re.search(r"\| *hotels", table) for table in tables)
     assert figures
     code = """from whenpool.runs.plans.chapters import plan, thesis_table
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place
-runs = plan("training_to_skip", Choice("paper", ("hotels",), sizes=(800,)), Place.default())
+runs = plan("training_to_skip", Request("paper", ("hotels",), sizes=(800,)), Place.default())
 print(len(runs) > 0, {thesis_table(run) for run in runs})
-print(Choice("paper").corpus_names)"""
+print(Request("paper").corpus_names)"""
     tables_of, named = python(with_corpus, code).splitlines()
     assert tables_of == "True {()}"
     assert named == "('imdb', 'yahoo', 'amazon', 'yelp')"

@@ -126,7 +126,9 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
     one, several = fresh(place, "one"), fresh(place, "several")
     run_all(PAIRED, one)
     kept = PAIRED[0]
-    report = run_all(PAIRED, several, Workforce(together=3), keep_weights=lambda run: run == kept)
+    report = run_all(
+        PAIRED, several, Workforce(models_per_batch=3), keep_weights=lambda run: run == kept
+    )
     assert (report.done, report.failed) == (len(PAIRED), {})
     assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
     losses = lambda own: {name: row["test_loss"] for name, row in results(own.store).items()}  # noqa: E731
@@ -151,7 +153,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
         execute_together(runs, *args)
 
     monkeypatch.setattr(crew, "execute_together", limited)
-    report = run_all(PAIRED, place, Workforce(together=4))
+    report = run_all(PAIRED, place, Workforce(models_per_batch=4))
     assert (tried, report.done, report.failed) == ([4, 2, 2] * 2, 8, {})
     assert report.notes[-1].startswith("4 models together did not fit into the GPU's memory; half")
 
@@ -172,7 +174,7 @@ def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, mo
 
 def test_what_is_wrong_with_one_of_a_group_is_said_of_that_one(place, here):
     bad = [BAD, replace(BAD, pooling="mean")]
-    report = run_all([*bad, *GRID, DIVERGING], place, Workforce(together=4))
+    report = run_all([*bad, *GRID, DIVERGING], place, Workforce(models_per_batch=4))
     assert report.done == len(GRID)
     assert "the loss became" in report.failed.pop(DIVERGING)
     assert report.failed == dict.fromkeys(bad, TOO_MANY)
@@ -188,7 +190,7 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
             return super().listen(seconds)
 
     here.kind = Deadly
-    report = run_all(PAIRED, place, Workforce(together=4))
+    report = run_all(PAIRED, place, Workforce(models_per_batch=4))
     assert report.done == len(PAIRED) - 1
     assert report.failed == {deadly: "its process died 2 times (exit code -9); it may need more memory"}
     sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
@@ -252,7 +254,7 @@ def test_what_does_not_fit_before_the_deadline_is_left_out_and_cut_from_a_group(
     report = run_all(GRID, place, Workforce(until=until), seconds=slow.get)
     assert (report.done, report.left, report.failed) == (4, 4, {})
     assert {run.setting for run in GRID if place.store.has(key(run, place))} == {"standard"}
-    group = Workforce(together=4, until=time.monotonic() + 1e4)
+    group = Workforce(models_per_batch=4, until=time.monotonic() + 1e4)
     report = run_all(PAIRED, fresh(place, "group"), group, seconds=lambda run: 4e3)
     assert [len(task) for task in here[1].tasks] == [2, 2]
     assert (report.done, report.left) == (4, 4)

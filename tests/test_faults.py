@@ -25,7 +25,7 @@ RUNS = [replace(run, epochs=120) for run in GRID]
 def start(place, file, together=1):
     """A process that computes `RUNS`, which takes some seconds."""
     runs = "[replace(run, epochs=120) for run in GRID]"
-    line = command(place, file, runs, Workforce(workers=2, together=together))
+    line = command(place, file, runs, Workforce(workers=2, models_per_batch=together))
     said = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     return subprocess.Popen(line, start_new_session=True, **said)
 

@@ -20,7 +20,7 @@ from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.runs.filter import Only
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store, columns_of
 
@@ -47,7 +47,7 @@ def few_results(tmp_path):
             assert all(str(own.of_row(row)) for row in rows.to_dict("records"))
             if kind in ("training", "probe"):
                 assert provenance_line(rows).startswith("Provenance")
-        chapter = Chapter("regularisation", Choice("paper"), place)
+        chapter = Chapter("regularisation", Request("paper"), place)
         for kind in PROBES:
             chapter.on_imdb(kind)
         chapter.small_trainings()
@@ -154,6 +154,6 @@ def test_the_option_only():
 def test_parameters_of_chapters():
     def parse(text):
         open_chapter("training_to_skip", corpus=text, data=None)
-        Choice(profile=text)
+        Request(profile=text)
 
     hold("parameters", words("imdb", 'a "quoted" name.csv'), parse, "", expect_good=False)

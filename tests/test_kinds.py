@@ -23,7 +23,7 @@ from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
 from whenpool.runs.kinds.probe import PROBE_PROTOCOL, PROBES, DirectionUse, GradientProfile, PaddingSweep
 from whenpool.runs.kinds.training import TRICKS, variant_of
 from whenpool.runs.plans import chapters
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of, kind_of
 
@@ -32,10 +32,10 @@ ONE_WAY = " reads in one direction only; probe a bidirectional model"
 
 
 def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp_path, monkeypatch):
-    monkeypatch.setitem(chapters.PLANS, "coins", lambda choice, place: RUNS[: choice.seeds])
+    monkeypatch.setitem(chapters.PLANS, "coins", lambda request, place: RUNS[: request.seeds])
     place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
-    assert planned(Choice(seeds=2), place, Only(), ["coins"]) == {"coins": RUNS[:2]}
-    assert planned(Choice(), place, Only.parse("seed=1"), ["coins"]) == {"coins": RUNS[1:2]}
+    assert planned(Request(seeds=2), place, Only(), ["coins"]) == {"coins": RUNS[:2]}
+    assert planned(Request(), place, Only.parse("seed=1"), ["coins"]) == {"coins": RUNS[1:2]}
 
     first = compute(RUNS[:2], place, Workforce(workers=1), say=print)
     again = compute(RUNS, place, Workforce(workers=1), say=print)
@@ -43,7 +43,7 @@ def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp
     assert list(standing(RUNS, place).done) == RUNS
     assert Pace.measured(place, Workforce()).seconds(RUNS[0]) == pytest.approx(0.1)
 
-    table = Chapter("coins", Choice(), place).rows("coin")
+    table = Chapter("coins", Request(), place).rows("coin")
     assert table["key"].tolist() == [key(run, place) for run in RUNS]
     assert [CoinToss.of_row(row) for row in table.to_dict("records")] == RUNS
     assert table["heads"].between(25, 75).all()

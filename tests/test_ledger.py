@@ -64,7 +64,7 @@ def test_shares_are_those_of_the_chapters(recorded):
         for table, rows in published(name).groupby("table"):
             assert (found.loc[table, "cells"], found.loc[table, NO_RULE]) == (len(rows), 0)
     full = ["1.5", "1.6", "1.8"]
-    evidence = tables.record_runs(recorded.trainings)
+    evidence = tables.reference_runs(recorded.trainings)
     cells = tables.judged(evidence, published("accuracy").query("table in @full"))
     counts, judged = cells["verdict"].value_counts(), [*ledger.JUDGED]
     assert found.loc[full, judged].sum().to_dict() == counts.reindex(judged, fill_value=0).to_dict()

@@ -18,7 +18,7 @@ from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import base_run, with_cell
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.plans.networks import GRID, LEARNING_RATES
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, key
 
 CLAIMS = {claim.id: claim for claim in LEDGER}
@@ -114,31 +114,31 @@ def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
 
 def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(place):
     for chapter in ("training_to_skip", "gradient_propagation", "natural_bias", "corpora"):
-        usual = plan(chapter, Choice(), place)
-        runs = plan(chapter, Choice(cell="gru", layers=2), place)
+        usual = plan(chapter, Request(), place)
+        runs = plan(chapter, Request(cell="gru", layers=2), place)
         assert {(run.training.cell, run.training.layers) for run in runs} == {("gru", 2)}
         low = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU has not
         assert len(runs) == len(usual) - len(low)
         assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
     for chapter, layers in (("other_architectures", 1), ("recurrent_networks", 2)):
-        usual = plan(chapter, Choice(), place)
-        for choice in (Choice(cell="sum"), Choice(cell="gru", layers=layers)):
-            assert plan(chapter, choice, place) == usual
+        usual = plan(chapter, Request(), place)
+        for request in (Request(cell="sum"), Request(cell="gru", layers=layers)):
+            assert plan(chapter, request, place) == usual
 
 
 def test_what_a_cell_lacks_is_left_out(place):
     for cell, starts in {"lstm": 3, "gru": 1, "mingru": 0}.items():
-        runs = plan("learnability", Choice(cell=cell, settings=("standard",)), place)
+        runs = plan("learnability", Request(cell=cell, settings=("standard",)), place)
         variants = [run.variant for run in runs if isinstance(run, Training)]
         assert sum(variant in ("orthogonal", "chrono", "forget 2") for variant in variants) == starts
         assert all(key(run, place) for run in runs)
     for cell, listed in LISTED_CELLS.items():
-        runs = plan("regularisation", Choice("quick", ("synthetic",), cell=cell), place)
+        runs = plan("regularisation", Request("quick", ("synthetic",), cell=cell), place)
         assert any(run.drop_connect for run in runs) == listed.remembers
-    base = base_run("synthetic", "any", 500, Choice(cell="sum"), place)
+    base = base_run("synthetic", "any", 500, Request(cell="sum"), place)
     assert (base.hidden_size, with_cell(RUN, "tanh_sum").hidden_size) == (base.embedding_size, 100)
     for chapter, name, only in ("learnability", "trick", None), ("natural_bias", "masked", True):
-        runs = plan(chapter, Choice(cell="transformer"), place)
+        runs = plan(chapter, Request(cell="transformer"), place)
         assert {getattr(run.training, name) for run in runs} == {only}
 
 
@@ -178,4 +178,4 @@ def test_only_the_width_and_lengths_of_the_thesis_are_reference_runs():
     probes = [whole, replace(whole, longest=500), *map(MemoryUse, others), PaddingSweep(whole.training)]
     rows = [probe.row() | {"corpus_complete": True} for probe in probes]
     rows = pd.DataFrame([*rows, rows[0] | {"corpus_complete": False}])
-    assert verdicts.memory_of_record(rows).tolist() == [True, *[False] * 5]
+    assert verdicts.is_memory_reference(rows).tolist() == [True, *[False] * 5]

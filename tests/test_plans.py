@@ -12,7 +12,7 @@ import pytest
 from small_runs import RECORDS
 
 from whenpool import InputError
-from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record, published
+from whenpool.book.report.verdicts import is_reference_probe, probes_of_either_scale, published
 from whenpool.corpora import load
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
@@ -24,7 +24,7 @@ from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSwe
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.plans.chapters import PLANS, plan, thesis_table
-from whenpool.runs.request import PROFILES, Choice, corpora_named
+from whenpool.runs.request import PROFILES, Request, corpora_named
 from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
 
@@ -48,15 +48,15 @@ FIRST = replace(PLAIN, pooling="max")
 CHANGES = {"masked": False}, {"pooling": "max_attention"}, {"trick": TRICKS[0]}, {"orthogonal": True}
 
 
-def plan_of_thesis(chapter, choice, place):
+def plan_of_thesis(chapter, request, place):
     """A plan without the poolings that somebody has added."""
     added = set(COMPARED) - set(THESIS_POOLINGS)
-    runs = plan(chapter, choice, place)
+    runs = plan(chapter, request, place)
     return [run for run in runs if run.training is None or run.training.pooling not in added]
 
 
 def test_they_are_the_cells_of_the_thesis_by_its_protocol(place):
-    runs = plan_of_thesis("training_to_skip", Choice("paper"), place)
+    runs = plan_of_thesis("training_to_skip", Request("paper"), place)
     columns = ["length", "corpus", "setting", "size", "pooling"]
     ours = {(table, *attrgetter(*columns)(run)) for run in runs for table in thesis_table(run)}
     assert ours == set(published("accuracy")[["table", *columns]].itertuples(index=False, name=None))
@@ -67,7 +67,7 @@ def test_they_are_the_cells_of_the_thesis_by_its_protocol(place):
 @pytest.mark.parametrize("chapter", PLANS)
 def test_each_chapter_has_its_runs_in_every_profile(chapter, place):
     """A change here is a change of the paper: it is made by hand."""
-    counted = [len(plan_of_thesis(chapter, Choice(profile), place)) for profile in PROFILES]
+    counted = [len(plan_of_thesis(chapter, Request(profile), place)) for profile in PROFILES]
     assert tuple(counted) == COUNTS[chapter]
 
 
@@ -76,7 +76,7 @@ def test_small_profiles_need_no_data_and_stay_in_their_budget(profile, learn, lo
     """Of words that the trainings, and the probes, of one chapter read, as `Run.cost` counts them."""
     seen = set()
     for chapter in PLANS:
-        runs = plan_of_thesis(chapter, Choice(profile), place)
+        runs = plan_of_thesis(chapter, Request(profile), place)
         corpora = {run.training.corpus if run.training else run.corpus for run in runs}
         assert {corpus.partition(":")[0] for corpus in corpora} <= {"synthetic", "generated"}
         if chapter == "sequence_labelling":
@@ -103,11 +103,11 @@ def test_names_of_corpora_and_paths_that_do_not_depend_on_the_working_directory(
 @pytest.mark.parametrize("profile", ["compact", "paper"])
 def test_the_probes_of_both_scales_are_those_that_go_on_record(chapter, profile, place):
     (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
-    runs = [run for run in plan(chapter, Choice(profile), place) if isinstance(run, Probe)]
+    runs = [run for run in plan(chapter, Request(profile), place) if isinstance(run, Probe)]
     rows = pd.DataFrame([run.row() for run in runs]).assign(corpus_complete=True)
     rows = rows.reindex(columns=rows.columns.union(["untrained"]))  # as the store has them
     assert probes_of_either_scale(rows).all()
-    assert probes_of_record(rows[rows["probe"].ne("first_steps")]).all() == (profile == "paper")
+    assert is_reference_probe(rows[rows["probe"].ne("first_steps")]).all() == (profile == "paper")
 
 
 def test_trainings_of_record_are_still_planned(place, tmp_path):
@@ -115,8 +115,8 @@ def test_trainings_of_record_are_still_planned(place, tmp_path):
     rows = Store(tmp_path, RECORDS).rows("training")
     rows = rows[rows["hidden_size"].eq(256) & rows["epochs"].eq(20) & rows["corpus_complete"].eq(True)]
     recorded = {replace(Training.of_row(row), vectors=VECTORS[0]) for row in rows.to_dict("records")}
-    choices = [Choice("paper", masked=masked) for masked in (True, False)]
-    runs = {run for choice in choices for name in PLANS for run in plan(name, choice, place)}
+    requests = [Request("paper", masked=masked) for masked in (True, False)]
+    runs = {run for request in requests for name in PLANS for run in plan(name, request, place)}
     assert len(recorded) > 30
     assert recorded <= {run.training for run in runs}
 
@@ -127,28 +127,28 @@ def test_what_is_asked_for_by_name_has_runs_in_every_chapter(chapter, place, tmp
     own = tmp_path / "own.csv"
     own.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
     for name, sizes in (("yelp", None), ("yahoo", (1000,)), (str(own), None)):
-        runs = plan(chapter, Choice("paper", (name,), sizes=sizes), place)
+        runs = plan(chapter, Request("paper", (name,), sizes=sizes), place)
         assert chapter not in PROBING or {run.training.corpus for run in runs} == {name}
     for corpora, setting, pooling in product((None, ("imdb",)), SETTINGS, LISTED):
-        choice = Choice("quick", corpora, settings=(setting,), poolings=(pooling,), seeds=1)
-        assert plan(chapter, choice, place)
+        request = Request("quick", corpora, settings=(setting,), poolings=(pooling,), seeds=1)
+        assert plan(chapter, request, place)
 
 
 def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):
     file = tmp_path / "mine.csv"
     file.write_text("text,label\n" + "".join(f"text number {n},{'ab'[n % 2]}\n" for n in range(40)))
-    (count,) = {run.per_class for run in plan("few_shot", Choice(corpora=(str(file),)), place)}
+    (count,) = {run.per_class for run in plan("few_shot", Request(corpora=(str(file),)), place)}
     assert count < min(10, *(load(file).train.labels.count(label) for label in (0, 1)))
 
 
 def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place, tmp_path):
     file = tmp_path / "p.jsonl"
     file.touch()
-    choice = Choice(
+    request = Request(
         "quick", ("imdb",), encoder="x", labels=(5,), systems=("bert", "uda", "vampire"), seeds=2,
         unlabelled=77, paraphrases=str(file),
     )  # fmt: skip
-    asked = plan("few_shot", choice, place)
+    asked = plan("few_shot", request, place)
     assert len(asked) == 6
     assert {(run.system, run.per_class, run.encoder, run.unlabelled, run.paraphrases) for run in asked} == {
         ("bert", 5, "x", 10_000, None), ("uda", 5, "x", 77, str(file)),
@@ -197,7 +197,7 @@ def test_what_cannot_be_known_beforehand_says_what_there_is(place):
     wrong = ({"cell": "rnn"}, "choose one of lstm"), ({"layers": 65}, "from 1 to 64, not")
     for model, message in wrong:
         with pytest.raises(InputError, match=message):
-            Choice(**model)
+            Request(**model)
     for text, message in {
         "corpus=imdbb": "corpus=imdbb selects no run of training_to_skip: no run has corpus=imdbb; "
         "choose one of imdb, yahoo",
@@ -206,19 +206,19 @@ def test_what_cannot_be_known_beforehand_says_what_there_is(place):
         "system=bert": "no run has system=bert; no run has this key",
     }.items():
         with pytest.raises(InputError, match=f"{re.escape(message)}$"):
-            planned(Choice("paper", ("imdb", "yahoo")), place, Only.parse(text), ["training_to_skip"])
+            planned(Request("paper", ("imdb", "yahoo")), place, Only.parse(text), ["training_to_skip"])
     with pytest.raises(InputError, match=r"not those of the profile quick; add --profile paper"):
-        planned(Choice("quick"), place, Only.parse("table=1.3"))
+        planned(Request("quick"), place, Only.parse("table=1.3"))
     with pytest.raises(InputError, match="^chapter 'nothing' has no runs"):
-        planned(Choice(), place, Only(), ["nothing"])
+        planned(Request(), place, Only(), ["nothing"])
 
 
 def test_each_table_of_the_thesis_has_its_runs(place):
     def found(tables):
-        chapters = planned(Choice("paper"), place, Only.parse(f"table={tables}"))
+        chapters = planned(Request("paper"), place, Only.parse(f"table={tables}"))
         return {run for runs in chapters.values() for run in runs}
 
-    everything = [run for chapter in PLANS for run in plan(chapter, Choice("paper"), place)]
+    everything = [run for chapter in PLANS for run in plan(chapter, Request("paper"), place)]
     assert {table for run in everything for table in thesis_table(run)} == set(CHOICES["table"])
     for table in CHOICES["table"]:
         assert found(table) == {run for run in everything if table in thesis_table(run)}

@@ -83,7 +83,7 @@ def test_an_encoder_is_loaded_once_ready_to_read(tiny):
 @pytest.mark.parametrize("together", [2, 1_000])
 @pytest.mark.parametrize("longest", [8, 12, 32])
 def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, together, longest, monkeypatch):
-    monkeypatch.setattr(pretrained, "_TOGETHER", together)
+    monkeypatch.setattr(pretrained, "_AT_ONCE", together)
     found = load_encoder(str(tiny))
     ids, cut = found.tokenize(TEXTS, longest)
     full, end = [found.tokenizer(text)["input_ids"] for text in TEXTS], WORDS.index("[SEP]")

@@ -17,11 +17,11 @@ from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
-PAPER, SMOKE = Choice("paper", ("imdb",)), Choice("smoke")
+PAPER, SMOKE = Request("paper", ("imdb",)), Request("smoke")
 COUNTS = ["done", "missing", "failed", "no data", "all"]
 IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
 OTHER_CELL = replace(IMDB, cell="gru")
@@ -37,11 +37,11 @@ def this_machine(monkeypatch):
     monkeypatch.setattr(estimates, "processor", lambda: "this one")
 
 
-def status(chapters, place, choice=SMOKE, **workforce):
+def status(chapters, place, request=SMOKE, **workforce):
     """The table by its first column, and the notes."""
     if isinstance(chapters, list):
         chapters = {"mine": chapters}
-    progress = status_table(chapters, choice, place, Workforce(**{"workers": 1} | workforce))
+    progress = status_table(chapters, request, place, Workforce(**{"workers": 1} | workforce))
     return progress.table.set_index("runs of"), [*progress.notes, *progress.times]
 
 
@@ -63,10 +63,10 @@ def test_counts_per_table(place):
 
 
 def test_probes_are_counted_with_their_chapter(place):
-    choice = Choice("smoke", (TINY.corpus,), poolings=("last", "max"))
-    runs = plan("natural_bias", choice, place)
+    request = Request("smoke", (TINY.corpus,), poolings=("last", "max"))
+    runs = plan("natural_bias", request, place)
     place.store.fail(key(runs[1], place), {}, "no luck")
-    table, notes = status(planned(choice, place, Only()), place, choice)
+    table, notes = status(planned(request, place, Only()), place, request)
     assert set(table.index) == {*PLANS, NEEDED, ALL}
     assert table.loc["natural_bias", COUNTS].tolist() == [0, 4, 1, 0, 5]
     assert table.loc["word_importance", COUNTS].tolist() == [0, 8, 0, 0, 8]
@@ -187,7 +187,7 @@ def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place
     assert estimate(place, IMDB).seconds == 50.0
     store(place, OTHER_CELL, 60.0)  # alone: it counts where none was made together
     for run, expected in ((IMDB, (5.0, HERE)), (OTHER_CELL, (60.0, ALONE))):
-        found = estimate(place, run, together=8)
+        found = estimate(place, run, models_per_batch=8)
         assert (found.seconds, found.distance) == expected
 
 

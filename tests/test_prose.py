@@ -95,7 +95,7 @@ def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):
 
 
 def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorded):
-    evidence = tables.record_runs(recorded.trainings)
+    evidence = tables.reference_runs(recorded.trainings)
     cells = tables.judged(evidence, published("accuracy").query("table in ('1.5', '1.6', '1.8')"))
     apart = cells[cells["verdict"] == "differs"]
     assert len(apart)

@@ -9,12 +9,12 @@ from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
 from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export
-from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record
+from whenpool.book.report.verdicts import is_reference_probe, probes_of_either_scale
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import PROTOCOL, Training
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.store import Store
 
 KEPT = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
@@ -124,10 +124,10 @@ def test_of_which_kind_a_probe_is(place, expected, probe):
     table = place.store.current("probe")
     asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
     part = table.assign(corpus_complete=False)
-    drawn = probes_of_record(table) & table["corpus"].ne("synthetic")  # which is never complete
+    drawn = is_reference_probe(table) & table["corpus"].ne("synthetic")  # which is never complete
     found = {"d": drawn, "p": probes_of_either_scale(table), "c": probes_of_either_scale(part)}
     assert {name for name, kind in found.items() if kind[asked].item()} == set(expected)
-    assert not probes_of_record(part).any()
+    assert not is_reference_probe(part).any()
 
 
 def test_what_probes_measured_is_beside_what_they_ran_on(place):
@@ -148,7 +148,7 @@ def test_what_probes_measured_is_beside_what_they_ran_on(place):
 
 def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
     def keys(kind):
-        return set(Chapter("natural_bias", Choice("paper"), place).on_imdb(kind).get("key", ()))
+        return set(Chapter("natural_bias", Request("paper"), place).on_imdb(kind).get("key", ()))
 
     assert not any(keys(kind) for kind in kinds.PROBES)
     points = MEASURED[GradientProfile(START)]

@@ -183,18 +183,22 @@ def clone(tmp_path):
 
 def test_the_order_of_what_it_does_on_a_gpu(clone):
     asked = {"ONLY": "table=1.6", "DEADLINE": "40m", "CHAPTER": "training_to_skip"}
-    done, calls, folder = clone(TOGETHER=25, PRECISION="tf32", **asked)
+    done, calls, folder = clone(MODELS_PER_BATCH=25, PRECISION="tf32", **asked)
     assert done.returncode == 0, done.stderr
     assert [words[0] for words in calls] == "check run run compare run record book status".split()
     check, first, second, compare, whole, _, book, _ = map(" ".join, calls)
     assert check == "check --device cuda --profile paper"
     stores = [re.search(r"--store (\S+)", said)[1] for said in (first, second)]
     assert first.replace(*stores) == second != first
-    for options in ("--corpus yelp", "--sizes 1000", "--device cuda --together 25 --precision tf32"):
+    for options in (
+        "--corpus yelp",
+        "--sizes 1000",
+        "--device cuda --models-per-batch 25 --precision tf32",
+    ):
         assert options in first  # of the corpora the first that is here
     assert compare == f"compare {' '.join(stores)} --record --results data/results"
     assert whole == (
-        "run --profile paper --device cuda --together 25 --precision tf32 --deadline 40m "
+        "run --profile paper --device cuda --models-per-batch 25 --precision tf32 --deadline 40m "
         "--chapter training_to_skip --only table=1.6"
     )
     assert book.endswith("--deadline 1s")

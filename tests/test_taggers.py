@@ -22,7 +22,7 @@ from whenpool.probes import tagging_gradient_norms
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
 from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 from whenpool.training.loop import Recipe
@@ -263,7 +263,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
     (tmp_path / "test.conll").write_text("Fred I-PER\nParis I-LOC\n")
     assert standing([replace(TINY, corpus="ud_ewt")], place).absent
     file = f"{tmp_path / 'mine.conll'}:dev=test.conll,test=test.conll"
-    runs = plan("sequence_labelling", Choice("smoke", (file,)), place)
+    runs = plan("sequence_labelling", Request("smoke", (file,)), place)
     assert [(run.bidirectional, run.filters) for run in runs] == [(True, 0), (False, 0), (True, 50)]
     assert [run.cost for run in runs] == [180.0] * 3  # a line of the file is a word, and one epoch
     result, _, with_filters = (place.store.get(run.execute(place))["result"] for run in runs)

@@ -67,7 +67,7 @@ def test_of_which_kind_a_run_is(place, changes, expected):
     put(place, of("forget 2", seed=9))
     key = put(place, replace(THESIS, **changes))
     table = place.store.current("training")
-    reference, own = verdicts.of_record, verdicts.of_learnability
+    reference, own = verdicts.is_reference, verdicts.of_learnability
     kinds = {"r": reference, "l": own, "p": verdicts.is_plain, "k": of_either_scale}
     found = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
     assert found == set(expected)

@@ -35,7 +35,7 @@ from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only
 from whenpool.runs.plans.chapters import PLANS, needed, plan
-from whenpool.runs.request import NARROWING, Choice
+from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
 
 CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
@@ -132,7 +132,7 @@ class Builder:
     """Builds the book of a clone."""
 
     root: Path  # the clone
-    choice: Choice  # what the chapters show
+    request: Request  # what the chapters show
     place: Place  # where runs find data and leave results
     workforce: Workforce = field(default_factory=Workforce.default)
     only: Only = field(default_factory=Only)  # which runs are executed; the pages show all
@@ -141,7 +141,7 @@ class Builder:
     @property
     def output(self) -> Path:
         """What ``_build/html`` is written into: smoke-sized runs never replace the published pages."""
-        return self.root / "_build" / "smoke" if self.choice.profile == "smoke" else self.root
+        return self.root / "_build" / "smoke" if self.request.profile == "smoke" else self.root
 
     @property
     def stage(self) -> Path:
@@ -179,7 +179,7 @@ class Builder:
 
     def _compute(self, chapters: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        planned = [plan(name, self.choice, self.place) for name in chapters if name in PLANS]
+        planned = [plan(name, self.request, self.place) for name in chapters if name in PLANS]
         runs = list(dict.fromkeys(run for runs in planned for run in runs if self.only.admits(run)))
         if not runs:
             return 0
@@ -188,8 +188,8 @@ class Builder:
             runs,
             self.place,
             self.workforce,
-            skip_absent=self.choice.lets_lack,
-            keep_weights=needed(self.choice, self.place).__contains__,
+            skip_absent=self.request.lets_lack,
+            keep_weights=needed(self.request, self.place).__contains__,
             say=self.say,
             seconds=pace.seconds,
         )
@@ -243,7 +243,7 @@ class Builder:
             notes, began = self._executed(name).with_suffix(".opened"), time.time()
             try:
                 execute(self._source(name), self._executed(name), parameters, notes)
-                record = {"seconds": time.time() - began, "profile": self.choice.profile}
+                record = {"seconds": time.time() - began, "profile": self.request.profile}
                 record |= fresh.record(inputs, notes, began)
                 with writing:
                     log[name] = record
@@ -270,17 +270,17 @@ class Builder:
                     future.result()  # raises the error of a chapter
 
     def _parameters(self) -> dict[str, Any]:
-        choice = self.choice
-        only = {name: getattr(choice, name) for name in (*NARROWING, "paraphrases")}
-        only["masked"] = None if choice.masked else False
+        request = self.request
+        only = {name: getattr(request, name) for name in (*NARROWING, "paraphrases")}
+        only["masked"] = None if request.masked else False
         given = {key: value for key, value in only.items() if value is not None}
-        parameters = {"profile": choice.profile, "corpus": choice.corpora or None, "only": given}
-        return json.loads(json.dumps(parameters | {"encoder": choice.encoder}))  # lists, not tuples
+        parameters = {"profile": request.profile, "corpus": request.corpora or None, "only": given}
+        return json.loads(json.dumps(parameters | {"encoder": request.encoder}))  # lists, not tuples
 
     def _folders(self) -> dict[str, Path]:
         """Where a chapter finds data, runs (or the folder of smoke-sized ones) and caches, by variable."""
         store = self.place.store.directory
-        store = store.parent if self.choice.profile == "smoke" else store
+        store = store.parent if self.request.profile == "smoke" else store
         folders = {"DATA": self.place.data, "STORE": store, "CACHE": self.place.cache}
         return {f"WHENPOOL_{name}": folder.resolve() for name, folder in folders.items()}
 

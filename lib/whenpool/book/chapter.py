@@ -19,7 +19,7 @@ from whenpool.runs.compute import compute, rows_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.plans.chapters import plan
-from whenpool.runs.request import Choice, corpora_named, placed
+from whenpool.runs.request import Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
 
 COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
@@ -44,15 +44,15 @@ class Chapter:
     """A chapter's access to runs; see `open_chapter`."""
 
     name: str
-    choice: Choice
+    request: Request
     place: Place
 
     @cached_property
     def runs(self) -> list[Run]:
         """The runs that the chapter needs; what is missing is computed, unless it was before."""
-        runs = plan(self.name, self.choice, self.place)
+        runs = plan(self.name, self.request, self.place)
         if not os.environ.get(COMPUTED):
-            compute(runs, self.place, skip_absent=self.choice.lets_lack, label=self.name)
+            compute(runs, self.place, skip_absent=self.request.lets_lack, label=self.name)
         return runs
 
     def rows(self, kind: str) -> pd.DataFrame:
@@ -76,7 +76,7 @@ class Chapter:
         """What the reference probes of one kind measured at the thesis's scale, on models of long IMDb
         reviews whose padding is masked; word importance only on texts of the thesis's lengths."""
         probes = self.stored("probe")
-        probes = probes[verdicts.probes_of_record(probes) & (probes["probe"] == kind)]
+        probes = probes[verdicts.is_reference_probe(probes) & (probes["probe"] == kind)]
         probes = verdicts.of_one_kind(probes)
         chosen = verdicts.has(probes, {"corpus": "imdb", "length": "long", "masked": True})
         if kind == "nwi":
@@ -91,7 +91,7 @@ class Chapter:
     @cached_property
     def finished(self) -> Runs:
         """Every finished run, those of ``data/results`` included; in the profile "smoke" those alone."""
-        return Runs(Place.default() if self.choice.profile == "smoke" else self.place)
+        return Runs(Place.default() if self.request.profile == "smoke" else self.place)
 
     def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
         """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs gave
@@ -144,8 +144,8 @@ def open_chapter(
 
     use_style()
     narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
-    choice = Choice(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
-    return Chapter(name, choice, Place.default(Path(data) if data else None, smoke=profile == "smoke"))
+    request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
+    return Chapter(name, request, Place.default(Path(data) if data else None, smoke=profile == "smoke"))
 
 
 def glue(name: str, value: Any) -> None:

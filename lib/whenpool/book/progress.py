@@ -17,7 +17,7 @@ from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import GradientTrace
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import thesis_table
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run, key
 
 ALL, NEEDED = "all, each once", "trainings they need"
@@ -39,14 +39,14 @@ class Progress(NamedTuple):
 
 
 def status_table(
-    chapters: Mapping[str, Sequence[Run]], choice: Choice, place: Place, workforce: Workforce
+    chapters: Mapping[str, Sequence[Run]], request: Request, place: Place, workforce: Workforce
 ) -> Progress:
     """How far the runs of some chapters are, per table of the thesis or chapter. "time left" is for runs
     that are missing or failed, "time of all" for all; "?" means that no run like them was done yet."""
     by_table: dict[str, dict[Run, None]] = {}  # or by chapter, of runs in none; one can be in several
     for chapter, runs in chapters.items():
         for run in runs:
-            tables = thesis_table(run) if choice.profile == "paper" else ()
+            tables = thesis_table(run) if request.profile == "paper" else ()
             for name in [f"Table {table}" for table in tables] or [chapter]:
                 by_table.setdefault(name, {})[run] = None
     groups = {name: list(runs) for name, runs in sorted(by_table.items())}

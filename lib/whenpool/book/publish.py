@@ -19,10 +19,10 @@ OF_RECORD: dict[str, Callable[[pd.DataFrame], Any]] = {
     "probe": lambda rows: (
         verdicts.probes_of_either_scale(rows)
         | verdicts.probes_of_breadth(rows)
-        | verdicts.memory_of_record(rows)
+        | verdicts.is_memory_reference(rows)
     ),
     "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= 1_000),
-    "tagging": verdicts.taggings_of_record,
+    "tagging": verdicts.is_reference_tagging,
 }
 """Which runs are reference runs: at the thesis's scale, of the compact replication, and compact but for their
 cell or regularisation (breadth); few-shot runs on published corpora with 1,000 test texts or more; taggers

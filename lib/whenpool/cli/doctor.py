@@ -39,10 +39,10 @@ def check_machine(
 
     if not complete(_packages(*_requirements())):
         return False
-    from whenpool.runs.request import Choice  # which needs some of the packages
+    from whenpool.runs.request import Request  # which needs some of the packages
     from whenpool.runs.run import Place
 
-    names = Choice(profile).corpus_names
+    names = Request(profile).corpus_names
     if not complete(_device(device)):
         return False
     place = Place.default(data, store, profile == "smoke")
@@ -143,9 +143,12 @@ def _kernels(device: str) -> Finding:
     if right:
         return (
             "ok",
-            f"--together trains with kernels of Triton, where --precision is not float32: {found}",
+            f"--models-per-batch trains with kernels of Triton, where --precision is not float32: {found}",
         )
-    return "note", f"--together trains with a slower loop of torch, without Triton: {found}; {mend}"
+    return (
+        "note",
+        f"--models-per-batch trains with a slower loop of torch, without Triton: {found}; {mend}",
+    )
 
 
 def error_beside_processor(device: str) -> float:

@@ -15,7 +15,7 @@ from whenpool.base.errors import check
 if TYPE_CHECKING:
     from whenpool.runs.engine import Workforce
     from whenpool.runs.filter import Only
-    from whenpool.runs.request import Choice
+    from whenpool.runs.request import Request
     from whenpool.runs.run import Place, Run
 
 PROFILES = "Size of models and training sets: smoke, quick, compact or paper."
@@ -66,12 +66,14 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
     """An option that a variable of the environment can give as well."""
     named = f"WHENPOOL_{name.upper()}"
-    return click.option(f"--{name}", envvar=named, show_default=True, help=f"{help} [{named}]", **more)
+    return click.option(
+        f"--{name.replace('_', '-')}", envvar=named, show_default=True, help=f"{help} [{named}]", **more
+    )
 
 
 data_option = click.option("--data", type=FOLDER, help="Folder with the corpora. [WHENPOOL_DATA]")
 store_option = click.option("--store", type=FOLDER, help="Folder with the stored runs. [WHENPOOL_STORE]")
-choice_options = _with(
+request_options = _with(
     click.option("--profile", default="quick", show_default=True, help=PROFILES),
     click.option(
         "--corpus", multiple=True, help="Corpus to read: imdb, yahoo, amazon, yelp, "
@@ -100,7 +102,7 @@ only_option = click.option(
     "Keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
 )  # fmt: skip
 runs_options = _with(
-    choice_options,
+    request_options,
     only_option,
     click.option(
         "--chapter", "chapters", multiple=True, help="Name of a chapter, or all. Repeatable. "
@@ -110,17 +112,17 @@ runs_options = _with(
 
 
 def planned_runs(
-    choice: "Choice", place: "Place", only: "Only", chapters: tuple[str, ...]
+    request: "Request", place: "Place", only: "Only", chapters: tuple[str, ...]
 ) -> "tuple[dict[str, list[Run]], str]":
     """The runs that `run` and `status` are about, by chapter, and a line that says which they are."""
     from whenpool.runs.filter import planned
 
     named = chapters or (("all",) if only.names_table else ("training_to_skip",))
     every = "all" in named
-    found = planned(choice, place, only, () if every else named)
+    found = planned(request, place, only, () if every else named)
     line = "Runs of every chapter" if every else f"Runs of {', '.join(found)}"
     hint = "" if chapters or every else "; --chapter all selects every chapter"
-    return found, f"{line} (profile {choice.profile}){hint}"
+    return found, f"{line} (profile {request.profile}){hint}"
 
 
 speed_options = _with(
@@ -128,7 +130,7 @@ speed_options = _with(
         "workers", "Number of processes. [default: 1 per processor, 2 per GPU]", type=COUNT
     ),
     _from_environment("device", "Device that computes: cpu or cuda.", default="cpu"),
-    _from_environment("together", "Number of models of one seed to train at once.", type=COUNT),
+    _from_environment("models_per_batch", "Number of models of one seed to train at once.", type=COUNT),
     _from_environment("precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"),
 )
 engine_options = _with(
@@ -139,15 +141,15 @@ engine_options = _with(
 )
 
 
-def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
-    """What `choice_options` ask for; raises `InputError` for what makes no sense or is not there."""
-    from whenpool.runs.request import NARROWING, Choice, corpora_named, placed
+def chosen(options: dict[str, Any]) -> "tuple[Request, Place]":
+    """What `request_options` ask for; raises `InputError` for what makes no sense or is not there."""
+    from whenpool.runs.request import NARROWING, Request, corpora_named, placed
     from whenpool.runs.run import Place
 
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
     named = corpora_named(options["corpus"])
-    choice = Choice(options["profile"], named, **narrow, masked=not options["unmasked"])
+    request = Request(options["profile"], named, **narrow, masked=not options["unmasked"])
     data = options["data"]
     check(data is None or data.is_dir(), f"data folder {data} does not exist; name one that does")
     if packed := options["packed"]:
@@ -156,14 +158,14 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
         check_pack(packed)
         data = packed.resolve()
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
-    return choice, Place.default(data, options["store"], choice.profile == "smoke")
+    return request, Place.default(data, options["store"], request.profile == "smoke")
 
 
 def workforce_of(options: dict[str, Any]) -> "Workforce":
     """What `engine_options` or `speed_options` ask for; without an engine a GPU need not be here."""
     from whenpool.runs.engine import Workforce
 
-    names = ("engine", "address", "workers", "device", "together", "precision")
+    names = ("engine", "address", "workers", "device", "models_per_batch", "precision")
     workforce = Workforce(
         **{name: options[name] for name in names if name in options},
         until=time.monotonic() + options["deadline"] if options.get("deadline") else None,

@@ -56,7 +56,7 @@ def cli() -> None:
 
 
 @cli.command()
-@opt.choice_options
+@opt.request_options
 @opt.only_option
 @opt.engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute only this chapter. Repeatable.")
@@ -71,16 +71,16 @@ def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -
     from whenpool.runs.filter import planned
 
     root = _clone()
-    choice, place = opt.chosen(options)
+    request, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
     if only:
-        planned(choice, place, only)  # says so where it leaves nothing
+        planned(request, place, only)  # says so where it leaves nothing
     try:
-        Builder(root, choice, place, workforce, only, say=click.echo).build(chapters, force)
+        Builder(root, request, place, workforce, only, say=click.echo).build(chapters, force)
     except BookError as error:
         click.echo(f"whenpool: {error}", err=True)
         sys.exit(1)
-    if choice.profile != "smoke":
+    if request.profile != "smoke":
         click.echo("Open it in a browser, or run `make serve`.")
 
 
@@ -118,19 +118,19 @@ def run(
     from whenpool.runs.compute import compute, standing
     from whenpool.runs.estimates import Pace
 
-    choice, place = opt.chosen(options)
+    request, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
-    found, line = opt.planned_runs(choice, place, only, chapters)
+    found, line = opt.planned_runs(request, place, only, chapters)
     runs = list(dict.fromkeys(run for own in found.values() for run in own))
     before = standing(runs, place)
-    if all(map(choice.lets_lack, before.absent)):  # else all there is to say is that data are not here
+    if all(map(request.lets_lack, before.absent)):  # else all there is to say is that data are not here
         click.echo(line, err=True)
     pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
         runs,
         place,
         workforce,
-        skip_absent=choice.lets_lack,
+        skip_absent=request.lets_lack,
         keep_weights=lambda _: keep_weights,
         say=partial(click.echo, err=True),
         seconds=pace.seconds,
@@ -159,8 +159,8 @@ def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) 
     """
     from whenpool.runs.pack import pack as packed
 
-    choice, place = opt.chosen(options)
-    found, line = opt.planned_runs(choice, place, only, chapters)
+    request, place = opt.chosen(options)
+    found, line = opt.planned_runs(request, place, only, chapters)
     click.echo(line)
     for line in packed((run for own in found.values() for run in own), place, folder):
         click.echo(line)
@@ -177,10 +177,10 @@ def status(chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
 def _tell_status(chapters: tuple[str, ...], only: "Only", options: dict[str, Any]) -> None:
     from whenpool.book.progress import status_table
 
-    choice, place = opt.chosen(options)
+    request, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
-    found, line = opt.planned_runs(choice, place, only, chapters)
-    progress = status_table(found, choice, place, workforce)
+    found, line = opt.planned_runs(request, place, only, chapters)
+    progress = status_table(found, request, place, workforce)
     for told in (line, progress.table.to_string(index=False), *progress.notes, *progress.times):
         click.echo(told)
 

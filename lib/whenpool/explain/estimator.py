@@ -1,4 +1,4 @@
-"""A text classifier with a pooling of choice, as a scikit-learn estimator."""
+"""A text classifier with a pooling of your choice, as a scikit-learn estimator."""
 
 import json
 from collections import Counter

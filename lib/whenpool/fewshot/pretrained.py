@@ -49,7 +49,7 @@ FILES = (
 """What an encoder is made of: the only files that are downloaded, and that its fingerprint covers."""
 _FAILED: dict[str, str] = {}
 """Why an encoder could not be downloaded: what fails once in a process is not tried again."""
-_TOGETHER = 1_000  # Texts that are tokenised at once
+_AT_ONCE = 1_000  # Texts that are tokenised at once
 CHUNK = 256  # Texts that are embedded before they are written, so that those of similar length meet
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
 """Padded tokens of a batch that the encoder reads: few, since on a CPU more do not fit its caches."""
@@ -85,8 +85,8 @@ class Pretrained:
             raise InputError(f"max_tokens must be at most {most}, not {max_tokens}")
         rows: dict[int, list[int]] = {}
         cut: set[int] = set()
-        for start in range(0, len(texts), _TOGETHER):
-            some = texts[start : start + _TOGETHER]
+        for start in range(0, len(texts), _AT_ONCE):
+            some = texts[start : start + _AT_ONCE]
             with _quiet():
                 found = self.tokenizer(
                     [text.encode("utf-8", "replace").decode() for text in some],  # no half characters

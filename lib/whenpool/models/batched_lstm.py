@@ -26,7 +26,7 @@ Loops = tuple[Callable[..., tuple[Tensor, Tensor]], Callable[..., Tensor]]
 """The time loops, `_forward` and `_backward` of this module or the same as kernels."""
 
 
-def run_together(
+def run_batched(
     lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor], loops: Loops | None = None
 ) -> list[Tensor]:
     """The states, R of (B_r, T_r, H), of one-directional LSTMs of one layer and shape, each of which

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.base.paths import cache_directory
-from whenpool.models.batched_lstm import Loops, run_together
+from whenpool.models.batched_lstm import Loops, run_batched
 from whenpool.models.precision import precision, precision_used
 
 WARPS = 8
@@ -209,7 +209,7 @@ def largest_errors(
     exact, errors = computed(alone, dtype=torch.float64), {}
     for name in LARGEST_ERROR:
         with precision(name):
-            found = computed(partial(run_together, loops=LOOPS), device=device)
+            found = computed(partial(run_batched, loops=LOOPS), device=device)
         pairs = zip(found, exact, strict=True)
         apart = [(one - other).norm() / other.norm().clamp(min=1e-30) for one, other in pairs]
         errors[name] = torch.stack(apart).max().item()  # NaN if any is; some references are zeros

@@ -40,11 +40,11 @@ class Pace:
 
     @classmethod
     def measured(cls, place: Place, workforce: Workforce) -> "Pace":
-        """From all runs of a place. Those that shared a process count only if ``together`` was asked for."""
+        """From all runs of a place. Models trained as one batch count only where a workforce does so."""
         here = f"cpu: {processor()}"
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-        together = (workforce.together or 1) > 1
+        batched = (workforce.models_per_batch or 1) > 1
         seen = []
         for kind in KINDS:
             table = place.store.current(kind)
@@ -52,12 +52,12 @@ class Pace:
                 seconds, device = row.get("seconds") or 0.0, str(row.get("device"))
                 shared = (row.get("together") or 1) > 1
                 alike = device.partition(":")[0] == workforce.device.partition(":")[0]
-                if not (seconds > 0 and alike) or (shared and not together):
+                if not (seconds > 0 and alike) or (shared and not batched):
                     continue
                 distance = (
                     OTHER_MACHINE if device != here
                     else OTHER_PRECISION if (row.get("precision") or "float32") != workforce.precision
-                    else ALONE if together and not shared
+                    else ALONE if batched and not shared
                     else HERE
                 )  # fmt: skip
                 seen.append(Observation(KINDS[kind].of_row(row), float(seconds), distance))

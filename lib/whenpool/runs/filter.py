@@ -10,7 +10,7 @@ from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from whenpool.runs.kinds.training import TRICKS, variant_of
 from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, plan, thesis_table
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run
 
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
@@ -84,13 +84,13 @@ def _checked(key: str, value: str) -> str:
 
 
 def planned(
-    choice: Choice, place: Place, only: Only, chapters: Iterable[str] = ()
+    request: Request, place: Place, only: Only, chapters: Iterable[str] = ()
 ) -> dict[str, list[Run]]:
     """The wanted runs by chapter, of some ``chapters`` or all; one can be in several."""
-    if only.names_table and choice.profile != "paper":
-        other = f"not those of the profile {choice.profile}; add --profile paper"
+    if only.names_table and request.profile != "paper":
+        other = f"not those of the profile {request.profile}; add --profile paper"
         raise InputError(f"--only table selects runs of the thesis, {other}")
-    every = {chapter: plan(chapter, choice, place) for chapter in chapters or PLANS}
+    every = {chapter: plan(chapter, request, place) for chapter in chapters or PLANS}
     admitted = {chapter: list(filter(only.admits, runs)) for chapter, runs in every.items()}
     found = {chapter: runs for chapter, runs in admitted.items() if runs}
     if not found:

@@ -1,4 +1,4 @@
-"""What a reader asks for: a profile, and maybe a narrower choice.
+"""What a reader asks for: a profile, and maybe a narrower selection.
 
 A *profile* says how large models and training sets are: "smoke" (tests: seconds), "quick" (minutes),
 "compact" (the whole paper, small models and short texts: days) or "paper" (the thesis's protocol,
@@ -21,11 +21,11 @@ PROFILES = ("smoke", "quick", "compact", "paper")
 NARROWING = (
     "sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled", "cell", "layers",
 )  # fmt: skip
-"""The attributes of a choice that leave runs out, make them smaller, or put another model into them."""
+"""The attributes of a request that leave runs out, make them smaller, or put another model into them."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class Request:
     """What a reader asks for; None leaves it to the profile."""
 
     profile: str = "quick"

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Batch, Texts
-from whenpool.models.batched_lstm import run_together
+from whenpool.models.batched_lstm import run_batched
 from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training import loop
@@ -92,7 +92,7 @@ def _step(trainings: Sequence[_Training]) -> None:
     batches: list[Batch] = [training.asked[0] for training in trainings]
     encoders = [model.encoder for model in models if isinstance(model.encoder, Encoder)]  # all
     embedded = [model.embed(batch.ids) for model, batch in zip(models, batches, strict=True)]
-    states = encode_all(encoders, embedded, [batch.lengths for batch in batches], run_together)
+    states = encode_all(encoders, embedded, [batch.lengths for batch in batches], run_batched)
     losses = []
     for training, model, of, batch in zip(trainings, models, states, batches, strict=True):
         logits = model.classify(of, batch.lengths)  # (B, C)

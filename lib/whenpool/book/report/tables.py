@@ -11,7 +11,15 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
-from whenpool.book.report.verdicts import MARKS, NOT_RUN, judge, mean_text, of_record, published, spread
+from whenpool.book.report.verdicts import (
+    MARKS,
+    NOT_RUN,
+    is_reference,
+    judge,
+    mean_text,
+    published,
+    spread,
+)
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED_CELLS, POOLING_NAMES
 
@@ -36,7 +44,7 @@ def corpus_name(name: Any) -> str:
     return literal(Path(file).name + colon + options)
 
 
-def together(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """One name, or several with commas and an "and"; an empty text for none."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
@@ -241,9 +249,9 @@ def beside_thesis(
 CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Yelp"}
 
 
-def record_runs(stored: DataFrame) -> DataFrame:
+def reference_runs(stored: DataFrame) -> DataFrame:
     """The runs that follow the thesis's protocol on a whole corpus of its."""
-    return stored[of_record(stored) & stored["masked"].eq(True)].reset_index(drop=True)
+    return stored[is_reference(stored) & stored["masked"].eq(True)].reset_index(drop=True)
 
 
 def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> CaptionedTable:
@@ -254,7 +262,7 @@ def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> Ca
     if corpus:
         theirs, block, columns = theirs[theirs["corpus"] == corpus], "setting", ["size"]
     keys = ["corpus", "length", "setting", "size"]
-    evidence = record_runs(stored)
+    evidence = reference_runs(stored)
     guessing = evidence.groupby(keys)["majority_accuracy"].first().to_dict()
     cells = []
     for _, own in judged(stored, theirs).groupby(block, sort=False):

@@ -40,7 +40,7 @@ def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
 
 def small_runs(stored: pd.DataFrame, size: int) -> pd.DataFrame:
     """Runs of the quick profile's model on whole IMDb, one training size, which decide nothing."""
-    chosen = verdicts.of_learnability(stored) & ~verdicts.of_record(as_plain(stored))
+    chosen = verdicts.of_learnability(stored) & ~verdicts.is_reference(as_plain(stored))
     return with_variant(verdicts.of_one_kind(stored[chosen & (stored["size"] == size)]))
 
 

@@ -204,7 +204,7 @@ def of_one_kind(runs: DataFrame) -> DataFrame:
     return runs[runs["vectors"] == (VECTORS[0] if enough else counts.idxmax())] if len(runs) else runs
 
 
-def of_record(runs: DataFrame) -> Series:
+def is_reference(runs: DataFrame) -> Series:
     """Which runs follow the protocol on a whole corpus of the thesis's, with padding masked or not."""
     return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
 
@@ -252,7 +252,7 @@ def _at_the_start(probes: DataFrame) -> Series:
     return has(probes, {"probe": "gradients", "epochs": 1, "size": 500})
 
 
-def memory_of_record(probes: DataFrame) -> Series:
+def is_memory_reference(probes: DataFrame) -> Series:
     """Which probe runs measured the memory of a training step as the thesis's remark on it asks: untrained
     models of its width, of one layer, on texts of up to 4,000 words (§1.3.3)."""
     same = ("hidden_size", "embedding_size", "layers", "masked", "bidirectional")
@@ -267,7 +267,7 @@ def probes_of_either_scale(probes: DataFrame) -> Series:
     return of_either_scale(probes.assign(epochs=probes["epochs"].mask(early, usual)))
 
 
-def probes_of_record(probes: DataFrame) -> Series:
+def is_reference_probe(probes: DataFrame) -> Series:
     """Which probe runs looked at a model that the protocol trained on a whole corpus of the thesis's, or for
     the gradients at the start on the first 500 texts (§1.5), there also with the gates of BiLSTM_LowF."""
     start = _at_the_start(probes)
@@ -277,10 +277,10 @@ def probes_of_record(probes: DataFrame) -> Series:
         test=probes["test"].astype(object).mask(start, None),
         forget_bias=probes["forget_bias"].mask(low, "thesis"),
     )
-    return of_record(as_protocol) & ~probes["untrained"].eq(True)
+    return is_reference(as_protocol) & ~probes["untrained"].eq(True)
 
 
-def taggings_of_record(runs: DataFrame) -> Series:
+def is_reference_tagging(runs: DataFrame) -> Series:
     """Which tagging runs are on a whole published corpus, compact or of the profile "paper"."""
     kinds: list[dict[str, Any]] = [{}, LARGE_TAGGERS, LETTERS, LARGE_TAGGERS | LETTERS]
     return pd.concat([compact_taggings(runs, more) for more in kinds], axis=1).any(axis=1)

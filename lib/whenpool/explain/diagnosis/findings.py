@@ -14,7 +14,7 @@ import torch
 from scipy.stats import binomtest, t
 
 from whenpool.base.errors import InputError, check
-from whenpool.book.report.tables import together
+from whenpool.book.report.tables import join_names
 from whenpool.corpora.batches import Texts
 from whenpool.corpora.corpus import Corpus
 from whenpool.corpora.settings import find_filler
@@ -95,9 +95,9 @@ def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
         return "No model with a pooling has learnt, so nothing shows where the deciding words are."
     one, several = ("the one model", "has"), ("the models", "have")
     what, learnt = one if len(judges) == 1 else several
-    who = f"{together(judges)}, {what} with a pooling that {learnt} learnt,"
+    who = f"{join_names(judges)}, {what} with a pooling that {learnt} learnt,"
     if where == "unknown" and len(judges) > 1:
-        return f"{together(judges)} do not agree on the part of {texts} that matters most."
+        return f"{join_names(judges)} do not agree on the part of {texts} that matters most."
     if where == "unknown":
         return f"To {who} no single part of {texts} matters most."
     if where == "everywhere":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from whenpool.base.errors import InputError
 from whenpool.book.report.advice import Advice, advice_for, support
-from whenpool.book.report.tables import together
+from whenpool.book.report.tables import join_names
 from whenpool.explain.diagnosis.findings import FEW, SEEDS, Findings, Score
 
 
@@ -55,7 +55,7 @@ def _of_poolings(found: Findings) -> Verdict:
         sentences = [_alone(found, best, size)]
     else:
         chosen, why = _chosen(found, tied)
-        names = together([score.name for score in tied])
+        names = join_names([score.name for score in tied])
         right = f"is right on {best.accuracy:.1f} % of them, and its lead may be chance"
         if all(math.isclose(score.accuracy, best.accuracy) for score in tied):
             right = f"and the others are right on {best.accuracy:.1f} % of them"
@@ -63,11 +63,11 @@ def _of_poolings(found: Findings) -> Verdict:
         any_may = f"any {'that has learnt ' if left else ''}may do"
         doubt = f", though {any_may if len(tied) == len(found.learnt) else 'others may do as well'}"
     if left:
-        near = f"The most frequent class is not clearly worse than {together(left)}"
+        near = f"The most frequent class is not clearly worse than {join_names(left)}"
         sentences.append(f"{near}, whose distance from {best.name} may be chance.")
     worse = [score.name for score in found.scores if score not in found.near]
     if worse and len(found.near) > 1:
-        sentences.append(f"Chance does not explain why {best.name} beats {together(worse)}.")
+        sentences.append(f"Chance does not explain why {best.name} beats {join_names(worse)}.")
     if len(tied) == 1:
         sentences += _robust(found)
     seeds = min(len(score.accuracies) for score in found.scores)
@@ -99,7 +99,7 @@ def _chosen(found: Findings, tied: list[Score]) -> tuple[Score, list[str]]:
     kept = {s.pooling: value for s in tied if (value := found.kept(s.pooling)) is not None}
     if not kept:
         return tied[0], []
-    if missing := together([score.name for score in tied if score.pooling not in kept]):
+    if missing := join_names([score.name for score in tied if score.pooling not in kept]):
         return tied[0], [f"Filler does not decide, since {missing} could not be tested with it."]
     chosen = max(tied, key=lambda score: score.accuracy + kept[score.pooling])
     return chosen, [

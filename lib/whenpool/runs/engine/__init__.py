@@ -26,7 +26,7 @@ class Workforce:
     address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
     workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
     device: str = "cpu"  # or "cuda"
-    together: int | None = None  # models of one shape trained as one batch of models, at most; None: 1
+    models_per_batch: int | None = None  # of one shape, trained as one batch, at most; None: 1
     precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
     until: float | None = None  # `time.monotonic` when all stops; what would end later is not begun
 
@@ -34,9 +34,9 @@ class Workforce:
     def default(cls) -> "Workforce":
         """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
         given: dict[str, Any] = {}
-        for name in ("engine", "address", "workers", "device", "together", "precision"):
+        for name in ("engine", "address", "workers", "device", "models_per_batch", "precision"):
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
-                count = name in ("workers", "together")
+                count = name in ("workers", "models_per_batch")
                 if count and not (value.isdecimal() and int(value) >= 1):
                     raise InputError(f"{variable} must be a whole number from 1, not {value!r}")
                 given[name] = int(value) if count else value
@@ -104,7 +104,7 @@ def run_all(
     for kind in KINDS.values():
         if own := [job.run for job in jobs if isinstance(job.run, kind)]:
             notes += kind.read_ahead(own, place, here)
-    tasks = tasks_of(jobs, workforce.together or 1)
+    tasks = tasks_of(jobs, workforce.models_per_batch or 1)
     pool = _pool(place, workforce, len(tasks))
     report = Crew(place, pool, label, seconds, workforce.until).work(tasks)
     report.notes = list(dict.fromkeys([*notes, *report.notes]))

@@ -65,9 +65,10 @@ class Report:
         self.notes = list(dict.fromkeys([*self.notes, *more.notes]))
 
 
-def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
-    """Tasks, most informative first. Up to ``together`` trainings form one: they differ in pooling and the
-    place of the filler alone, so that batches have the same lengths, and nothing is padded for others."""
+def tasks_of(jobs: Sequence[Job], models_per_batch: int) -> list[Task]:
+    """Tasks, most informative first. Up to ``models_per_batch`` trainings form one: they differ in pooling
+    and the place of the filler alone, so that batches have the same lengths, and nothing is padded for
+    others."""
     groups: list[list[Job]] = []
     filling: dict[Run, list[Job]] = {}  # the last group of each shape
     for job in sorted(jobs, key=lambda job: job.run.rank()):
@@ -76,7 +77,7 @@ def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
             where = "standard" if run.setting == "standard" else "mid"
             shape = replace(run, pooling="max", setting=where, forget_bias="thesis", orthogonal=False)
         group = filling.get(shape)
-        if group is None or len(group) >= together:
+        if group is None or len(group) >= models_per_batch:
             group = filling[shape] = []
             groups.append(group)
         group.append(job)

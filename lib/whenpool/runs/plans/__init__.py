@@ -10,7 +10,7 @@ from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.runs.kinds.training import Training, grammar_of
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors
 
 SEEDS = 5
@@ -21,17 +21,19 @@ COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}  # Its training texts; f
 FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
 
 
-def standard_runs(corpus: str, sizes: Sequence[int], choice: Choice, place: Place) -> Iterator[Training]:
+def standard_runs(
+    corpus: str, sizes: Sequence[int], request: Request, place: Place
+) -> Iterator[Training]:
     """Trainings on unmixed texts, by size and seed; ``sizes`` are of "compact" and "paper"."""
-    compact = choice.profile == "compact"
-    for length, own in sizes_of(corpus, choice, place).items():
-        if choice.profile in ("compact", "paper") and corpus in PUBLICATIONS:
+    compact = request.profile == "compact"
+    for length, own in sizes_of(corpus, request, place).items():
+        if request.profile in ("compact", "paper") and corpus in PUBLICATIONS:
             if length != "long":
                 continue
-            own = choice.sizes or (sizes if corpus in COMPACT_SIZES or not compact else (1_000,))
+            own = request.sizes or (sizes if corpus in COMPACT_SIZES or not compact else (1_000,))
         for size in own:
-            seeds = choice.seeds or (seeds_of(corpus, size, "standard", choice) if compact else 1)
-            base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+            seeds = request.seeds or (seeds_of(corpus, size, "standard", request) if compact else 1)
+            base = replace(base_run(corpus, length, size, request, place), masked=request.masked)
             yield from each(base, seed=range(seeds))
 
 
@@ -41,12 +43,12 @@ def each(run: Training, **values: Iterable[Any]) -> Iterator[Training]:
         yield replace(run, **dict(zip(values, chosen, strict=True)))
 
 
-def long_runs(corpora: Iterable[str], choice: Choice, place: Place) -> Iterator[Training]:
+def long_runs(corpora: Iterable[str], request: Request, place: Place) -> Iterator[Training]:
     """The run of the profile on the first size of each corpus, short texts apart."""
     for corpus in corpora:
-        for length, sizes in sizes_of(corpus, choice, place).items():
+        for length, sizes in sizes_of(corpus, request, place).items():
             if length != "short":
-                yield base_run(corpus, length, sizes[0], choice, place)
+                yield base_run(corpus, length, sizes[0], request, place)
 
 
 def with_cell(run: Training, cell: str, layers: int = 1) -> Training:
@@ -55,49 +57,49 @@ def with_cell(run: Training, cell: str, layers: int = 1) -> Training:
     return replace(run, cell=cell, layers=layers, hidden_size=hidden_size)
 
 
-def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
+def base_run(corpus: str, length: str, size: int, request: Request, place: Place) -> Training:
     """A run of the profile, with its setting, pooling and seed still to be filled in."""
     run = Training(corpus, "standard", size, "max_attention", length=length)
     grammar = grammar_of(corpus)
-    if choice.profile == "smoke":
+    if request.profile == "smoke":
         run = replace(run, embedding_size=8, hidden_size=8, epochs=1)
         if grammar:
             run = replace(run, validation=min(20, grammar.validation), test=min(40, grammar.test))
     elif grammar:
         run = replace(run, embedding_size=50, hidden_size=48, epochs=6, learning_rate=5e-3)
         run = replace(run, validation=min(250, grammar.validation))
-    elif choice.profile == "paper":
+    elif request.profile == "paper":
         run = replace(run, vectors=find_vectors(place) or VECTORS[0])
     else:
         run = replace(run, vectors=find_vectors(place), test=COMPACT_TEST.get(corpus), **COMPACT)
-    return with_cell(run, choice.cell or run.cell, choice.layers or run.layers)
+    return with_cell(run, request.cell or run.cell, request.layers or run.layers)
 
 
-def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[int]]:
+def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[int]]:
     """Training sizes by length of text."""
     if corpus not in PUBLICATIONS:
         source, grammar = find(corpus, place.data), grammar_of(corpus)
-        if choice.sizes:
-            return {"any": choice.sizes}
+        if request.sizes:
+            return {"any": request.sizes}
         texts = grammar.train if grammar else statistics_of(source, "any")["train_size"]
-        return {"any": (min(40 if choice.profile == "smoke" else 500, texts),)}
+        return {"any": (min(40 if request.profile == "smoke" else 500, texts),)}
     published = PUBLICATIONS[corpus].sizes
-    if choice.profile == "compact":
+    if request.profile == "compact":
         own = {"long": COMPACT_SIZES.get(corpus, (1_000, 2_000)), "short": (1_000, 2_000, 5_000)}
-        return {length: choice.sizes or own[length] for length in published}
-    if choice.profile != "paper":
-        return {"long": choice.sizes or (1_000,)}
+        return {length: request.sizes or own[length] for length in published}
+    if request.profile != "paper":
+        return {"long": request.sizes or (1_000,)}
     found: dict[str, Sequence[int]] = {}
     for length, split in published.items():
         every = [min(size, split.train) for size in (1_000, 2_000, 5_000, 10_000, 25_000)]
-        found[length] = [size for size in every if size in (choice.sizes or every)]
+        found[length] = [size for size in every if size in (request.sizes or every)]
     return found
 
 
-def seeds_of(corpus: str, size: int, setting: str, choice: Choice) -> int:
+def seeds_of(corpus: str, size: int, setting: str, request: Request) -> int:
     """How many seeds a setting is trained from, unless the reader says it."""
-    if choice.profile == "paper":
+    if request.profile == "paper":
         return SEEDS
-    if choice.profile == "compact":
+    if request.profile == "compact":
         return SEEDS if size <= (2_000 if corpus == "imdb" else 1_000) else FEWER_SEEDS
-    return 2 if setting in ("standard", "mid") and choice.profile == "quick" else 1
+    return 2 if setting in ("standard", "mid") and request.profile == "quick" else 1

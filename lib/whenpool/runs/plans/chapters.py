@@ -17,64 +17,64 @@ from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.plans import FEWER_SEEDS, SEEDS, base_run, each, seeds_of, sizes_of, standard_runs
 from whenpool.runs.plans.few_shot import few_shots
 from whenpool.runs.plans.networks import architectures, recurrent_networks, regularised
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, Run, find_vectors
 
 Options = dict[str, Any]
 
 
-def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
-    """The runs of a chapter, none twice. Raises `InputError` for an unknown one, or a choice without any."""
+def plan(chapter: str, request: Request, place: Place) -> list[Run]:
+    """The runs of a chapter, none twice. Raises `InputError` for an unknown one, or a request without any."""
     if chapter not in PLANS:
         meant = " or ".join(name for name in PLANS if chapter and chapter in name)
         asked = f"{chapter!r} has no runs" + (f" (did you mean {meant}?)" if meant else "")
         raise InputError(f"chapter {asked}; choose one of {', '.join(PLANS)}")
-    runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
+    runs = list(dict.fromkeys(PLANS[chapter](request, place)))
     if not runs:
-        asked = ", ".join(map(str, choice.sizes or ()))
-        every = PLANS[chapter](replace(choice, sizes=None), place)
+        asked = ", ".join(map(str, request.sizes or ()))
+        every = PLANS[chapter](replace(request, sizes=None), place)
         have = ", ".join({str(run.training.size): None for run in every if run.training})
-        none = f"the profile {choice.profile!r} has no runs with {asked} training texts"
-        raise InputError(f"{none}; {' '.join(choice.corpus_names)} has {have or 'none'}")
+        none = f"the profile {request.profile!r} has no runs with {asked} training texts"
+        raise InputError(f"{none}; {' '.join(request.corpus_names)} has {have or 'none'}")
     return runs
 
 
 def _as_quick(
-    chapter: Callable[[Choice, Place], Iterable[Run]], *corpora: str
-) -> Callable[[Choice, Place], Iterable[Run]]:
+    chapter: Callable[[Request, Place], Iterable[Run]], *corpora: str
+) -> Callable[[Request, Place], Iterable[Run]]:
     """A chapter whose runs on published corpora are compact in the profile "quick" already."""
 
-    def runs(choice: Choice, place: Place) -> Iterable[Run]:
-        if choice.profile == "compact":
-            choice = replace(choice, profile="quick", corpora=choice.corpora or corpora)
-        return chapter(choice, place)
+    def runs(request: Request, place: Place) -> Iterable[Run]:
+        if request.profile == "compact":
+            request = replace(request, profile="quick", corpora=request.corpora or corpora)
+        return chapter(request, place)
 
     return runs
 
 
-def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
+def _training_to_skip(request: Request, place: Place) -> Iterable[Training]:
     """Tables 1.3 to 1.6 and 1.8, or their likeness in small (§1.8)."""
-    settings, poolings = choice.settings or SETTINGS, choice.poolings or COMPARED
-    for corpus in choice.corpus_names:
-        for length, sizes in sizes_of(corpus, choice, place).items():
+    settings, poolings = request.settings or SETTINGS, request.poolings or COMPARED
+    for corpus in request.corpus_names:
+        for length, sizes in sizes_of(corpus, request, place).items():
             for size in sizes:
-                base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+                base = replace(base_run(corpus, length, size, request, place), masked=request.masked)
                 for run in each(base, setting=settings, pooling=poolings):
-                    seeds = choice.seeds or seeds_of(corpus, size, run.setting, choice)
+                    seeds = request.seeds or seeds_of(corpus, size, run.setting, request)
                     yield from each(run, seed=range(seeds))
-    compact_imdb = choice.profile == "compact" and "imdb" in choice.corpus_names
-    if compact_imdb and 1_000 in (choice.sizes or (1_000,)):
+    compact_imdb = request.profile == "compact" and "imdb" in request.corpus_names
+    if compact_imdb and 1_000 in (request.sizes or (1_000,)):
         # how much the word vectors matter: others than GloVe's, and random ones
-        base = base_run("imdb", "long", 1_000, choice, place)
+        base = base_run("imdb", "long", 1_000, request, place)
         both = [setting for setting in ("standard", "mid") if setting in settings]
-        others, several = (VECTORS[1], None), range(choice.seeds or FEWER_SEEDS)
+        others, several = (VECTORS[1], None), range(request.seeds or FEWER_SEEDS)
         yield from each(base, vectors=others, setting=both, pooling=poolings, seed=several)
 
 
-def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
+def _synthetic_effects(request: Request, place: Place) -> Iterable[Training]:
     """What the parameters of the embedded corpus do, in any profile but "smoke" the same."""
-    smoke, long = choice.profile == "smoke", "longest=140,shortest=101"
-    small = replace(choice, profile="smoke" if smoke else "quick")
+    smoke, long = request.profile == "smoke", "longest=140,shortest=101"
+    small = replace(request, profile="smoke" if smoke else "quick")
     few = ",train=60,validation=20,test=40" if smoke else ""
     lengths, densities = ("longest=30,shortest=20", long), (0.02, 0.05, 0.2)
     options = [f"density={density},{length}" for length in lengths for density in densities]
@@ -85,59 +85,59 @@ def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
         yield from each(base, pooling=COMPARED)
 
 
-def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
+def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
     """Figures 1.2 and 1.3 and Table 1.2 (§1.5)."""
-    few: Options = {"texts": 8} if choice.profile == "smoke" else {}
-    poolings = choice.poolings or COMPARED
+    few: Options = {"texts": 8} if request.profile == "smoke" else {}
+    poolings = request.poolings or COMPARED
     starts = [(pooling, "thesis") for pooling in poolings]
-    if "last" in poolings and LISTED_CELLS[choice.cell or Training.cell].forgets:
+    if "last" in poolings and LISTED_CELLS[request.cell or Training.cell].forgets:
         starts.append(("last", "low"))
-    for corpus in choice.corpora or choice.corpus_names[:1]:
-        sizes = (1_000, 10_000, 20_000) if choice.profile == "compact" else (1_000, 5_000, 20_000)
-        for base in standard_runs(corpus, sizes, choice, place):  # as in Table 1.2
+    for corpus in request.corpora or request.corpus_names[:1]:
+        sizes = (1_000, 10_000, 20_000) if request.profile == "compact" else (1_000, 5_000, 20_000)
+        for base in standard_runs(corpus, sizes, request, place):  # as in Table 1.2
             test = 1_000 if base.test is None else min(base.test, 1_000)
             first = replace(base, size=min(500, base.size), epochs=1, test=test)
             for pooling, forget_bias in starts:
                 early = replace(first, pooling=pooling, forget_bias=forget_bias)
                 yield probes.GradientProfile(early, **few)
-                if choice.profile in ("compact", "paper") and base.size == 1_000:
+                if request.profile in ("compact", "paper") and base.size == 1_000:
                     yield probes.FirstSteps(early)
-            whole = base.size <= 10_000 or choice.profile == "paper"
+            whole = base.size <= 10_000 or request.profile == "paper"
             for training in each(base, pooling=poolings if whole else ("last",)):
                 yield probes.GradientTrace(training, **few, **({"sample": 16} if few else {}))
                 yield probes.GradientProfile(training, **few)
 
 
-def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
+def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
     """Figures 1.4, 1.6 and 1.7, and what padding has to do with them (§1.6, §1.7)."""
-    few = {"texts": 10} if choice.profile == "smoke" else {}
-    whole = choice.profile in ("compact", "paper")
-    for corpus in choice.corpora or (("imdb", "amazon") if whole else choice.corpus_names):
+    few = {"texts": 10} if request.profile == "smoke" else {}
+    whole = request.profile in ("compact", "paper")
+    for corpus in request.corpora or (("imdb", "amazon") if whole else request.corpus_names):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
-        for base in standard_runs(corpus, sizes, choice, place):
+        for base in standard_runs(corpus, sizes, request, place):
             # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
             brief = whole and base.size == 20_000
-            for run in each(base, pooling=choice.poolings or (("last",) if brief else COMPARED)):
+            for run in each(base, pooling=request.poolings or (("last",) if brief else COMPARED)):
                 yield probes.PaddingSweep(run, **few)
             if base.masked and LISTED_CELLS[base.cell].recurrent:
                 masked, unmasked = each(base, pooling=["last"], masked=(True, False))
                 yield probes.PaddingSweep(unmasked, **few)
-                if "last" in (choice.poolings or COMPARED):
+                if "last" in (request.poolings or COMPARED):
                     yield probes.DirectionUse(masked, **few)
                     yield probes.DirectionUse(unmasked, **few)
-        if corpus == "imdb" and whole and choice.masked and choice.poolings is None:
-            yield from _padding_and_gates(choice, place)
+        if corpus == "imdb" and whole and request.masked and request.poolings is None:
+            yield from _padding_and_gates(request, place)
 
 
-def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
+def _padding_and_gates(request: Request, place: Place) -> Iterable[Training]:
     """Padding masked or not; the forget gate of the thesis, of the public code, and chrono."""
-    base = replace(base_run("imdb", "long", 1_000, choice, place), masked=False)
-    compact = choice.profile == "compact"
-    if base.size not in (choice.sizes or (base.size,)):
+    base = replace(base_run("imdb", "long", 1_000, request, place), masked=False)
+    compact = request.profile == "compact"
+    if base.size not in (request.sizes or (base.size,)):
         return
     pooled = [name for name in COMPARED if name != "last"] if compact else ["max_attention"]
-    started = choice.seeds or (SEEDS if compact else FEWER_SEEDS)  # from other forget gates
-    for plain in each(base, seed=range(choice.seeds or SEEDS), setting=choice.settings or SETTINGS):
+    started = request.seeds or (SEEDS if compact else FEWER_SEEDS)  # from other forget gates
+    for plain in each(base, seed=range(request.seeds or SEEDS), setting=request.settings or SETTINGS):
         last = replace(plain, pooling="last")
         yield last
         if plain.setting in ("standard", "mid") and plain.seed < started:
@@ -149,49 +149,49 @@ def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
                     yield replace(run, forget_bias="chrono", masked=True)
 
 
-def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
+def _word_importance(request: Request, place: Place) -> Iterable[Run]:
     """Figures 1.9, 1.10 and 1.11 (§1.9)."""
-    few = {"texts": 4} if choice.profile == "smoke" else {}
-    paper, compact = choice.profile == "paper", choice.profile == "compact"
-    for corpus in choice.corpus_names:
+    few = {"texts": 4} if request.profile == "smoke" else {}
+    paper, compact = request.profile == "paper", request.profile == "compact"
+    for corpus in request.corpus_names:
         figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
-        figures = [figure for figure in figures if not choice.sizes or figure[2] in choice.sizes]
-        if not figures and paper and not (choice.corpora or choice.sizes):
+        figures = [figure for figure in figures if not request.sizes or figure[2] in request.sizes]
+        if not figures and paper and not (request.corpora or request.sizes):
             continue  # nobody asked for it
-        for _, length, size, settings in figures or _unpictured(corpus, choice, place):
-            base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+        for _, length, size, settings in figures or _unpictured(corpus, request, place):
+            base = replace(base_run(corpus, length, size, request, place), masked=request.masked)
             words = few
             if length == "short" and (figures or compact):
                 words = {"k": 3, "shortest": 50, "longest": 60} if figures else {"k": 3}
             elif figures:
                 words = {"k": 5, "shortest": 400, "longest": 500}
-            wanted = [setting for setting in settings if setting in (choice.settings or SETTINGS)]
-            for run in each(base, setting=wanted, pooling=choice.poolings or COMPARED):
-                fewest = seeds_of(corpus, size, run.setting, choice) if compact else 1
-                for seeded in each(run, seed=range(choice.seeds or fewest)):
+            wanted = [setting for setting in settings if setting in (request.settings or SETTINGS)]
+            for run in each(base, setting=wanted, pooling=request.poolings or COMPARED):
+                fewest = seeds_of(corpus, size, run.setting, request) if compact else 1
+                for seeded in each(run, seed=range(request.seeds or fewest)):
                     yield probes.WordImportance(seeded, **words)
 
 
-def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
+def _unpictured(corpus: str, request: Request, place: Place) -> Iterable[tuple[str, str, int, Any]]:
     """Where the thesis has no figures: all settings, the first size, in the compact replication the last."""
-    for length, sizes in sizes_of(corpus, choice, place).items():
+    for length, sizes in sizes_of(corpus, request, place).items():
         wanted = sizes[:1]
-        if choice.profile == "compact":
+        if request.profile == "compact":
             wanted = sizes if length == "short" else sizes[:: len(sizes) - 1 or 1]
         for size in wanted:
             yield corpus, length, size, SETTINGS
 
 
-def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
+def _learnability(request: Request, place: Place) -> Iterable[Run]:
     """Table 2.1, and other starts of the model without pooling (§2.2)."""
-    few: Options = {"texts": 8} if choice.profile == "smoke" else {}
-    whole = choice.profile in ("compact", "paper")
-    default = {"compact": FEWER_SEEDS, "paper": SEEDS}.get(choice.profile, 1)
-    cell = LISTED_CELLS[choice.cell or Training.cell]
-    for corpus in choice.corpora or (("imdb",) if whole else choice.corpus_names):
-        tried = TRIED if corpus in PUBLICATIONS and choice.profile == "quick" and cell.recurrent else ()
-        for base in standard_runs(corpus, (10_000,), replace(choice, seeds=1), place):
-            settings, seeds = choice.settings or ("standard", "mid"), range(choice.seeds or default)
+    few: Options = {"texts": 8} if request.profile == "smoke" else {}
+    whole = request.profile in ("compact", "paper")
+    default = {"compact": FEWER_SEEDS, "paper": SEEDS}.get(request.profile, 1)
+    cell = LISTED_CELLS[request.cell or Training.cell]
+    for corpus in request.corpora or (("imdb",) if whole else request.corpus_names):
+        tried = TRIED if corpus in PUBLICATIONS and request.profile == "quick" and cell.recurrent else ()
+        for base in standard_runs(corpus, (10_000,), replace(request, seeds=1), place):
+            settings, seeds = request.settings or ("standard", "mid"), range(request.seeds or default)
             for plain in each(replace(base, masked=True), setting=settings, seed=seeds):
                 yield from each(plain, pooling=("max", "max_attention"))
                 plain = replace(plain, pooling="last")
@@ -231,14 +231,14 @@ LARGE_TAGGERS: Options = {"hidden_size": 256, "layers": 2, "epochs": 20}  # The 
 LETTERS: Options = {"filters": 50}  # A tagger that reads the letters of each word as well
 
 
-def _taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
+def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
     """Both directions against one, other cells, and encodings of entities. Corpora of labelled texts, which
     other chapters are asked for at the same time, have no tags: they leave this chapter its own."""
-    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
-    asked = tuple(name for name in choice.corpora or () if is_tagged(name))
-    if not asked and paper and choice.corpora is None:
+    paper, smoke = request.profile == "paper", request.profile == "smoke"
+    asked = tuple(name for name in request.corpora or () if is_tagged(name))
+    if not asked and paper and request.corpora is None:
         asked = tuple(PUBLISHED)
-    seeds = choice.seeds or (1 if smoke else 3 if asked else 2)
+    seeds = request.seeds or (1 if smoke else 3 if asked else 2)
     both: tuple[Options, ...] = ({}, {"bidirectional": False})
     generated: Options = {  # seconds a run
         "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
@@ -269,7 +269,7 @@ def _taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
             yield Tagging(corpus, seed=seed, **(given | variant | (tiny if smoke else {})))
 
 
-PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
+PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
     "corpora": _synthetic_effects,
     "gradient_propagation": _gradient_propagation,
     "natural_bias": _natural_bias,
@@ -305,8 +305,8 @@ def thesis_table(run: Run) -> tuple[str, ...]:
     return ("1.3", full) if brief else (full,)
 
 
-def needed(choice: Choice, place: Place) -> set[Training]:
+def needed(request: Request, place: Place) -> set[Training]:
     """The trainings whose weights the probes or students of some chapter read."""
-    runs = [run for chapter in PLANS.values() for run in chapter(choice, place)]
+    runs = [run for chapter in PLANS.values() for run in chapter(request, place)]
     teachers = {run.needs for run in runs if run.needs}
     return teachers | {run.training for run in runs if isinstance(run, probes.Probe)}

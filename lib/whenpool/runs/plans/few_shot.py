@@ -10,7 +10,7 @@ from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot
-from whenpool.runs.request import Choice
+from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors
 
 PAPER_UNLABELLED = 5_000  # Unlabelled texts of each class, as in Chen et al. (2020)
@@ -54,33 +54,33 @@ EMBEDDED: dict[str, Settings] = {
 """On the embedded corpus, or a file of the reader's own: seconds a run."""
 
 
-def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
+def few_shots(request: Request, place: Place) -> Iterable[FewShot]:
     """Table 1.9, or its likeness in small, and accuracy over the number of labels."""
-    for name in choice.systems or ():
+    for name in request.systems or ():
         check_known("system", name, (*SYSTEMS, *CONTRAST))
-    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
-    systems = choice.systems or (*SYSTEMS, *CONTRAST)
+    paper, smoke = request.profile == "paper", request.profile == "smoke"
+    systems = request.systems or (*SYSTEMS, *CONTRAST)
     # short texts: what a pretrained encoder reads of one takes a hundred times what a BiLSTM does
     embedded = "synthetic:density=0.1,longest=48,shortest=32"
-    for corpus in choice.corpora or (("imdb", "yahoo") if paper else (embedded,)):
+    for corpus in request.corpora or (("imdb", "yahoo") if paper else (embedded,)):
         published = corpus in PUBLICATIONS
         # what depends on the corpus and the reader; a system takes what it has use for
-        asked: Settings = {"encoder": choice.encoder or (DEFAULT_ENCODER if paper else MINILM)}
-        asked["paraphrases"] = choice.paraphrases
+        asked: Settings = {"encoder": request.encoder or (DEFAULT_ENCODER if paper else MINILM)}
+        asked["paraphrases"] = request.paraphrases
         labels: tuple[int, ...] = (FewShot.per_class,)
         if smoke:
             asked, labels = asked | _SMOKE, (2,)
         elif published:
             asked["vectors"] = find_vectors(place) or VECTORS[0]
-            labels = LABELS if choice.profile == "quick" else labels
+            labels = LABELS if request.profile == "quick" else labels
             if paper:
                 asked["unlabelled"] = PAPER_UNLABELLED * PUBLICATIONS[corpus].classes
-        elif not choice.labels and (source := find(corpus, place.data)).path:
+        elif not request.labels and (source := find(corpus, place.data)).path:
             mine = statistics_of(source, "any")  # half of the texts of a file stay unlabelled
             labels = (max(1, min(FewShot.per_class, mine["train_size"] // mine["classes"] // 2)),)
-        if choice.unlabelled:
-            asked["unlabelled"] = choice.unlabelled
+        if request.unlabelled:
+            asked["unlabelled"] = request.unlabelled
         settings = PAPER if paper else SMALL if published else EMBEDDED
-        seeds = choice.seeds or (5 if paper else 3 if published else 1)
-        for seed, per_class, system in product(range(seeds), choice.labels or labels, systems):
+        seeds = request.seeds or (5 if paper else 3 if published else 1)
+        for seed, per_class, system in product(range(seeds), request.labels or labels, systems):
             yield FewShot(corpus, system, per_class, seed, **settings[system] | asked)

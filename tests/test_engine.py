@@ -125,10 +125,8 @@ def here(monkeypatch):
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):
     one, several = fresh(place, "one"), fresh(place, "several")
     run_all(PAIRED, one)
-    kept = PAIRED[0]
-    report = run_all(
-        PAIRED, several, Workforce(models_per_batch=3), keep_weights=lambda run: run == kept
-    )
+    kept, three = PAIRED[0], Workforce(models_per_batch=3)
+    report = run_all(PAIRED, several, three, keep_weights=lambda run: run == kept)
     assert (report.done, report.failed) == (len(PAIRED), {})
     assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
     losses = lambda own: {name: row["test_loss"] for name, row in results(own.store).items()}  # noqa: E731
@@ -140,7 +138,7 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
 
 def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, monkeypatch):
     tried, models = [], weakref.WeakSet()
-    execute_together = crew.execute_together
+    execute_batched = crew.execute_batched
 
     def limited(runs, *args):
         assert not models  # those that were too many are gone
@@ -150,9 +148,9 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
             models.add(model)
             error = torch.OutOfMemoryError if len(tried) == 1 else RuntimeError
             raise error("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
-        execute_together(runs, *args)
+        execute_batched(runs, *args)
 
-    monkeypatch.setattr(crew, "execute_together", limited)
+    monkeypatch.setattr(crew, "execute_batched", limited)
     report = run_all(PAIRED, place, Workforce(models_per_batch=4))
     assert (tried, report.done, report.failed) == ([4, 2, 2] * 2, 8, {})
     assert report.notes[-1].startswith("4 models together did not fit into the GPU's memory; half")

@@ -176,7 +176,7 @@ def test_kernels_are_used_where_they_passed_and_a_precision_is_asked_for(kernels
 
 def test_the_check_says_whether_they_are_used_and_why_not(kernels, monkeypatch):
     for error, marked, told in (
-        (3e-7, "ok", "trains with kernels of Triton, where --precision is not float32: they"),
+        (3e-7, "ok", "uses kernels of Triton unless --precision is float32: they"),
         (1e-3, "note", "a slower loop of torch, without Triton: they differ from float64 by 1e-03"),
     ):
         found(kernels, monkeypatch, tf32x3=error)

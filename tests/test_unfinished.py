@@ -12,7 +12,7 @@ from small_runs import SMALL
 from whenpool import TextClassifier
 from whenpool.base.errors import StorageError
 from whenpool.runs import unfinished
-from whenpool.runs.kinds.training import execute_together
+from whenpool.runs.kinds.training import execute_batched
 from whenpool.runs.run import key
 
 LONGER = replace(SMALL, epochs=6, batch_size=8)
@@ -73,7 +73,7 @@ def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
 
     def execute(where):
         if len(runs) > 1:
-            execute_together(runs, where, keep_weights=[True] * len(runs))
+            execute_batched(runs, where, keep_weights=[True] * len(runs))
         else:
             runs[0].execute(where, keep_weights=True)
 
@@ -102,15 +102,15 @@ def test_stopped_while_it_is_tested_only_the_test_is_repeated(place, read):
 
 
 def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place, read):
-    execute_together(GROUP, place)
+    execute_batched(GROUP, place)
     whole = read["read"]
     for run in GROUP:
         forget(run, place)
-    assert stopped(read, whole * 2 // 3, lambda: execute_together(GROUP, place))
+    assert stopped(read, whole * 2 // 3, lambda: execute_batched(GROUP, place))
     epochs = [name.split(".")[1] for name in left(place)]
     assert epochs == epochs[:1] * 4  # of all the same, so that they go on in step
     read.update(read=0, stop=None)
-    execute_together(GROUP[:2], place)
+    execute_batched(GROUP[:2], place)
     GROUP[2].execute(place)
     assert read["read"] < 0.75 * whole / 2
     assert len(left(place)) == 1
@@ -120,7 +120,7 @@ def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place
 
 def test_one_that_fails_leaves_nothing(place, read):
     ended = {}
-    execute_together([LONGER, replace(LONGER, learning_rate=3e38)], place, on_end=ended.__setitem__)
+    execute_batched([LONGER, replace(LONGER, learning_rate=3e38)], place, on_end=ended.__setitem__)
     assert ("the loss became" in ended[1], left(place)) == (True, [])
 
 
@@ -150,5 +150,5 @@ def test_short_epochs_are_not_all_saved(place, monkeypatch):
     LONGER.execute(place)
     assert not save.called
     monkeypatch.setattr(unfinished, "EVERY", 0.0)
-    execute_together(GROUP, place)
+    execute_batched(GROUP, place)
     assert save.call_count == len(GROUP) * LONGER.epochs

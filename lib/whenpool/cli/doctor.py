@@ -141,14 +141,8 @@ def _kernels(device: str) -> Finding:
 
         (right, found), mend = try_out(device), "install the version of triton that torch requires"
     if right:
-        return (
-            "ok",
-            f"--models-per-batch trains with kernels of Triton, where --precision is not float32: {found}",
-        )
-    return (
-        "note",
-        f"--models-per-batch trains with a slower loop of torch, without Triton: {found}; {mend}",
-    )
+        return "ok", f"--models-per-batch uses kernels of Triton unless --precision is float32: {found}"
+    return "note", f"--models-per-batch uses a slower loop of torch, without Triton: {found}; {mend}"
 
 
 def error_beside_processor(device: str) -> float:

@@ -65,10 +65,8 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 
 def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
     """An option that a variable of the environment can give as well."""
-    named = f"WHENPOOL_{name.upper()}"
-    return click.option(
-        f"--{name.replace('_', '-')}", envvar=named, show_default=True, help=f"{help} [{named}]", **more
-    )
+    option, named = f"--{name.replace('_', '-')}", f"WHENPOOL_{name.upper()}"
+    return click.option(option, envvar=named, show_default=True, help=f"{help} [{named}]", **more)
 
 
 data_option = click.option("--data", type=FOLDER, help="Folder with the corpora. [WHENPOOL_DATA]")

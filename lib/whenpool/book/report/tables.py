@@ -11,15 +11,8 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
-from whenpool.book.report.verdicts import (
-    MARKS,
-    NOT_RUN,
-    is_reference,
-    judge,
-    mean_text,
-    published,
-    spread,
-)
+from whenpool.book.report import verdicts
+from whenpool.book.report.verdicts import MARKS, NOT_RUN, judge, mean_text, published, spread
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED_CELLS, POOLING_NAMES
 
@@ -251,7 +244,7 @@ CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Y
 
 def reference_runs(stored: DataFrame) -> DataFrame:
     """The runs that follow the thesis's protocol on a whole corpus of its."""
-    return stored[is_reference(stored) & stored["masked"].eq(True)].reset_index(drop=True)
+    return stored[verdicts.is_reference(stored) & stored["masked"].eq(True)].reset_index(drop=True)
 
 
 def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> CaptionedTable:

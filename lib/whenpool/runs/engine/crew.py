@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from whenpool.base.errors import InputError, StorageError
-from whenpool.runs.kinds.training import Training, execute_together
+from whenpool.runs.kinds.training import Training, execute_batched
 from whenpool.runs.run import Place, Run
 
 _POLL = 0.5  # Seconds between two looks at what another command is doing
@@ -117,7 +117,7 @@ def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) ->
             runs: Any = [job.run for job in task]
             kept = [job.keep_weights for job in task]
             told = lambda number: say(Message("epoch", task[number].key))  # noqa: E731
-            execute_together(runs, place, device, kept, told, lambda n, why: ended(task[n], why))
+            execute_batched(runs, place, device, kept, told, lambda n, why: ended(task[n], why))
     except StorageError as error:
         say(Message("stopped", text=str(error)))
     except Exception as error:  # a run that fails must not stop the others

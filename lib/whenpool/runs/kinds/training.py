@@ -369,7 +369,7 @@ def _objective(run: Training, place: Place) -> Objective:
     return Objective()
 
 
-def execute_together(
+def execute_batched(
     runs: Sequence[Training],
     place: Place,
     device: str = "cpu",

@@ -100,13 +100,11 @@ def architectures(request: Request, place: Place) -> Iterable[Run]:
         if recorded:
             yield from (replace(transformer, **tried) for tried in TRIED)
         # the memory at the thesis's width, whatever the profile
-        words: Changes = {"longest": 64, "halvings": 2}
-        if request.profile != "smoke":
-            words = {}
-            base = replace(
-                base, hidden_size=Training.hidden_size, embedding_size=Training.embedding_size
-            )
-        for own in each(replace(base, pooling="max_attention"), seed=seeds):
+        words: Changes = {}
+        wide: Changes = {"hidden_size": Training.hidden_size, "embedding_size": Training.embedding_size}
+        if request.profile == "smoke":
+            words, wide = {"longest": 64, "halvings": 2}, {}
+        for own in each(replace(base, pooling="max_attention", **wide), seed=seeds):
             yield MemoryUse(own, **words)
             for attention in ("plain", "fused"):
                 yield MemoryUse(replace(own, cell="transformer"), **words, attention=attention)
@@ -137,16 +135,13 @@ def regularised(request: Request, place: Place) -> Iterable[Training]:
         sizes = {"long": request.sizes or (1_000,)} if published else sizes_of(corpus, request, place)
         published = published and not smoke
         seeds = request.seeds or (SEEDS if paper else 3 if published else 1)
+        timed = published and not (paper or request.seeds)
         for length, size in ((length, size) for length, own in sizes.items() for size in own):
             base = replace(base_run(corpus, length, size, request, place), masked=request.masked)
             for plain in each(base, seed=range(seeds)):
                 runs = _whole(plain, request) if published else _brief(plain, request, smoke)
                 yield from (run for run in runs if remembers or not run.drop_connect)
-            if (
-                published
-                and not (paper or request.seeds)
-                and "standard" in (request.settings or SETTINGS)
-            ):
+            if timed and "standard" in (request.settings or SETTINGS):
                 yield from each(base, seed=TIMED_SEEDS, pooling=request.poolings or COMPARED)
 
 

@@ -80,7 +80,7 @@ def lighter(page: str) -> str:
     for need, pattern in _UNLESS:
         if not re.search(need, page[page.find("<body") :]):
             page = re.sub(rf"[ \t]*{pattern}\n?", "", page, flags=re.DOTALL)
-    page = page.replace("</span> %", "</span>\u00a0%")  # a glued number and its unit stay in one line
+    page = re.sub(r"</span>\s%", "</span>\u00a0%", page)  # a glued number and its unit stay in one line
     # The entries of a list of references must be its items, which docutils does not say.
     return page.replace('role="doc-biblioentry"', 'role="listitem"')
 

@@ -418,7 +418,8 @@ def decisions(runs: Runs, chapter: str | None = None) -> list[Decision]:
 
 
 def claims_table(decided: Sequence[Decision]) -> DataFrame:
-    """A row for each claim: what it says, the rule, the thesis by it, and our verdicts at both scales."""
+    """A row for each claim: what it says, the rule, its verdict on the thesis's numbers, and on ours at both
+    scales; without columns that are empty throughout."""
 
     def told(finding: Finding | None) -> str:
         if finding is None:
@@ -426,7 +427,7 @@ def claims_table(decided: Sequence[Decision]) -> DataFrame:
         numbers = f"<br>{finding.measured}, n = {finding.n}" if finding.n else ""
         return f"**{finding.verdict}**{numbers}" + "<br>part of the corpus" * finding.part
 
-    return DataFrame(
+    table = DataFrame(
         {
             "claim": f"{d.claim.statement} ({d.claim.source})",
             "rule": f"{d.claim.unit} {d.claim.rule_text}",
@@ -436,3 +437,4 @@ def claims_table(decided: Sequence[Decision]) -> DataFrame:
         }
         for d in decided
     )
+    return table.loc[:, table.ne("").any()]

@@ -20,7 +20,7 @@ STEPS = {name: settings.get("steps", FewShot.steps) for name, settings in PAPER.
 CORPORA = ("yahoo", "imdb")
 NAMES = {
     "vampire": "VAMPIRE",
-    "bert": "Fine-tuning (BERT)",
+    "bert": "Fine-tuning",
     "tmix": "TMix",
     "max_attention": "MaxAtt",
     "uda": "UDA",

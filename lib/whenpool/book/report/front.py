@@ -129,7 +129,8 @@ class VerdictBars:
         text = f"{len(own)} claims; {'; '.join(lines)}"
         bars.append(
             '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '
-            "Grey: not run. So far: fewer than three seeds. Some claims are about one scale alone.</div>"
+            "Grey: not run. Hatched: so far, with fewer than three seeds. Some claims are about one scale "
+            "alone.</div>"
         )
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
 
@@ -142,11 +143,12 @@ def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:
 
 
 def provenance(runs: Runs) -> str:
-    """Where the figure and the sentences come from, in a line."""
+    """Where the first figure and the sentences on it come from, in a line."""
     scale, (_, *accuracies) = shown(runs)
     keys = {key for own in accuracies for sample in own.values() for key in sample.keys}
     keys |= {*profiles_of(runs, scale)["key"]}
-    return f"{provenance_line(runs.of(keys)).rstrip('.')}; {_SCALE_TEXT[scale]}."
+    line = provenance_line(runs.of(keys)).removeprefix("Provenance").rstrip(".")
+    return f"Provenance of the first figure{line}; {_SCALE_TEXT[scale]}."
 
 
 def draw_front(runs: Runs) -> Figure:

@@ -248,30 +248,25 @@ def reference_runs(stored: DataFrame) -> DataFrame:
 
 
 def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> CaptionedTable:
-    """A table of §1.8: Table 1.3 or 1.4, settings and sizes side by side, or one corpus of Table 1.5, 1.6 or
-    1.8, settings below each other; how often guessing is right below each block."""
-    theirs = published("accuracy").query("table == @table")
-    block, columns = "corpus", ["setting", "size"]
-    if corpus:
-        theirs, block, columns = theirs[theirs["corpus"] == corpus], "setting", ["size"]
+    """A table of §1.8, all corpora or one, settings below each other and sizes side by side; how often
+    guessing is right below each setting."""
+    theirs = published("accuracy").query("table == @table" + " and corpus == @corpus" * bool(corpus))
     keys = ["corpus", "length", "setting", "size"]
-    evidence = reference_runs(stored)
-    guessing = evidence.groupby(keys)["majority_accuracy"].first().to_dict()
+    guessing = reference_runs(stored).groupby(keys)["majority_accuracy"].first().to_dict()
     cells = []
-    for _, own in judged(stored, theirs).groupby(block, sort=False):
+    for _, own in judged(stored, theirs).groupby(["corpus", "setting"], sort=False):
         chance = own[keys].drop_duplicates()
         texts = [f"{guessing[k]:.1f}" if k in guessing else "" for k in chance.itertuples(False, None)]
         cells += [own, chance.assign(pooling=MAJORITY, text=texts)] if any(texts) else [own]
     kind = f"texts of {'at most' if table in ('1.4', '1.8') else 'over'} 100 words"
     caption = f"Table {table} of the thesis, {kind}: test accuracy in %."
-    name = f"tab-thesis-{table.replace('.', '-')}"
+    name, rows = f"tab-thesis-{table.replace('.', '-')}", ["setting", "pooling"]
     shown = beside_thesis(
-        pd.concat(cells, ignore_index=True), stored, [block, "pooling"], columns,
+        pd.concat(cells, ignore_index=True), stored, rows if corpus else ["corpus", *rows], ["size"],
         f"{CORPUS_NAMES[corpus]} in {caption}" if corpus else caption,
         f"{name}-{corpus}" if corpus else name, {"corpus": CORPUS_NAMES.get},
     )  # fmt: skip
-    many = len(theirs[columns].drop_duplicates()) > 4
-    return replace(shown, frame=shown.frame.replace(" ± ", "<br>± ", regex=True)) if many else shown
+    return replace(shown, frame=shown.frame.replace(" ± ", "<br>± ", regex=True))
 
 
 def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:

@@ -236,7 +236,7 @@ def meaning(cells: DataFrame) -> str:
 def mean_text(row: Any) -> str:
     """A mean difference with its 95 % t-interval, which a single pair does not have."""
     mean, _, high = estimate([(1, Sample(row["mean_difference"], row["std_difference"], row["pairs"]))])
-    return f"{mean:+.3f}" + ("" if np.isnan(high) else f" ± {high - mean:.3f}")
+    return f"{mean:+.3f}".replace("-", "−") + ("" if np.isnan(high) else f" ± {high - mean:.3f}")
 
 
 def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -> tuple[int, float]:

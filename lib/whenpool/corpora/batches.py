@@ -97,7 +97,7 @@ class Texts:
         return self._copies[str(device)]
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The texts of these numbers, padded to the longest of them."""
+        """The texts with these indices, padded to the longest of them."""
         places, is_word, lengths, indices = self.ids.places(indices)
         ids = self.ids.flat[places].long().masked_fill(~is_word, padding_index)  # (B, T)
         return Batch(ids, lengths, self.labels[indices])

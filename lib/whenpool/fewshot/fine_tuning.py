@@ -52,7 +52,7 @@ class FineTuned(nn.Module):
         self.head = nn.Sequential(nn.Linear(size, HEAD_SIZE), nn.Tanh(), nn.Linear(HEAD_SIZE, classes))
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T) int64 token numbers, right-padded with any, and (B,) lengths -> (B, C) logits."""
+        """(B, T) int64 token numbers, right-padded with any token, and (B,) lengths -> (B, C) logits."""
         return self._classify(self._encode(ids, lengths), lengths)
 
     def mixed(self, ids: Tensor, lengths: Tensor, partner: Tensor, share: float, layer: int) -> Tensor:
@@ -207,7 +207,7 @@ class Unlabelled:
             )
 
     def batch(self, indices: Tensor, padding_index: int) -> list[Batch]:
-        """The texts of these numbers (U,): the originals, then each of their K versions; all labels are 0."""
+        """The texts with these indices (U,): the originals, then their K versions; all labels are 0."""
         no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.original))
         versions = (Texts(ids, no_labels) for ids in (self.original, *self.augmented))
         return [texts.batch(indices, padding_index) for texts in versions]
@@ -284,7 +284,7 @@ class UDA(SemiSupervised):
         unlabelled: with K augmented versions, one of which is drawn for each batch.
         classes: how many there are, C.
         steps: T, batches of labelled texts in the whole training.
-        seed: of the order of the unlabelled texts, and of what else is drawn.
+        seed: of the order of the unlabelled texts, and of every other random choice.
         batch_size: unlabelled texts in a batch, U.
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.

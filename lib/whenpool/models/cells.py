@@ -324,7 +324,7 @@ class LinearCell(Cell):
         raise NotImplementedError
 
     def words(self, x: Tensor) -> tuple[Tensor, ...]:
-        """At least in float32: sums over hundreds of words do not fit into bfloat16."""
+        """W x + b of each gate, (..., H) each, at least in float32: bfloat16 holds no sums of many words."""
         sums = linear(x, self.weight_ih_l0, self.bias_ih_l0)
         return sums.to(torch.promote_types(sums.dtype, torch.float32)).chunk(self.gates, dim=-1)
 

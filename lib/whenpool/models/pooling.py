@@ -58,7 +58,7 @@ class Pooling(nn.Module):
 
 
 class LastState(Pooling):
-    """No pooling: each direction's state after its last word, [→h_n ; ←h_1] (§1.3.1).
+    """No pooling: each direction's state after its last word, [→h_n ; ←h_1] (§1.3.1).
 
     Examples:
         >>> states = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])  # (1, 3, 2)

@@ -11,7 +11,7 @@ model of your own does in a few lines::
             return self.classify(self.encode(self.embed(ids), lengths), lengths)
 
 `padding_sweep` and `nwi` also take a model that has only ``forward``, recurrent or not. Lengths reach
-the model on its own device: one that packs its input says ``lengths.cpu()``.
+the model on its own device: one that packs its input calls ``lengths.cpu()`` first.
 """
 
 from whenpool.probes.gradients import (

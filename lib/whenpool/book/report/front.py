@@ -129,8 +129,7 @@ class VerdictBars:
         text = f"{len(own)} claims; {'; '.join(lines)}"
         bars.append(
             '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '
-            "Grey: not run. Hatched: so far, with fewer than three seeds. Some claims are about one scale "
-            "alone.</div>"
+            "Grey: not run. Hatched: fewer than three seeds. Some claims are about one scale alone.</div>"
         )
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
 

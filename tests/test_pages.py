@@ -83,7 +83,7 @@ def test_the_keyboard_reaches_what_the_mouse_does(html, chromium):
 
 
 def test_tables_that_are_wider_than_the_phone_scroll_inside_and_by_keyboard(html, chromium):
-    with looked_at(chromium, html / "book" / "training_to_skip.html", PHONE) as (page, _):
+    with looked_at(chromium, html / "book" / "ledger.html", PHONE) as (page, _):
         boxes = page.eval_on_selector_all(
             ".pst-scrollable-table-container, .cell_output .text_html",
             "all => all.filter(b => b.scrollWidth > b.clientWidth + 1)"

@@ -26,7 +26,7 @@ def clone(built, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def join_names(clone):
+def together(clone):
     html = clone / "_build" / "html"
     front, *others = (chapter for chapter in chapters_of(clone, html) if chapter.name != printing.PAPER)
     return assembled(clone, html, front, others, [7] * len(others))

@@ -67,13 +67,13 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, executed):
     for probe, point in probes.items():
         small_runs.record_probe(place, probe, [point])
     small_runs.on_record(place, "probe")
-    is_reference = [run, trick, *probes]
+    reference = [run, trick, *probes]
     asked = [replace(one, vectors="glove.6B.100d") for one in (run, trick)]
     asked += [replace(probe, training=asked[0]) for probe in probes]
     others = [replace(asked[0], seed=1), replace(asked[1], trick=None), WordImportance(asked[0])]
     found = standing([*asked, *others], elsewhere)
     assert (list(found.done), found.elsewhere, list(found.absent)) == (asked, set(asked), others)
-    assert [one.shape for one in asked] == [one.shape for one in is_reference]
+    assert [one.shape for one in asked] == [one.shape for one in reference]
     (said,), report = ask([*asked, *others], elsewhere, skip_absent=always)
     assert said.startswith("3 runs are left out: corpus 'imdb'")
     assert (report.done, executed) == (0, [])

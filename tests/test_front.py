@@ -73,7 +73,8 @@ def test_the_page_has_the_numbers_of_the_record(recorded):
     page = (ROOT / "book" / "index.md").read_text()
     assert not [name for name in re.findall(r"\{glue:text\}`(\w+)`", page) if facts[name] == "?"]
     line = front.provenance(recorded)
-    assert re.match(r"Provenance of the first figure: \d+ runs; corpus imdb; 500, 1,000 training", line)
+    begins = r"Provenance of the first figure: \d+ runs; corpus imdb; 500, 1,000 training texts; "
+    assert re.match(begins, line)
     assert facts["scale"] in line
     readme = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
     assert "; ".join(map(" ".join, facts.items())) in readme, "run python scripts/front_figure.py"

@@ -142,7 +142,7 @@ def test_a_verdict_is_looked_for_at_either_scale(monkeypatch):
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
     text = run("--chapter", "gradient_propagation")
     assert {claim.chapter for claim in LEDGER if f" {claim.id} " in text} == {"gradient_propagation"}
-    assert re.search(r"^ 1\.2 .*vanishing", text, re.MULTILINE)
+    assert re.search(r"^ 1\.2 .*vanishing, validation", text, re.MULTILINE)
     assert not re.search(r"^ 1\.6 ", text, re.MULTILINE)
     line = ledger.as_text([DECISION]).splitlines()[2]
     assert line.split() == "a 2.1 < 0 undecided −0.5 (−2 to 1.5) n=3 so far holds 0.5 n=1".split()

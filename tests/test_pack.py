@@ -107,8 +107,8 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
     options = cli.commands["status"].make_context("status", [*OPTIONS, "--data", str(place.data)]).params
     only, chapters = options.pop("only"), options.pop("chapters")
     planned, _ = planned_runs(*chosen(options), only, chapters)
-    request = [run for runs in planned.values() for run in runs]
-    list(pack(request, place, session / "packed"))
+    wanted = [run for runs in planned.values() for run in runs]
+    list(pack(wanted, place, session / "packed"))
     with tarfile.open(session / "packed.tar.xz", "w:xz") as archive:
         archive.add(session / "packed", "packed")
     (tmp_path / "blocks").write_text(f"exact {' '.join(OPTIONS)}\n")
@@ -138,8 +138,8 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
 
     call(1, is_killed=True)
     packed, said = saved(session), call(2)
-    assert f"{len(request) - len(packed)} runs were done now, {len(packed)} had been stored" in said
-    compute(request, place)
+    assert f"{len(wanted) - len(packed)} runs were done now, {len(packed)} had been stored" in said
+    compute(wanted, place)
     found = Place(Store(tmp_path / "work2" / "runs" / "exact" / "smoke"), place.data, place.cache)
-    for run in request:
+    for run in wanted:
         assert result_of(run, found)["test_loss"] == result_of(run, place)["test_loss"]

@@ -106,6 +106,15 @@ def test_drawings_are_whole_by_themselves_and_used(path):
     assert any(f"_static/drawings/{path.name}" in page.read_text() for page in CHAPTERS)
 
 
+def test_nothing_is_pickled():
+    """By torch, numpy or joblib; ruff's S looks for what else reads a file by running what is in it."""
+    pickles = r"(?<!safetensors\.)\btorch\.(load|save)\(|allow_pickle=True|joblib|remote_code=True"
+    folders = ("lib", "scripts", "bench", "book")
+    code = [path for folder in folders for path in (ROOT / folder).rglob("*.[pm][yd]")]
+    assert len(code) > 100
+    assert not [path for path in code if re.search(pickles, path.read_text())]
+
+
 def test_commands_and_links_of_the_readme_are_there():
     assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", README, re.MULTILINE)) <= TARGETS
     assert set(re.findall(r"^whenpool ([a-z]+)", README, re.MULTILINE)) <= set(cli.commands)

@@ -119,5 +119,5 @@ def test_with_few_labels_vampire_is_ahead_as_the_captions_say(recorded):
     assert set(means.loc[:30].idxmax(axis=1)) == {"vampire"}
     behind = means[["bert", "tmix"]].rsub(means["vampire"], axis=0)
     assert (behind.loc[[3, 10]] > 10).all(axis=None)  # "fine-tuning and TMix come close from thirty on"
-    assert (behind.loc[[30, 100]].abs() < 4).all(axis=None)
+    assert (behind.loc[[30, 100]].abs().max(axis=1) < [4, 3]).all()
     assert means["max_attention_words"][10] > means["max_attention"][10] + 3  # "more on GloVe"

@@ -194,8 +194,8 @@ def test_the_order_of_what_it_does_on_a_gpu(clone):
     for options in ("--corpus yelp", "--sizes 1000", given):
         assert options in first  # of the corpora the first that is here
     assert compare == f"compare {' '.join(stores)} --record --results data/results"
-    asked = "--deadline 40m --chapter training_to_skip --only table=1.6"
-    assert whole == f"run --profile paper {given} {asked}"
+    which = "--deadline 40m --chapter training_to_skip --only table=1.6"
+    assert whole == f"run --profile paper {given} {which}"
     assert book.endswith("--deadline 1s")
     packed = folder / "_build" / "runner" / "whenpool-results.tar.gz"
     with tarfile.open(packed) as archive:

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import write_atomically
-from whenpool.book.report.tables import corpus_name
+from whenpool.book.report.tables import corpus_name, signed
 from whenpool.book.report.verdicts import THESIS_MODEL, Sample, column, estimate
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SETTINGS
@@ -236,7 +236,7 @@ def meaning(cells: DataFrame) -> str:
 def mean_text(row: Any) -> str:
     """A mean difference with its 95 % t-interval, which a single pair does not have."""
     mean, _, high = estimate([(1, Sample(row["mean_difference"], row["std_difference"], row["pairs"]))])
-    return f"{mean:+.3f}".replace("-", "−") + ("" if np.isnan(high) else f" ± {high - mean:.3f}")
+    return signed(mean, 3) + ("" if np.isnan(high) else f" ± {high - mean:.3f}")
 
 
 def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -> tuple[int, float]:

@@ -146,8 +146,7 @@ def provenance(runs: Runs) -> str:
     scale, (_, *accuracies) = shown(runs)
     keys = {key for own in accuracies for sample in own.values() for key in sample.keys}
     keys |= {*profiles_of(runs, scale)["key"]}
-    line = provenance_line(runs.of(keys)).removeprefix("Provenance").rstrip(".")
-    return f"Provenance of the first figure{line}; {_SCALE_TEXT[scale]}."
+    return f"{provenance_line(runs.of(keys), of=' of the first figure').rstrip('.')}; {_SCALE_TEXT[scale]}."
 
 
 def draw_front(runs: Runs) -> Figure:

@@ -55,6 +55,11 @@ def number_text(value: float) -> str:
     return format(value, form).replace("-", "−")
 
 
+def signed(value: float, digits: int = 1) -> str:
+    """A difference with its sign: 1.25 -> +1.2, -3.0 -> −3.0."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
 def spoken_number(value: float) -> str:
     """A number as one says it, in two digits: 0.0164 -> 0.016, 30.47 -> 30."""
     text = f"{float(f'{value:.2g}'):g}" if 1e-3 <= abs(value) < 1e4 else number_text(value)
@@ -269,11 +274,11 @@ def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> Ca
     return replace(shown, frame=shown.frame.replace(" ± ", "<br>± ", regex=True))
 
 
-def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
+def provenance_line(runs: DataFrame, nothing: str = "no runs yet", of: str = "") -> str:
     """Number of runs, corpus, cells and layers where they are not the thesis's, device, precision where
     it is not float32, commit, computing time and date of the newest; ``nothing`` where there are none."""
     if runs.empty:
-        return f"Provenance: {nothing}."
+        return f"Provenance{of}: {nothing}."
 
     def listed(values: Iterable[Any]) -> str:
         return ", ".join(dict.fromkeys(map(str, values)))
@@ -307,7 +312,7 @@ def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
         parts.append(f"filler sentences used up to {int(passes)} times")
     parts.append(f"{duration(runs['seconds'].sum())} of computing")
     parts.append(f"finished {str(runs['finished'].max())[:10]}")
-    return f"Provenance: {'; '.join(parts)}."
+    return f"Provenance{of}: {'; '.join(parts)}."
 
 
 def duration(seconds: float) -> str:

@@ -67,8 +67,7 @@ class Report:
 
 def tasks_of(jobs: Sequence[Job], models_per_batch: int) -> list[Task]:
     """Tasks, most informative first. Up to ``models_per_batch`` trainings form one: they differ in pooling
-    and the place of the filler alone, so that batches have the same lengths, and nothing is padded for
-    others."""
+    and the place of the filler alone, so their batches have the same lengths and share their padding."""
     groups: list[list[Job]] = []
     filling: dict[Run, list[Job]] = {}  # the last group of each shape
     for job in sorted(jobs, key=lambda job: job.run.rank()):

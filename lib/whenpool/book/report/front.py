@@ -146,7 +146,7 @@ def provenance(runs: Runs) -> str:
     scale, (_, *accuracies) = shown(runs)
     keys = {key for own in accuracies for sample in own.values() for key in sample.keys}
     keys |= {*profiles_of(runs, scale)["key"]}
-    return f"{provenance_line(runs.of(keys), of=' of the first figure').rstrip('.')}; {_SCALE_TEXT[scale]}."
+    return f"{provenance_line(runs.of(keys), of=' of the first figure')[:-1]}; {_SCALE_TEXT[scale]}."
 
 
 def draw_front(runs: Runs) -> Figure:

@@ -13,6 +13,7 @@ import seaborn as sns
 from colorspacious import cspace_convert, deltaE
 from matplotlib.colors import to_rgb
 
+from whenpool.book.pages import with_dark_colours
 from whenpool.book.report import figures
 from whenpool.book.report.phones import drawn_twice, parted, stack
 from whenpool.models.pooling import POOLINGS
@@ -78,6 +79,18 @@ def test_legends_are_above_and_labels_do_not_run_into_each_other(place):
     assert legend.get_window_extent().y0 >= axes.get_window_extent().y1
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
     assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+
+
+@pytest.mark.parametrize("colour", [*COLOURS.values(), *SPARE_COLOURS, *figures.TRICK_COLOURS.values(),
+                                    *figures.START_COLOURS.values(), "#262626"])  # fmt: skip
+def test_a_colour_can_be_seen_on_a_dark_page_and_the_ground_of_a_figure_becomes_black(colour):
+    svg = with_dark_colours(f'<svg><rect style="fill: #ffffff"/><path style="stroke: {colour}"/></svg>')
+    in_the_dark = re.search(rf"--{colour[1:]}:(#\w+);", svg)
+    shown = in_the_dark[1] if in_the_dark else colour
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in to_rgb(shown)]
+    assert np.dot(linear, (0.2126, 0.7152, 0.0722)) + 0.05 > 3 * 0.0561  # WCAG: 3 to 1 on #121212
+    assert "--ffffff:#000000;" in svg
+    assert with_dark_colours(svg) == svg
 
 
 def test_what_has_no_second_layout_stays():

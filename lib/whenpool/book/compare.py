@@ -61,10 +61,8 @@ def compare(first: Store, second: Store) -> DataFrame:
         sides.append((store, runs, dict(iter(history.groupby("key"))) if len(history) else {}))
     common = sides[0][1].index.intersection(sides[1][1].index, sort=False)
     if common.empty:
-        found = [
-            f"{len(runs)} in {'the reference runs' if store.records else store.directory}"
-            for store, runs, _ in sides
-        ]
+        names = ["the reference runs" if store.records else store.directory for store, *_ in sides]
+        found = [f"{len(runs)} in {name}" for name, (_, runs, _) in zip(names, sides, strict=True)]
         raise InputError(f"no training is finished in both folders: there are {', '.join(found)}")
     pairs = []
     for key in common:

@@ -3,7 +3,8 @@
 The theme gives every page all of its stylesheets, 2,000 icons twice, the typesetter of formulas and the
 index of the search: 3.6 MB for a page of 25 KB. Here each page keeps the scripts that it needs, and the
 stylesheets keep the rules that some page or script can match. A link to a term of the glossary gets the
-term's definition, which a script shows without opening the other page. A phone loads figures that are narrow.
+term's definition, which a script shows without opening the other page. Figures have a narrow layout for
+phones and colours for a dark page.
 """
 
 import re
@@ -25,6 +26,8 @@ _GLOSSARY = re.compile(r'<dl class="[^"]*\bglossary\b.*?</dl>', re.DOTALL)
 _TERM = re.compile(r'<dt id="(term-[^"]+)">|<dd>(.*?)</dd>', re.DOTALL)
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
 _FIGURE = re.compile(r'(?<!-phone\.svg">)<img [^>]*src="([\w./-]*_images/([\w-]+))\.svg"[^>]*>')
+_DARK = "@media (prefers-color-scheme:dark)"  # of the page around a drawing
+_PAINT = re.compile(r'((?:fill|stroke)(?:: ?|="))#([\da-f]{6})\b')
 _SCRIPT = r'<script[^>]*src="[^"]*%s[^"]*"[^>]*></script>'
 _MATH = r'class="[^"]*\bmath\b|\$\$|\\\(|\\\['
 _UNLESS = (
@@ -47,17 +50,14 @@ def lighten(html: Path) -> None:
     terms = {term: said for text in texts.values() for term, said in defined(text).items()}
     for figure in (html / "_images").glob("*.svg"):
         wide, narrow = parted(figure.read_text("utf-8"))
-        figure.write_text(smaller(wide), "utf-8")
-        if narrow:
-            figure.with_stem(f"{figure.stem}{PHONE}").write_text(smaller(narrow), "utf-8")
+        for file, svg in ((figure, wide), (figure.with_stem(f"{figure.stem}{PHONE}"), narrow)):
+            if svg:
+                file.write_text(with_dark_colours(smaller(svg)), "utf-8")
     twice = {file.stem.removesuffix(PHONE) for file in (html / "_images").glob(f"*{PHONE}.svg")}
     for page, text in texts.items():
         page.write_text(with_phones(explained(text, terms), twice), "utf-8")
-    scripts = [
-        script
-        for script in (html / "_static").rglob("*.js")
-        if not {"mathjax", "locales", "fontawesome.js", "weights.js"} & set(script.parts)
-    ]
+    no_names = {"mathjax", "locales", "fontawesome.js", "weights.js"}
+    scripts = [file for file in (html / "_static").rglob("*.js") if not no_names & set(file.parts)]
     known = {word for file in (*pages, *scripts) for word in _WORD.findall(file.read_text("utf-8"))}
     sheets = set()  # those that some page loads
     for page in pages:
@@ -123,6 +123,26 @@ def smaller(svg: str) -> str:
     """A drawing without a date, and without digits of its lines that are far below a pixel."""
     svg = re.sub(r"\s*(?:<metadata>.*?</metadata>|<!--.*?-->)", "", svg, flags=re.DOTALL)
     return re.sub(r' d="[^"]*"', lambda line: re.sub(r"(\.\d)\d+", r"\1", line[0]), svg)
+
+
+def with_dark_colours(svg: str) -> str:
+    """A drawing with a second set of colours, for a dark page: light and dark change places in greys,
+    pastels and what is too dark to be seen there; other colours stay."""
+    darks = {"000000": "ffffff"}
+
+    def variable(paint: re.Match[str]) -> str:
+        parts = bytes.fromhex(paint[2])
+        light = 0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2]
+        if light >= 84 and max(parts) - min(parts) >= 80:
+            return paint[0]
+        flipped = (round(min(255, max(0, part + 255 - 2 * light))) for part in parts)
+        darks[paint[2]] = bytes(flipped).hex()
+        return f"{paint[1]}var(--{paint[2]},#{paint[2]})"
+
+    drawn = _PAINT.sub(variable, svg)
+    named = "".join(f"--{colour}:#{dark};" for colour, dark in darks.items())
+    style = f"<style>{_DARK}{{:root{{fill:#ffffff;{named}}}}}</style>"
+    return svg if _DARK in svg else re.sub(r"<svg\b[^>]*>", rf"\g<0>{style}", drawn, count=1)
 
 
 def pruned(sheet: str, known: Set[str]) -> str:

@@ -107,11 +107,8 @@ def _device(device: str) -> Iterator[Finding]:
         return
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
     if not torch.cuda.is_available():
-        none = f"torch {torch.__version__} is built {built} and sees no GPU"
-        yield (
-            "missing",
-            f"device {device}: {none}: install a driver and a torch for CUDA, or use --device cpu",
-        )
+        none = f"device {device}: torch {torch.__version__} is built {built} and sees no GPU"
+        yield "missing", f"{none}: install a driver and a torch for CUDA, or use --device cpu"
         return
     try:
         card = torch.cuda.get_device_properties(device)

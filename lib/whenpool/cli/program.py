@@ -127,14 +127,9 @@ def run(
         click.echo(line, err=True)
     pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
-        runs,
-        place,
-        workforce,
-        skip_absent=request.lets_lack,
-        keep_weights=lambda _: keep_weights,
-        say=partial(click.echo, err=True),
-        seconds=pace.seconds,
-    )
+        runs, place, workforce, skip_absent=request.lets_lack, keep_weights=lambda _: keep_weights,
+        say=partial(click.echo, err=True), seconds=pace.seconds,
+    )  # fmt: skip
     parts = (
         f"{report.done} runs were done now",
         f"{len(before.done)} had been stored before",

@@ -212,11 +212,8 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
     with evaluating(model):
         weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]  # type: ignore[operator]
     if weights is None:
-        pooling, others = (
-            type(getattr(model, "pooling", model)).__name__,
-            "mean, attention, max_attention or last_attention",
-        )
-        raise InputError(f"{pooling} has no weights for words; choose {others}")
+        without = f"{type(getattr(model, 'pooling', model)).__name__} has no weights for words"
+        raise InputError(f"{without}; choose mean, attention, max_attention or last_attention")
     return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
 
 

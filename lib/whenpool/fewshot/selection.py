@@ -140,11 +140,8 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
         given = [text, *paraphrases] if isinstance(paraphrases, list) else []
         if len(given) < 2 or not all(isinstance(one, str) and one.strip() for one in given):
             raise InputError(f"{where}: expected {expected}")
-        if text in found:
-            raise InputError(
-                f"{where}: an earlier line has the same text, {text!r:.60}; put all paraphrases of a text "
-                "into one line"
-            )
+        twice = f"{where}: an earlier line has the same text, {text!r:.60}"
+        check(text not in found, f"{twice}; put all paraphrases of a text into one line")
         found[text] = paraphrases
     if lost := [text for text in texts if text not in found]:
         raise InputError(

@@ -177,10 +177,8 @@ def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_me
     check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     for text in (lengths < k).nonzero().flatten().tolist():
         n = int(lengths[text])
-        raise InputError(
-            f"text {text} has {n} words, fewer than one window of k={k}; "
-            f"leave such texts out, or take k={n} or less"
-        )
+        short = f"text {text} has {n} words, fewer than one window of k={k}"
+        raise InputError(f"{short}; leave such texts out, or take k={n} or less")
     check(max_megabytes > 0, f"max_megabytes must be above 0, not {max_megabytes}")
     rows = getattr(getattr(model, "embedding", None), "num_embeddings", None)
     if unknown_index < 0 or (rows is not None and unknown_index >= rows):

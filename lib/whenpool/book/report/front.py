@@ -111,10 +111,8 @@ class VerdictBars:
         for scale, key in (("thesis", "verdict"), ("compact", "compact")):
             found = {name: n for name, n in counts(own, scale).items() if n}
             title = _SCALE_TEXT[scale].partition(":")[0]
-            said = {
-                name: f"{n} {name if n == 1 else name.replace('does', 'do').replace('holds', 'hold')}"
-                for name, n in found.items()
-            }
+            plural = {name: name.replace("does", "do").replace("holds", "hold") for name in found}
+            said = {name: f"{n} {name if n == 1 else plural[name]}" for name, n in found.items()}
             parts = [
                 f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{said[name]}" '
                 f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'

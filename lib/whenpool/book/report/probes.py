@@ -12,7 +12,6 @@ from whenpool.models.registry import PALETTE as POOLING_PALETTE
 
 LOW = "BiLSTM_LowF"  # The BiLSTM whose forget gates start low
 PALETTE = POOLING_PALETTE | {LOW: POOLING_PALETTE["BiLSTM"]}
-DASHES = dict.fromkeys(PALETTE, "") | {LOW: (4, 1.5)}
 
 
 def named(rows: pd.DataFrame) -> pd.DataFrame:

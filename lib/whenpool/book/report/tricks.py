@@ -21,7 +21,6 @@ VARIANTS = {
     "orthogonal": "BiLSTM, orthogonal start",
 }
 """What this chapter compares, in the order of Table 2.1, and how it calls it."""
-STARTS = ("forget 2", "chrono", "orthogonal")
 SETTINGS = ("standard", "mid")
 
 

@@ -296,7 +296,5 @@ def _shape_of(profile: Sequence[dict[str, Any]]) -> dict[str, float]:
         return {}
     rows = [row for row in profile if row["stage"] == "before training"]
     every, single = ([row[name] for row in rows] for name in ("mean", "single"))
-    return {
-        "gradient_evenness": min(every) / max(every),
-        "gradient_reach": (single[0] + single[-1]) / 2 / single[PLACES // 2],
-    }
+    reach = (single[0] + single[-1]) / 2 / single[PLACES // 2]
+    return {"gradient_evenness": min(every) / max(every), "gradient_reach": reach}

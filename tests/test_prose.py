@@ -11,7 +11,7 @@ from check_pages import as_python
 
 from whenpool.base.paths import project_root
 from whenpool.book import try_it
-from whenpool.book.report import few_shot, tables
+from whenpool.book.report import few_shot, tables, verdicts
 from whenpool.book.report.claims import rows_at
 from whenpool.book.report.front import POOLED
 from whenpool.book.report.verdicts import published
@@ -111,6 +111,18 @@ def test_the_words_that_matter_most_are_those_of_the_caption():
     moved = window_importance(model, ids, length, torch.tensor([0]), k=2)[0]
     most = [" ".join(text[2 * n : 2 * n + 2]) for n in moved.argsort(descending=True)[:2]]
     assert "The words *{}* matter most to MaxAtt, then *{}*.".format(*most) in source
+
+
+def test_what_dropconnect_gains_and_strong_decay_costs_is_as_the_caption_says(recorded):
+    runs = verdicts.of_one_kind(recorded.trainings[verdicts.of_breadth(recorded.trainings)])
+    runs = runs.query(
+        "cell == 'lstm' and setting == 'standard' and epochs == 8 and learning_rate == 0.002"
+    )
+    rates = ["drop_connect", "weight_decay", "pooling"]
+    means = runs.query("layers == 1 and bidirectional").groupby(rates)["test_accuracy"].mean().unstack()
+    gains = means - means.loc[0, 0]
+    assert gains.loc[0.3, 0].between(0, 1, inclusive="neither").sum() == 5
+    assert gains.loc[0, 1e-3].lt(0).sum() == 5
 
 
 def test_with_few_labels_vampire_is_ahead_as_the_captions_say(recorded):

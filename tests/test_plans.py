@@ -12,7 +12,7 @@ import pytest
 from small_runs import RECORDS
 
 from whenpool import InputError
-from whenpool.book.report.verdicts import is_reference_probe, probes_of_either_scale, published
+from whenpool.book.report.verdicts import probes_of_either_scale, published
 from whenpool.corpora import load
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
@@ -29,9 +29,9 @@ from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
 
 COUNTS = {
-    "corpora": (45, 45, 45, 45), "gradient_propagation": (11, 16, 146, 42), "natural_bias": (8, 8, 270, 80),
+    "corpora": (45, 45, 45, 45), "gradient_propagation": (11, 16, 156, 44), "natural_bias": (8, 8, 280, 81),
     "training_to_skip": (20, 30, 1270, 3000), "word_importance": (20, 20, 1080, 130),
-    "few_shot": (8, 8, 120, 80), "learnability": (32, 32, 96, 160), "recurrent_networks": (33, 33, 15, 15),
+    "few_shot": (8, 8, 120, 80), "learnability": (32, 32, 102, 170), "recurrent_networks": (33, 33, 15, 15),
     "sequence_labelling": (7, 14, 21, 21), "other_architectures": (47, 47, 109, 47),
     "regularisation": (8, 8, 186, 285),
 }  # fmt: skip
@@ -107,7 +107,6 @@ def test_the_probes_of_both_scales_are_those_that_go_on_record(chapter, profile,
     rows = pd.DataFrame([run.row() for run in runs]).assign(corpus_complete=True)
     rows = rows.reindex(columns=rows.columns.union(["untrained"]))  # as the store has them
     assert probes_of_either_scale(rows).all()
-    assert is_reference_probe(rows[rows["probe"].ne("first_steps")]).all() == (profile == "paper")
 
 
 def test_trainings_of_record_are_still_planned(place, tmp_path):

@@ -9,7 +9,7 @@ from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
 from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export
-from whenpool.book.report.verdicts import is_reference_probe, probes_of_either_scale
+from whenpool.book.report.verdicts import probes_of_either_scale
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
@@ -28,9 +28,9 @@ MEASURED = {
 }  # fmt: skip
 COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
 LOW = {"pooling": "last", "forget_bias": "low"}
-KINDS = [  # d: figures of the thesis's scale draw it, p: it is published, c: also on a part of a corpus
-    ("dp", PaddingSweep(KEPT)), ("dp", GradientTrace(KEPT)), ("dp", GradientProfile(KEPT)),
-    ("dp", GradientProfile(START)), ("dp", GradientProfile(replace(START, **LOW))),
+KINDS = [  # p: it is published, c: also on a part of a corpus
+    ("p", PaddingSweep(KEPT)), ("p", GradientTrace(KEPT)), ("p", GradientProfile(KEPT)),
+    ("p", GradientProfile(START)), ("p", GradientProfile(replace(START, **LOW))),
     ("p", kinds.FirstSteps(replace(START, **LOW))), ("p", GradientProfile(replace(KEPT, **LOW))),
     ("p", GradientTrace(replace(KEPT, pooling="last", trick="dropout_attention"))),
     ("p", PaddingSweep(START)), ("p", PaddingSweep(replace(KEPT, test=1000))),
@@ -124,10 +124,8 @@ def test_of_which_kind_a_probe_is(place, expected, probe):
     table = place.store.current("probe")
     asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
     part = table.assign(corpus_complete=False)
-    drawn = is_reference_probe(table) & table["corpus"].ne("synthetic")  # which is never complete
-    found = {"d": drawn, "p": probes_of_either_scale(table), "c": probes_of_either_scale(part)}
+    found = {"p": probes_of_either_scale(table), "c": probes_of_either_scale(part)}
     assert {name for name, kind in found.items() if kind[asked].item()} == set(expected)
-    assert not is_reference_probe(part).any()
 
 
 def test_what_probes_measured_is_beside_what_they_ran_on(place):
@@ -151,15 +149,16 @@ def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(
         return set(Chapter("natural_bias", Request("paper"), place).on_imdb(kind).get("key", ()))
 
     assert not any(keys(kind) for kind in kinds.PROBES)
-    points = MEASURED[GradientProfile(START)]
-    seeds = [replace(START, seed=seed) for seed in range(5)]
-    kept = {record_probe(place, GradientProfile(start), points) for start in seeds[:3]}
-    record_probe(place, GradientProfile(replace(seeds[2], hidden_size=64)), points)
-    record_probe(place, GradientProfile(seeds[3]), points, complete=False)
-    other = [replace(start, vectors="glove.6B.100d") for start in seeds[:3]]
-    glove = {record_probe(place, GradientProfile(other[0]), points)}
-    trace = record_probe(place, GradientTrace(replace(KEPT, vectors="glove.6B.100d")), points)
-    assert keys("gradients") == kept
+    points = MEASURED[PaddingSweep(KEPT)]
+    seeds = [replace(KEPT, seed=seed) for seed in range(5)]
+    kept = {record_probe(place, PaddingSweep(run), points) for run in seeds[:3]}
+    record_probe(place, PaddingSweep(replace(seeds[2], hidden_size=64)), points)
+    record_probe(place, PaddingSweep(replace(KEPT, forget_bias="chrono", pooling="last")), points)
+    record_probe(place, PaddingSweep(seeds[3]), points, complete=False)
+    other = [replace(run, vectors="glove.6B.100d") for run in seeds[:3]]
+    glove = {record_probe(place, PaddingSweep(other[0]), points)}
+    trace = record_probe(place, GradientTrace(other[0]), points)
+    assert keys("sweep") == kept
     assert keys("trace") == {trace}  # the only one of its kind
-    glove |= {record_probe(place, GradientProfile(start), points) for start in other[1:]}
-    assert keys("gradients") == glove
+    glove |= {record_probe(place, PaddingSweep(run), points) for run in other[1:]}
+    assert keys("sweep") == glove

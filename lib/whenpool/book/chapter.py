@@ -76,7 +76,7 @@ class Chapter:
         """What the reference probes of one kind measured at the thesis's scale, on models of long IMDb
         reviews whose padding is masked; word importance only on texts of the thesis's lengths."""
         probes = self.stored("probe")
-        probes = probes[verdicts.is_reference_probe(probes) & (probes["probe"] == kind)]
+        probes = probes[verdicts.is_reference(probes) & (probes["probe"] == kind)]
         probes = verdicts.of_one_kind(probes)
         chosen = verdicts.has(probes, {"corpus": "imdb", "length": "long", "masked": True})
         if kind == "nwi":

@@ -267,19 +267,6 @@ def probes_of_either_scale(probes: DataFrame) -> Series:
     return of_either_scale(probes.assign(epochs=probes["epochs"].mask(early, usual)))
 
 
-def is_reference_probe(probes: DataFrame) -> Series:
-    """Which probe runs looked at a model that the protocol trained on a whole corpus of the thesis's, or for
-    the gradients at the start on the first 500 texts (§1.5), there also with the gates of BiLSTM_LowF."""
-    start = _at_the_start(probes)
-    low = start & has(probes, {"forget_bias": "low", "pooling": "last"})
-    as_protocol = probes.assign(
-        epochs=probes["epochs"].mask(start, 20),
-        test=probes["test"].astype(object).mask(start, None),
-        forget_bias=probes["forget_bias"].mask(low, "thesis"),
-    )
-    return is_reference(as_protocol) & ~probes["untrained"].eq(True)
-
-
 def is_reference_tagging(runs: DataFrame) -> Series:
     """Which tagging runs are on a whole published corpus, compact or of the profile "paper"."""
     kinds: list[dict[str, Any]] = [{}, LARGE_TAGGERS, LETTERS, LARGE_TAGGERS | LETTERS]

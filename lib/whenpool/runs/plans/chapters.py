@@ -90,8 +90,9 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
     few: Options = {"texts": 8} if request.profile == "smoke" else {}
     poolings = request.poolings or COMPARED
     starts = [(pooling, "thesis") for pooling in poolings]
+    whole = request.profile in ("compact", "paper")
     if "last" in poolings and LISTED_CELLS[request.cell or Training.cell].forgets:
-        starts.append(("last", "low"))
+        starts += [("last", "low"), *[("last", "chrono")] * whole]
     for corpus in request.corpora or request.corpus_names[:1]:
         sizes = (1_000, 10_000, 20_000) if request.profile == "compact" else (1_000, 5_000, 20_000)
         for base in standard_runs(corpus, sizes, request, place):  # as in Table 1.2
@@ -100,10 +101,10 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
             for pooling, forget_bias in starts:
                 early = replace(first, pooling=pooling, forget_bias=forget_bias)
                 yield probes.GradientProfile(early, **few)
-                if request.profile in ("compact", "paper") and base.size == 1_000:
+                if whole and base.size == 1_000:
                     yield probes.FirstSteps(early)
-            whole = base.size <= 10_000 or request.profile == "paper"
-            for training in each(base, pooling=poolings if whole else ("last",)):
+            brief = request.profile != "paper" and base.size > 10_000
+            for training in each(base, pooling=("last",) if brief else poolings):
                 yield probes.GradientTrace(training, **few, **({"sample": 16} if few else {}))
                 yield probes.GradientProfile(training, **few)
 
@@ -125,6 +126,8 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
                 if "last" in (request.poolings or COMPARED):
                     yield probes.DirectionUse(masked, **few)
                     yield probes.DirectionUse(unmasked, **few)
+                    if whole and base.size == 1_000 and LISTED_CELLS[base.cell].forgets:
+                        yield probes.PaddingSweep(replace(masked, forget_bias="chrono"))
         if corpus == "imdb" and whole and request.masked and request.poolings is None:
             yield from _padding_and_gates(request, place)
 
@@ -202,6 +205,8 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
                 for start in OTHER_STARTS:
                     if cell.forgets or (cell.remembers and "forget_bias" not in start):
                         yield replace(plain, **start)
+                        if whole and start == {"forget_bias": "chrono"}:
+                            yield probes.GradientProfile(replace(plain, **start))
                 for options in tried if plain.seed == 0 else ():
                     yield replace(plain, trick="gradient_directed", **options)
 

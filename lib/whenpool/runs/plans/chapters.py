@@ -205,7 +205,7 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
                 for start in OTHER_STARTS:
                     if cell.forgets or (cell.remembers and "forget_bias" not in start):
                         yield replace(plain, **start)
-                        if whole and start == {"forget_bias": "chrono"}:
+                        if corpus in PUBLICATIONS and "chrono" in start.values():
                             yield probes.GradientProfile(replace(plain, **start))
                 for options in tried if plain.seed == 0 else ():
                     yield replace(plain, trick="gradient_directed", **options)

@@ -90,6 +90,16 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book):
     assert build(force=True) == ({"index": ASKED, "runs": ASKED} | STATUS, True)
 
 
+def test_what_another_version_noted_is_executed_again(book):
+    folder, build = book
+    build()
+    file = folder / "_build/smoke/_build/stage/executed.json"
+    log = json.loads(file.read_text())
+    log["index"]["inputs"]["bygone"] = "1"
+    file.write_text(json.dumps(log))
+    assert build()[0]["index"] == "executing, since its bygone changed"
+
+
 def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(book, monkeypatch):
     folder, build = book
     build()

@@ -28,7 +28,7 @@ from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of, kind_of
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
-ONE_WAY = " reads in one direction only; probe a bidirectional model"
+ONE_WAY = " has no two directions; probe a bidirectional recurrence"
 
 
 def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ from whenpool.book.fresh import Freshness, sources_of_pages, watching
 from whenpool.book.pages import lighten
 from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute
-from whenpool.runs.engine import Workforce
+from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only
 from whenpool.runs.plans.chapters import PLANS, needed, plan
@@ -286,7 +286,7 @@ class Builder:
 
     def _environment(self) -> dict[str, str]:
         # With more threads than processors, those of one kernel would wait for those of another.
-        threads = max(1, (os.cpu_count() or 1) // AT_ONCE)
+        threads = max(1, processors() // AT_ONCE)
         return {
             "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
             "JUPYTER_PLATFORM_DIRS": "1",

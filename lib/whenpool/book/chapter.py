@@ -132,7 +132,7 @@ def open_chapter(
     Raises `InputError` for a value that is unknown.
 
     Args:
-        profile: "smoke", "quick" or "paper".
+        profile: "smoke", "quick", "compact" or "paper".
         corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
         data: the folder of published corpora; None: ``WHENPOOL_DATA``.
         only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked"; puts

@@ -93,7 +93,7 @@ class Freshness:
         if "inputs" not in record:
             return "it has not been executed yet"
         for name, value in record["inputs"].items():
-            if value != inputs[name]:
+            if value != inputs.get(name):
                 return f"its {name} changed"
         for name, value in record["files"].items():
             if digest(Path(name)) != value:

@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import os
 import platform
 import re
 import shutil
@@ -98,11 +97,11 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
 def _device(device: str) -> Iterator[Finding]:
     import torch
 
-    from whenpool.runs.engine import check_device
+    from whenpool.runs.engine import check_device, processors
     from whenpool.runs.run import processor
 
     check_device(device, here=False)
-    yield "ok", f"device cpu: {processor()}, {os.cpu_count()} processors"
+    yield "ok", f"device cpu: {processor()}, {processors()} processors"
     if device == "cpu":
         return
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
@@ -126,7 +125,7 @@ def _device(device: str) -> Iterator[Finding]:
     mend = f"more than {LARGEST_ERROR:.0e}: update the driver and torch, or use --device cpu"
     yield ("ok", text) if error <= LARGEST_ERROR else ("missing", f"{text}, {mend}")
     if (torch.backends.cudnn.version() or 0) < 91300:
-        yield "ok", "--precision bfloat16 is slow here: cuDNN 9.13, which torch 2.10 has, makes it fast"
+        yield "note", "--precision bfloat16 is slow here: cuDNN 9.13, which torch 2.10 has, makes it fast"
     yield _kernels(device)
 
 

@@ -53,8 +53,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: (C,) the labels, sorted.
         checkpoint_: the trained model with its vocabulary, a `whenpool.Checkpoint`.
-        history_: a dict for each epoch, see `whenpool.training.loop.Epoch`.
-        best_epoch_: the epoch, from 1, whose weights are kept.
+        history_: a dict for each epoch, see `whenpool.training.loop.Epoch`; not after `load`.
+        best_epoch_: the epoch, from 1, whose weights are kept; not after `load`.
 
     Examples:
         >>> texts = ["a fine film", "a dull film", "fine music", "dull music"] * 5

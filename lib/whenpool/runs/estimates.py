@@ -71,8 +71,8 @@ class Pace:
     def estimate(self, run: Run) -> Estimate | None:
         """What one worker takes; None where nothing comparable was run yet."""
         rungs = list(run.alike())
-        # the first four rungs hold runs of the same network: another machine's of these say more than
-        # this one's of another network
+        # the first four rungs hold the most similar runs: another machine's of these say more than this
+        # one's of the others
         for part in (rungs[:4], rungs[4:]):
             for distance, groups in sorted(self._groups.items()):
                 for group, work in part:

@@ -75,7 +75,7 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
 
 
 def check_pack(folder: Path) -> None:
-    """Raises `InputError` unless a folder was packed by this version of the library."""
+    """Raises `InputError` unless a folder was packed by these versions of the modules that read corpora."""
     try:
         made_by = json.loads((folder / MANIFEST).read_text("utf-8"))["code"]
     except (OSError, ValueError, KeyError, TypeError):

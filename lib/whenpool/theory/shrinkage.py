@@ -223,7 +223,7 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
 
 
 def direct_gain(path: Tensor) -> Tensor:
-    """‖∂s/∂h_t‖_F / √D: by how much a direct path (T, D, D) of `whenpool.probes.gradients` shrinks a
+    """‖∂s/∂h_t‖_F / √D: by how much a direct path ∂s/∂h_t (T, D, D) shrinks a
     gradient at the embedding s that points anywhere (root mean square): (T,)."""
     return torch.linalg.matrix_norm(path) / path.shape[-1] ** 0.5
 

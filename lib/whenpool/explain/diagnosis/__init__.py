@@ -21,7 +21,7 @@ from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import step_megabytes
 from whenpool.runs.compute import compute
-from whenpool.runs.engine import Workforce
+from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place, find_vectors
 from whenpool.runs.store import Store
@@ -37,7 +37,7 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     store = Store(folder / "runs")
     store.check_writable()
     place = Place(store, wish.data or data_directory(), cache_directory())
-    workers = workforce.workers or os.cpu_count() or 1
+    workers = workforce.workers or processors()
     texts = survey(wish, wish.words or _words_that_fit(workers))
     vectors = None if wish.vectors == "random" else wish.vectors or find_vectors(place)
     plan = make_plan(texts, place, wish, vectors)

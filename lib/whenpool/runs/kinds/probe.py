@@ -361,7 +361,7 @@ class DirectionUse(Probe):
 
     def identity(self, place: Place) -> dict[str, Any]:
         if not self.training.bidirectional or self.training.cell == "transformer":
-            raise InputError(f"{self.training} reads in one direction only; probe a bidirectional model")
+            raise InputError(f"{self.training} has no two directions; probe a bidirectional recurrence")
         return super().identity(place)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:

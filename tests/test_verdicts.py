@@ -104,6 +104,16 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     assert [part for part in shown if part not in bundle["text/html"]] == []
 
 
+def test_a_table_says_what_its_deviations_are_unless_its_caption_does():
+    frame, note = pd.DataFrame({"a": ["1.0 ± 0.5 (3)"]}), "±: standard deviation over seeds. Bold: ours."
+    shown = CaptionedTable(frame, "Of things.", "tab-x", legend="Bold: ours.")._repr_mimebundle_()
+    assert note in shown["text/markdown"]
+    assert note in shown["text/html"]
+    for caption in ("Mean ± standard deviation.", "Mean and 95 % interval."):
+        said = CaptionedTable(frame, caption, "tab-x")._repr_mimebundle_()["text/markdown"]
+        assert "over seeds" not in said
+
+
 def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
     """Tables 1.3 and 1.4 are parts of 1.5, 1.6 and 1.8."""
     place = ["length", "corpus", "setting", "size", "pooling"]

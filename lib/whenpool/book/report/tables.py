@@ -108,7 +108,10 @@ class CaptionedTable:
         options = f":name: {self.name}\n" + ":class: prose\n" * self.prose
         markdown = f":::{{table}} {self.caption}\n{options}\n{table.replace('± ', '±&nbsp;')}\n:::\n"
         html = f"<p>{escape(self.caption)}</p>{as_html(frame.to_html(index=False, escape=False))}"
-        for kind, text in (("legend", self.legend), ("provenance", self.provenance)):
+        legend = self.legend
+        if "±" in table and not re.search("deviation|interval", self.caption + legend):
+            legend = f"±: standard deviation over seeds. {legend}".strip()
+        for kind, text in (("legend", legend), ("provenance", self.provenance)):
             if text:
                 markdown += f"\n:::{{div}} {kind}\n{text}\n:::\n"
                 html += f"<p><small>{as_html(html_of(text))}</small></p>"

@@ -82,7 +82,7 @@ def more_reviews_leave_less_to_gain(means):
 
 @pytest.mark.parametrize(("finding", "is_so"), [
     ("With more reviews it seems to help less still", more_reviews_leave_less_to_gain),
-    ("Filler on both sides hurts MeanPool and the BiLSTM, with either start, most", filler_costs_two_models_most),
+    ("Filler on both sides hurts MeanPool and the BiLSTM, with either", filler_costs_two_models_most),
     ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
     ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),
     ("reads it relies on the beginning of a text", padding_turns_the_model),

@@ -125,7 +125,10 @@ def _device(device: str) -> Iterator[Finding]:
     mend = f"more than {LARGEST_ERROR:.0e}: update the driver and torch, or use --device cpu"
     yield ("ok", text) if error <= LARGEST_ERROR else ("missing", f"{text}, {mend}")
     if (torch.backends.cudnn.version() or 0) < 91300:
-        yield "note", "--precision bfloat16 is slow here: cuDNN 9.13, which torch 2.10 has, makes it fast"
+        yield (
+            "note",
+            "--precision bfloat16 is slow here: cuDNN 9.13, which torch 2.10 has, makes it fast",
+        )
     yield _kernels(device)
 
 

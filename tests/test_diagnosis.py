@@ -288,6 +288,14 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
     assert "--seeds 2 --epochs 1 --limit 160 --words 12" in more.again
 
 
+def test_a_file_that_cannot_be_used_leaves_nothing_behind(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("body,stars\nx,1\n")
+    with pytest.raises(InputError, match="has no column 'text'"):
+        diagnose(Wish(file, "text", "label"), Workforce(workers=1), lambda line: None)
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_wishes_that_make_no_sense_are_refused(tmp_path):
     told = {"median": "pooling 'median' is unknown", "max": "must be different ones"}
     for other, message in told.items():

@@ -109,6 +109,7 @@ def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     assert "&lt;script&gt;" in page
     plain, coloured = (as_text(found, colour) for colour in (False, True))
     assert "good(+1.00)" in plain
+    assert f" (1.00 is {max(map(abs, found.importance)):.2g} nats):" in plain
     assert "\x1b" not in plain
     assert "\x1b[38;5;16m\x1b[48;5;" in coloured
     assert "\x07" not in coloured

@@ -138,6 +138,8 @@ def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):
     file.write_text("text,label\n" + "".join(f"text number {n},{'ab'[n % 2]}\n" for n in range(40)))
     (count,) = {run.per_class for run in plan("few_shot", Request(corpora=(str(file),)), place)}
     assert count < min(10, *(load(file).train.labels.count(label) for label in (0, 1)))
+    early = plan("gradient_propagation", Request(corpora=(str(file),)), place)
+    assert {run.training.test for run in early} == {None}  # all that there are
 
 
 def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place, tmp_path):

@@ -332,9 +332,12 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
     """
     if not os.path.isfile(file):  # before what takes seconds to import
         raise InputError(f"file {file} does not exist; check its path")
+    import torch
+
     from whenpool.explain.diagnosis import Wish
     from whenpool.explain.diagnosis import diagnose as make
 
+    torch.set_num_threads(1)  # what is not a run has small models: threads would wait for each other
     workforce = opt.workforce_of(options | {"engine": "local"})
     names = Wish.__dataclass_fields__.keys() & options.keys()
     more: dict[str, Any] = {"poolings": poolings} if poolings else {}
@@ -362,10 +365,13 @@ def explain(
     """Show a text's predicted class and which words speak for it."""
     if (text is None) == (file is None):
         raise InputError('give either --text "..." or --file FILE')
+    import torch
+
     from whenpool.base.files import write_atomically
     from whenpool.explain import explanation as explaining
     from whenpool.explain.checkpoint import load_checkpoint
 
+    torch.set_num_threads(1)  # for one text: threads would wait for each other
     checkpoint = load_checkpoint(model)
     try:
         explaining.check_label(checkpoint, label)

@@ -168,7 +168,8 @@ def as_text(explanation: Explanation, colour: bool) -> str:
             elif colour and level:
                 word = click.style(word, fg=16, bg=(BLUES if share < 0 else SHADES)[level])
             shown.append(word)
-        lines += ["", f"{_printable(row.title)}:", " ".join(shown)]
+        unit = "" if colour or row.title == "attention" else f" (1.00 is {row.scale:.2g} nats)"
+        lines += ["", f"{_printable(row.title)}{unit}:", " ".join(shown)]
     return "\n".join([*lines, "", *explanation.remarks]).rstrip() + "\n"
 
 

@@ -35,10 +35,10 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     cannot be used."""
     started, folder = time.monotonic(), wish.output
     store = Store(folder / "runs")
-    store.check_writable()
     place = Place(store, wish.data or data_directory(), cache_directory())
     workers = workforce.workers or processors()
     texts = survey(wish, wish.words or _words_that_fit(workers))
+    store.check_writable()
     vectors = None if wish.vectors == "random" else wish.vectors or find_vectors(place)
     plan = make_plan(texts, place, wish, vectors)
     counts = f"{texts.texts:,} texts of {len(texts.classes)} classes, {len(plan.runs)} runs"

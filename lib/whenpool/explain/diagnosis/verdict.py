@@ -89,7 +89,7 @@ def _alone(found: Findings, best: Score, size: str) -> str:
     low, high = least.interval or (math.nan, math.nan)
     others = "each of the others" if len(far) == len(found.scores) - 1 else "others"
     return (
-        f"{right}, and more accurate than {others} beyond what chance explains: the nearest is "
+        f"{right}, and more accurate than {others} beyond what chance explains: the nearest of these is "
         f"{least.points:.1f} points behind (95 % interval {low:.1f} to {high:.1f})."
     )
 

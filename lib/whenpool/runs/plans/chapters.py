@@ -13,7 +13,7 @@ from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import SYSTEMS, FewShot
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.kinds.training import TRICKS, Training
+from whenpool.runs.kinds.training import TRICKS, Training, grammar_of
 from whenpool.runs.plans import FEWER_SEEDS, SEEDS, base_run, each, seeds_of, sizes_of, standard_runs
 from whenpool.runs.plans.few_shot import few_shots
 from whenpool.runs.plans.networks import architectures, recurrent_networks, regularised
@@ -96,8 +96,7 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
     for corpus in request.corpora or request.corpus_names[:1]:
         sizes = (1_000, 10_000, 20_000) if request.profile == "compact" else (1_000, 5_000, 20_000)
         for base in standard_runs(corpus, sizes, request, place):  # as in Table 1.2
-            test = 1_000 if base.test is None else min(base.test, 1_000)
-            first = replace(base, size=min(500, base.size), epochs=1, test=test)
+            first = replace(base, size=min(500, base.size), epochs=1, test=_some_tests(base))
             for pooling, forget_bias in starts:
                 early = replace(first, pooling=pooling, forget_bias=forget_bias)
                 yield probes.GradientProfile(early, **few)
@@ -107,6 +106,13 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
             for training in each(base, pooling=("last",) if brief else poolings):
                 yield probes.GradientTrace(training, **few, **({"sample": 16} if few else {}))
                 yield probes.GradientProfile(training, **few)
+
+
+def _some_tests(run: Training) -> int | None:
+    """How many test texts of a run say enough of a first epoch; of the reader's own texts all."""
+    if run.test is None:
+        return 1_000 if run.corpus in PUBLICATIONS or grammar_of(run.corpus) else None
+    return min(run.test, 1_000)
 
 
 def _natural_bias(request: Request, place: Place) -> Iterable[Run]:

@@ -85,11 +85,16 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
     ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
     ((TEXTS, ["good"] * 48), "only one class"),
+    ((TEXTS, [*LABELS[:-1], None]), "label 47 is missing"),
+    ((TEXTS, [float("nan"), *LABELS[1:]]), "label 0 is missing"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_told(given, said):
     with pytest.raises(InputError, match=said):
         small().fit(*given)
+    for option in ({"epochs": 0}, {"validation_fraction": 2}):
+        with pytest.raises(InputError, match=f"{next(iter(option))} must be"):
+            small(**option).fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="nowhere"):
         PoolingClassifier.load("/nowhere")
     with pytest.raises(NotFittedError, match="not fitted yet"):

@@ -99,15 +99,21 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         validation: tuple[Iterable[str], Iterable[Any]] | None = None,
     ) -> Self:
         """Train on N texts and their labels. Raises `InputError` for texts that are no strings, another
-        number of labels, fewer than two classes, a class in ``validation`` that the training texts do not
-        have, or an unknown pooling or cell.
+        number of labels, missing ones, fewer than two classes, a class in ``validation`` that the training
+        texts do not have, no epochs, a part to hold out that is none, or an unknown pooling or cell.
 
         Args:
             texts: N strings.
             labels: the N labels, of any type that can be sorted.
             validation: texts and labels that choose the epoch; None: a part of the texts is held out.
         """
-        words, given = self._words(texts), np.asarray(list(labels))
+        check(self.epochs >= 1, f"epochs must be at least 1, not {self.epochs}")
+        share = self.validation_fraction
+        check(0 < share < 1, f"validation_fraction must be between 0 and 1, not {share}")
+        words, listed = self._words(texts), list(labels)
+        lost = next((n for n, label in enumerate(listed) if label is None or label != label), None)
+        check(lost is None, f"label {lost} is missing; leave its text out")
+        given = np.asarray(listed)
         if len(words) != len(given):
             raise InputError(f"there are {len(words)} texts and {len(given)} labels; give one for each")
         self.classes_, targets = np.unique(given, return_inverse=True)
@@ -118,7 +124,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 raise InputError("validation has a class without training texts; leave it out")
             held = np.searchsorted(self.classes_, named)
         else:
-            count = round(self.validation_fraction * len(words))
+            count = round(share * len(words))
             held_words, held = words, targets  # the same where there are too few
             if min(count, len(words) - count) >= len(self.classes_) and np.bincount(targets).min() > 1:
                 words, held_words, targets, held = train_test_split(

@@ -66,21 +66,6 @@ def spoken_number(value: float) -> str:
     return text.replace("-", "−")
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """Sentences of Markdown with links to the ledger, which a notebook opened by itself does not show."""
-
-    paragraphs: tuple[str, ...]
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        bare = [re.sub(r"</?a\b[^>]*>", "", text) for text in self.paragraphs]
-        return {
-            "text/markdown": "\n\n".join(self.paragraphs),
-            "text/html": "".join(f"<p>{as_html(html_of(text))}</p>" for text in bare),
-            "text/plain": unescape("\n\n".join(bare)),
-        }
-
-
 LEGEND = (
     "Each pooling has a line for the thesis's mean ± standard deviation, one for our runs at its scale (in "
     "bold, with the number of seeds), and one for the compact replication (64 units, 8 epochs, texts cut at "

@@ -20,12 +20,12 @@ from whenpool.probes import window_importance
 from whenpool.runs.kinds.training import TRICKS
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
-SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)
-VERDICT = {"holds": "holds", "fails": "does not hold"}
+SAID = re.compile(r"^% (holds|fails|undecided): (.+)$", re.MULTILINE)
+VERDICT = {"holds": "holds", "fails": "does not hold", "undecided": "undecided"}
 
 
 def test_sentences_that_rest_on_claims_agree_with_their_verdicts(decided):
-    """A line ``% holds: id`` or ``% fails: id`` above a sentence names the claims it rests on."""
+    """A line such as ``% holds: id`` or ``% undecided: id`` above a sentence names the claims it rests on."""
     found = {decision.claim.id: decision.best.verdict for decision in decided}
     said = [(page.stem, *match) for page in PAGES for match in SAID.findall(page.read_text())]
     assert said

@@ -18,6 +18,7 @@ from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, sample_o
 from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
 from whenpool.book.report.ledger import SCALE_NAMES, counts, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
+from whenpool.book.report.probes import STARTS
 from whenpool.book.report.tables import provenance_line
 from whenpool.book.report.verdicts import has
 from whenpool.models.registry import COLOURS, POOLING_NAMES, THESIS_POOLINGS
@@ -161,7 +162,7 @@ def draw_front(runs: Runs) -> Figure:
         sample_of(runs, "accuracy", scale, model="chrono", size=SIZE, setting=s) for s in SETTINGS
     )
     if new and hidden:
-        rows["BiLSTM, chrono"] = (COLOURS["last"], new, hidden)
+        rows[STARTS["chrono"]] = (COLOURS["last"], new, hidden)
     for place, (own, *samples) in enumerate(rows.values()):
         values = [sample.mean for sample in samples]
         right.plot(values, [place, place], color=own, lw=2)

@@ -11,6 +11,7 @@ from whenpool.book.report.tables import CORPUS_NAMES, POOLING_NAMES, size_text
 from whenpool.models.registry import PALETTE as POOLING_PALETTE
 
 LOW = "BiLSTM_LowF"  # The BiLSTM whose forget gates start low
+STARTS = {"low": LOW, "chrono": "BiLSTM, chrono"}  # It and another, by what runs call their models
 PALETTE = POOLING_PALETTE | {LOW: POOLING_PALETTE["BiLSTM"]}
 
 

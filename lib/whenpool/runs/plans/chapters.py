@@ -13,7 +13,7 @@ from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import SYSTEMS, FewShot
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.kinds.training import TRICKS, Training, grammar_of
+from whenpool.runs.kinds.training import TRICKS, Training, grammar_of, test_texts
 from whenpool.runs.plans import FEWER_SEEDS, SEEDS, base_run, each, seeds_of, sizes_of, standard_runs
 from whenpool.runs.plans.few_shot import few_shots
 from whenpool.runs.plans.networks import architectures, recurrent_networks, regularised
@@ -92,7 +92,7 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
     starts = [(pooling, "thesis") for pooling in poolings]
     whole = request.profile in ("compact", "paper")
     if "last" in poolings and LISTED_CELLS[request.cell or Training.cell].forgets:
-        starts += [("last", "low"), *[("last", "chrono")] * whole]
+        starts += [("last", "low"), ("last", "chrono")] if whole else [("last", "low")]
     for corpus in request.corpora or request.corpus_names[:1]:
         sizes = (1_000, 10_000, 20_000) if request.profile == "compact" else (1_000, 5_000, 20_000)
         for base in standard_runs(corpus, sizes, request, place):  # as in Table 1.2
@@ -109,10 +109,10 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
 
 
 def _some_tests(run: Training) -> int | None:
-    """How many test texts of a run say enough of a first epoch; of the reader's own texts all."""
-    if run.test is None:
-        return 1_000 if run.corpus in PUBLICATIONS or grammar_of(run.corpus) else None
-    return min(run.test, 1_000)
+    """At most 1,000 test texts, which say enough of a first epoch; all of a reader's own, however many."""
+    if run.test is None and run.corpus not in PUBLICATIONS and not grammar_of(run.corpus):
+        return None
+    return min(run.test or test_texts(run.corpus, run.length), 1_000)
 
 
 def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
@@ -210,9 +210,10 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
                     yield probes.GradientProfile(run, **few)
                 for start in OTHER_STARTS:
                     if cell.forgets or (cell.remembers and "forget_bias" not in start):
-                        yield replace(plain, **start)
-                        if corpus in PUBLICATIONS and "chrono" in start.values():
-                            yield probes.GradientProfile(replace(plain, **start))
+                        run = replace(plain, **start)
+                        yield run
+                        if corpus in PUBLICATIONS and run.forget_bias == "chrono":
+                            yield probes.GradientProfile(run)
                 for options in tried if plain.seed == 0 else ():
                     yield replace(plain, trick="gradient_directed", **options)
 

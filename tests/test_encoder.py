@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import word_mask
-from whenpool.models.precision import precision, product_precision
+from whenpool.models.precision import precision, processor_has_bfloat16, product_precision
 from whenpool.models.transformer import sinusoids
 from whenpool.probes import gradient_norms, nwi
 from whenpool.runs.run import provenance
@@ -136,6 +136,7 @@ def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
     assert not states[~mask].any()
 
 
+@pytest.mark.skipif(not processor_has_bfloat16(), reason="this processor has no bfloat16")
 @pytest.mark.parametrize("on_gpu", [False, True])
 def test_bfloat16_is_near_float32_and_gives_float32_states(on_gpu, inputs, monkeypatch):
     """On a GPU weights and inputs are rounded without autocast, as cuDNN's recurrences need it; the

@@ -55,12 +55,14 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
 
 def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(engine, "processor_has_bfloat16", lambda: False)
     for workforce, message in {
         Workforce("slurm"): "engine 'slurm' is unknown; choose one of local, ray",
         Workforce(address="head:6379"): "only a Ray cluster has an address; add --engine ray",
         Workforce(precision="half"): "precision 'half' is unknown; choose one of float32",
         Workforce(device="tpu"): "device 'tpu' is unknown; choose cpu or cuda",
         Workforce(device="cuda"): "device cuda was asked for, but torch sees no GPU",
+        Workforce(precision="bfloat16"): "this processor has no bfloat16; use --precision float32",
     }.items():
         with pytest.raises(InputError, match=message):
             run_all([SMALL], place, workforce)

@@ -7,8 +7,10 @@ is part of a result's provenance, not of what a run is.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
+from torch import nn
 
 from whenpool.base.errors import check_known
 
@@ -44,6 +46,17 @@ def cast_on_gpu(device: torch.device) -> bool:
     """Whether weights and inputs of a recurrence are rounded to bfloat16 before it is computed: on a GPU
     autocast makes float16 of a recurrence whatever it is told."""
     return _used == "bfloat16" and device.type != "cpu"
+
+
+@cache
+def processor_has_bfloat16() -> bool:
+    """Whether this processor runs torch's LSTM in bfloat16; most that do have AVX-512."""
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            nn.LSTM(8, 8)(torch.zeros(1, 1, 8))
+    except RuntimeError:
+        return False
+    return True
 
 
 @contextmanager

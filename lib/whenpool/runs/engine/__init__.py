@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from whenpool.base.errors import InputError, check_known
-from whenpool.models.precision import PRECISIONS
+from whenpool.models.precision import PRECISIONS, processor_has_bfloat16
 from whenpool.runs.engine.crew import Crew, Job, Pool, Report, tasks_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run, key
@@ -48,12 +48,16 @@ class Workforce:
         return {f"WHENPOOL_{name.upper()}": str(v) for name, v in given.items() if v is not None}
 
     def check(self, here: bool = True) -> None:
-        """Raises `InputError` for an unknown engine, device or precision, or a GPU needed ``here``."""
+        """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
+        needed ``here`` and is not."""
         check_known("engine", self.engine, ("local", "ray"))
         if self.address and self.engine != "ray":
             raise InputError("only a Ray cluster has an address; add --engine ray or leave it out")
         check_device(self.device, here and self.engine == "local")
         check_known("precision", self.precision, PRECISIONS)
+        on_processor = here and self.engine == "local" and self.device == "cpu"
+        if on_processor and self.precision == "bfloat16" and not processor_has_bfloat16():
+            raise InputError("this processor has no bfloat16; use --precision float32")
 
 
 def check_device(device: str, here: bool = True) -> None:

@@ -301,6 +301,8 @@ def test_wishes_that_make_no_sense_are_refused(tmp_path):
     for other, message in told.items():
         with pytest.raises(InputError, match=message):
             Wish(tmp_path / "a.csv", "a", "b", ("max", other))
+    with pytest.raises(InputError, match="data folder .*nope does not exist; check --data"):
+        Wish(tmp_path / "a.csv", "a", "b", data=tmp_path / "nope")
 
 
 @pytest.mark.slow

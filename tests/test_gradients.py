@@ -197,6 +197,11 @@ class Deaf(Theirs):
         return self.out(torch.ones(len(states), 10).double().requires_grad_())
 
 
+class TwoThings(Theirs):
+    def encode(self, embedded, lengths):
+        return self.rnn(embedded)
+
+
 @pytest.mark.parametrize(("change", "words"), [
     ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
     ({"model": changed(rnn=nn.LSTMCell(6, 5))}, "LSTMCell cannot be probed"),
@@ -207,6 +212,7 @@ class Deaf(Theirs):
     ({"ids": IDS[:0], "lengths": LENGTHS[:0], "labels": LABELS[:0]}, "the batch has no texts"),
     ({"model": FromTheEnd()}, "let classify take that state from the states"),
     ({"model": Deaf()}, "does not depend on the states"),
+    ({"model": TwoThings()}, "TwoThings.encode returned a tuple; return the states (B, T, D) alone"),
     ({"ids": IDS[0]}, "one text is ids.unsqueeze"),
     ({"ids": IDS.to("meta")}, "ids are on meta, but the model is on cpu"),
     ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),

@@ -381,15 +381,20 @@ def explain(
         given = sys.stdin.buffer.read().decode("utf-8-sig") if text == "-" else text or ""
     except UnicodeDecodeError as error:
         raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from None
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    on_screen = style == "text" and output is None
     found = []
     for number, one in enumerate(explaining.in_file(file) if file else [given], 1):
         try:
             found.append(explaining.explain(checkpoint, one, label, k))
         except InputError as error:
             raise InputError(f"{file}, text {number}: {error}" if file else f"--text: {error}") from None
-    colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        if on_screen:  # at once, since many texts take long
+            click.echo("\n" * (number > 1) + explaining.as_text(found[-1], colour), nl=False)
+    if on_screen:
+        return
     if style == "text":
-        shown = "\n".join(explaining.as_text(one, colour) for one in found)
+        shown = "\n".join(explaining.as_text(one, colour=False) for one in found)
     else:
         shown = explaining.as_html(found) if style == "html" else explaining.as_json(found)
     if output is None:

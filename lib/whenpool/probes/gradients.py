@@ -88,6 +88,9 @@ def _total_norms(
     """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN after the end of each text."""
     with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
         states = model.encode(model.embed(ids).detach(), lengths)
+        if not isinstance(states, Tensor):
+            kind = f"{type(model).__name__}.encode returned a {type(states).__name__}"
+            raise InputError(f"{kind}; return the states (B, T, D) alone")
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))

@@ -16,8 +16,8 @@ except ModuleNotFoundError:
 class SentencePooling(Module):
     """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`.
 
-    It comes after a transformer, is trained with it, and is saved with it. To load such a model,
-    sentence-transformers needs ``trust_remote_code=True``, since the module is not its own. Raises
+    It comes after a transformer, and is trained and saved with it. To load such a model,
+    sentence-transformers wants the option ``trust_remote_code``, since the module is not its own. Raises
     `InputError` for an unknown pooling, or "attention" without a size.
 
     Args:

@@ -53,10 +53,11 @@ class Workforce:
         check_known("engine", self.engine, ("local", "ray"))
         if self.address and self.engine != "ray":
             raise InputError("only a Ray cluster has an address; add --engine ray or leave it out")
-        check_device(self.device, here and self.engine == "local")
+        here = here and self.engine == "local"
+        check_device(self.device, here)
         check_known("precision", self.precision, PRECISIONS)
-        on_processor = here and self.engine == "local" and self.device == "cpu"
-        if on_processor and self.precision == "bfloat16" and not processor_has_bfloat16():
+        rounds = self.precision == "bfloat16" and self.device == "cpu"
+        if here and rounds and not processor_has_bfloat16():
             raise InputError("this processor has no bfloat16; use --precision float32")
 
 

@@ -171,9 +171,10 @@ def made(tmp_path_factory):
     texts = [*corpus.train, *corpus.validation, *corpus.test]
     rows = [f'"{text} {mark}","{label}{mark}"' for text, label in texts]
     file.write_text("\n".join([f'"body{mark}","stars{mark}"', *rows, rows[0], '"","1"']), "utf-8")
+    (empty := folder / "no-filler-here").mkdir()
     wish = Wish(
         file, f"body{HOSTILE}", f"stars{HOSTILE}", POOLINGS, epochs=1, limit=160, words=12,
-        folder=folder / "out", data=folder / "nothing",
+        folder=folder / "out", data=empty,
     )  # fmt: skip
     said = []
     return folder / "out", wish, diagnose(wish, Workforce(workers=1), said.append), said

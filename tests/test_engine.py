@@ -1,8 +1,11 @@
 """Running many runs: on processes of this machine, cut into tasks, and what becomes of these."""
 
+import subprocess
+import sys
 import time
 import weakref
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -195,6 +198,22 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
     assert report.failed == {deadly: "its process died 2 times (exit code -9); it may need more memory"}
     sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
     assert sizes == [4, 2, 1, 1]
+
+
+def test_a_script_that_starts_runs_whenever_it_is_loaded_is_told_so_once(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys; from pathlib import Path; sys.path.append(sys.argv[1])\n"
+        "from small_runs import SMALL; from whenpool.runs.engine import run_all\n"
+        "from whenpool.runs.run import Place; from whenpool.runs.store import Store\n"
+        "here = Path(sys.argv[2]); run_all([SMALL], Place(Store(here / 'runs'), here, here))\n"
+    )
+    line = [sys.executable, script, Path(__file__).parent, tmp_path]
+    said = subprocess.run(line, capture_output=True, text=True).stderr
+    error = "whenpool.base.errors.InputError: "
+    told = [text for text in said.splitlines() if text.startswith(error)]
+    guard = 'a script must start runs under `if __name__ == "__main__":`'
+    assert told == [error + guard, f"{error}a process could not start; its error is above"]
 
 
 @pytest.mark.skipif(not hasattr(torch, "AcceleratorError"), reason="this torch has no error for it")

@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 import torch
 from tqdm import tqdm
 
+from whenpool.base.errors import InputError
 from whenpool.base.memory import keep_freed_memory
 from whenpool.base.paths import variables
 from whenpool.models.precision import precision
@@ -38,6 +39,7 @@ class _Worker:
         self.connection, theirs = context.Pipe()
         given = (theirs, place, workforce)
         self.process: BaseProcess = context.Process(target=_serve, args=given, daemon=True)
+        self.has_begun = False  # its first run
         with variables({k: os.environ.get(k, v) for k, v in WORKER_VARIABLES.items()}):
             self.process.start()
         theirs.close()
@@ -54,6 +56,8 @@ class LocalPool:
     tries = 2
 
     def __init__(self, place: Place, workforce: Workforce, size: int, devices: Sequence[str]) -> None:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker loads the script
+            raise InputError('a script must start runs under `if __name__ == "__main__":`')
         self._place, self._workforce, self._size = place, workforce, size
         self._devices = cycle(devices)
         self._idle: list[_Worker] = []
@@ -86,7 +90,11 @@ class LocalPool:
         except (EOFError, OSError):
             self._busy.remove(worker)
             worker.stop()
-            return worker, "died", "", f" (exit code {worker.process.exitcode})"
+            code = worker.process.exitcode
+            if code == 1 and not worker.has_begun:  # an error of Python's, which others would have, too
+                return worker, "stopped", "", "a process could not start; its error is above"
+            return worker, "died", "", f" (exit code {code})"
+        worker.has_begun = True
         if kind == "idle":
             self._busy.remove(worker)
             self._idle.append(worker)

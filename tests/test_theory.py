@@ -12,7 +12,7 @@ from scipy.special import expit
 from torch import nn
 from torch.autograd.functional import jacobian
 
-from whenpool import Encoder, InputError
+from whenpool import POOLINGS, Encoder, InputError
 from whenpool.models.pooling import LastState, MaxPool
 from whenpool.theory import constructions as built
 from whenpool.theory import shrinkage
@@ -337,3 +337,15 @@ def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
     step = shrinkage.full_jacobian(nothing[:1], nothing, half, (W, U, b, nothing.repeat(4)))
     largest = torch.linalg.eigvals(step).abs().max().item()
     assert largest == pytest.approx(shrinkage.quiet_factor(forget_bias), abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["last", "attention", "max_attention"])
+def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
+    T, D = 5, 6
+    torch.manual_seed(0)
+    states, mask = torch.randn(1, T, D).double().requires_grad_(), torch.ones(1, T, dtype=torch.bool)
+    pool, pulls = POOLINGS[name](D).double(), torch.randn(4000, D).double()
+    (grads,) = torch.autograd.grad(pool(states, mask)[0][0], states, pulls, is_grads_batched=True)
+    measured = (grads[:, 0].square().sum(-1).mean(0) / D).sqrt()  # (T,)
+    path = jacobian(lambda h: pool(h, mask)[0][0], states)[:, 0].transpose(0, 1)  # (T, D, D)
+    torch.testing.assert_close(shrinkage.direct_gain(path), measured, rtol=0.05, atol=1e-9)

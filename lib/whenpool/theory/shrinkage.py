@@ -222,6 +222,12 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
     return torch.diag(f) + through_gates * (o * (1 - c.tanh() ** 2))
 
 
+def direct_gain(path: Tensor) -> Tensor:
+    """‖∂s/∂h_t‖_F / √D: by how much a direct path ∂s/∂h_t (T, D, D) shrinks a
+    gradient at the embedding s that points anywhere (root mean square): (T,)."""
+    return torch.linalg.matrix_norm(path) / path.shape[-1] ** 0.5
+
+
 def expected_shrinkage(
     cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias = None, input_variance: float = 1.0,
     distance: int = 40, *, tied: bool = True,

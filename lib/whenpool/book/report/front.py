@@ -64,8 +64,8 @@ def times_smaller(ratio: float) -> str:
 def facts(runs: Runs) -> dict[str, str]:
     """The numbers that the text of the page names; "?" for what was not run."""
 
-    def text(value: float) -> str:
-        return "?" if math.isnan(value) else f"{value:,.0f}"
+    def text(value: float, digits: int = 0) -> str:
+        return "?" if math.isnan(value) else f"{value:,.{digits}f}"
 
     scale, found_there = shown(runs)
     reaching, *reached = [
@@ -90,7 +90,7 @@ def facts(runs: Runs) -> dict[str, str]:
     for name, size in {"1k": SIZE, "10k": 10_000}.items():
         last, *pooled = (mean(model, "compact", size) for model in MODELS)
         found[f"compact_gain_{name}"] = text(max(pooled) - last)
-    found["gain_10k"] = f"{mean('max_attention', size=10_000) - mean('last', size=10_000):.1f}"
+    found["gain_10k"] = text(mean("max_attention", size=10_000) - mean("last", size=10_000), digits=1)
     pooled = [mean(model, "compact", corpus="amazon", setting="mid") for model in POOLED]
     found["compact_amazon"] = f"{text(min(pooled))} to {text(max(pooled))}"
     found |= {f"{setting}_chrono": text(mean(model="chrono", setting=setting)) for setting in SETTINGS}

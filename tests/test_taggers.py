@@ -25,8 +25,8 @@ from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
-from whenpool.training.loop import Recipe
-from whenpool.training.taggers import label, train_tagger
+from whenpool.training.loop import Recipe, train
+from whenpool.training.taggers import TaggingObjective, label
 
 LENGTHS = torch.tensor([7, 4, 1])
 TINY = Tagging(
@@ -143,13 +143,17 @@ def small_tagger(numbered, *sizes, **options):
     return SequenceTagger(words, len(numbered.tags), *sizes, features=features, **options)
 
 
+def trained(model, numbered, recipe, **judge):
+    return train(model, numbered, recipe, 0, objective=TaggingObjective(numbered.rare, 0.5, **judge))
+
+
 @pytest.mark.parametrize("task", ["entities", "pos"])
 def test_only_who_reads_both_ways_knows_what_a_later_word_decides(task):
     numbered = number(make_tagged(SentenceGrammar(task, 2, train=400, validation=40, test=200)))
     found = {}
     for way in (True, False):
         model = small_tagger(numbered, "lstm", 16, 24, 1, way, feature_size=6)
-        outcome = train_tagger(model, numbered, Recipe(6, learning_rate=1e-2), 0)
+        outcome = trained(model, numbered, Recipe(6, learning_rate=1e-2))
         assert label(model, numbered.validation).score.accuracy == outcome.validation_accuracy
         right = label(model, numbered.test).tags == numbered.test.labels
         found[way] = float(right[numbered.later].float().mean())
@@ -163,7 +167,7 @@ def test_the_best_epoch_may_be_chosen_by_entities():
     numbered = number(make_tagged(SentenceGrammar(train=300, validation=40, test=150)))
     judge = iter([{"validation_entity_f1": score} for score in (50.0, 20.0, 40.0)])
     model = small_tagger(numbered, hidden_size=8)
-    outcome = train_tagger(model, numbered, Recipe(3), 0, judge=lambda said: next(judge))
+    outcome = trained(model, numbered, Recipe(3), judge=lambda said: next(judge))
     assert outcome.best_epoch == 1
     assert [row["validation_entity_f1"] for row in outcome.history_rows()] == [50.0, 20.0, 40.0]
 
@@ -171,7 +175,7 @@ def test_the_best_epoch_may_be_chosen_by_entities():
 def test_a_tag_of_test_sentences_alone_is_an_error():
     numbered = number(corpus(["a/D b/V"] * 40, ["a/D b/V", "a/D b/X"]))
     model = small_tagger(numbered, hidden_size=8)
-    outcome = train_tagger(model, numbered, Recipe(8, learning_rate=1e-2), 0)
+    outcome = trained(model, numbered, Recipe(8, learning_rate=1e-2))
     assert outcome.test.accuracy == 75
     assert math.isfinite(outcome.test.loss)
 
@@ -200,7 +204,7 @@ def test_a_tagger_learns_from_letters_alone():
         numbered = number(corpus, with_features=False, with_spelling=spelling)
         sizes = {"embedding_size": 6, "hidden_size": 5, "filters": 8}
         model = small_tagger(numbered, spelling=numbered.spelling, **sizes)
-        accuracy = train_tagger(model, numbered, Recipe(10, 8, 1e-2), 0).test.accuracy
+        accuracy = trained(model, numbered, Recipe(10, 8, 1e-2)).test.accuracy
         assert accuracy == 100 if spelling else accuracy < 80
 
 

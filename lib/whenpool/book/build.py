@@ -27,7 +27,7 @@ from whenpool.base.errors import BookError, InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED
-from whenpool.book.fresh import Freshness, sources_of_pages, watching
+from whenpool.book.fresh import Freshness, sources_of_pages
 from whenpool.book.pages import lighten
 from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute
@@ -76,7 +76,8 @@ def execute(
     given = {name: value for name, value in parameters.items() if name in known}
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
     if notes:
-        kernel.append(f"--IPKernelApp.exec_lines={watching(notes)}")
+        watching = f"from whenpool.book.fresh import watch; watch({str(notes)!a})"
+        kernel.append(f"--IPKernelApp.exec_lines={watching}")
     try:
         executed = papermill.execute_notebook(
             executing,

@@ -22,11 +22,6 @@ from whenpool.base.files import hash_of, hash_of_states
 LIBRARY = Path(__file__).resolve().parents[1]
 
 
-def watching(notes: Path) -> str:
-    """What a kernel executes before the cells of its chapter, so that it notes what it opens."""
-    return f"from {__name__} import watch; watch({str(notes)!a})"
-
-
 def watch(notes: str) -> None:
     """Note each file that this process opens from now on, and the modules it has loaded, a line each."""
     seen: set[str] = set()

@@ -72,7 +72,8 @@ def lighten(html: Path) -> None:
             text = whole.read_text("utf-8")
         whole.parent.mkdir(parents=True, exist_ok=True)
         whole.write_text(text, "utf-8")
-        sheet.write_text(_PRUNED + pruned(text, known), "utf-8")
+        rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
+        sheet.write_text(_PRUNED + "".join(_used(rules, known)), "utf-8")
 
 
 def lighter(page: str) -> str:
@@ -145,13 +146,8 @@ def with_dark_colours(svg: str) -> str:
     return svg if _DARK in svg else re.sub(r"<svg\b[^>]*>", rf"\g<0>{style}", drawn, count=1)
 
 
-def pruned(sheet: str, known: Set[str]) -> str:
-    """A stylesheet without the rules that need a class or id which is not among the ``known`` words."""
-    rules = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)
-    return "".join(_used(rules, known))
-
-
 def _used(rules: list, known: Set[str]) -> Iterator[str]:
+    """The rules of a stylesheet but those that need a class or id which is not among the ``known`` words."""
     for rule in rules:
         if rule.type == "qualified-rule":
             selectors = _COMMA.split(tinycss2.serialize(rule.prelude))

@@ -12,7 +12,7 @@ from whenpool.book.report.tables import duration
 from whenpool.book.report.verdicts import column, spread
 from whenpool.runs.compute import rows_of, standing, weights_needed
 from whenpool.runs.engine import Workforce, processors
-from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
+from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import GradientTrace
 from whenpool.runs.kinds.training import Training
@@ -53,13 +53,11 @@ def status_table(
     every = list(dict.fromkeys(run for runs in groups.values() for run in runs))
     found = standing(every, place)
     missing, failed = set(found.missing), set(found.failed)
-    done_on_the_way = _on_the_way(found.missing)
+    done_then = missing.union(_on_the_way(found.missing))
     again: list[Run] = [  # trainings whose weights the missing runs need and which are not here
         run
         for run in weights_needed(found.missing, place)
-        if run not in missing
-        and run not in done_on_the_way
-        and not place.store.has(key(run, place), with_weights=True)
+        if run not in done_then and not place.store.has(key(run, place), with_weights=True)
     ]
     if again:
         groups[NEEDED] = again
@@ -143,7 +141,7 @@ def _time(runs: Sequence[Run], expected: _Expected, workers: int) -> str:
     known = [estimate.seconds for estimate in found if estimate]
     if found and not known:
         return "?"
-    seconds = together_takes(known, workers)
+    seconds = max(sum(known) / workers, *known, 0.0)  # side by side: no less than the longest
     hours = round(seconds / 3600)
     told = duration(seconds)
     if hours >= 48:

@@ -33,7 +33,7 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     """Write the finished reference runs of a kind, and their histories, beside those that are there; returns
     how many there are now. ``say`` is told of those that are left out for their precision."""
     store, about = place.store, KINDS[kind]
-    found, recorded = store.current(kind), store.recorded(kind)
+    found, recorded = store.current(kind), store.read_record(about.table)
     chosen = found[OF_RECORD[kind](found)] if kind in OF_RECORD else found
     here = chosen["key"].isin(recorded["key"])
     exact, lines = admitted(chosen[~here], read_comparisons(folder))

@@ -1,7 +1,7 @@
 """How long runs will take on this machine: as the stored runs most like them, in proportion to the work."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -88,9 +88,3 @@ class Pace:
             for group, work in one.run.alike():
                 found[one.distance][group].append(one.seconds / work)
         return found
-
-
-def together_takes(seconds: Iterable[float], workers: int) -> float:
-    """The seconds that runs take side by side: no less than the longest."""
-    every = list(seconds)
-    return max(sum(every) / workers, max(every, default=0.0))

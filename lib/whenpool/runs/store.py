@@ -130,7 +130,7 @@ class Store:
             data = {f"data_{name}": value for name, value in identity.get("data", {}).items()}
             known = {"key": key, "protocol": identity.get("protocol")}
             found.append(known | row["run"] | row["result"] | data | row["provenance"])
-        return _beside(pd.DataFrame(found), self.recorded(kind))
+        return _beside(pd.DataFrame(found), self.read_record(KINDS[kind].table))
 
     def current(self, kind: str) -> pd.DataFrame:
         """The same of runs under the protocol of this version, with every column of their kind."""
@@ -155,10 +155,6 @@ class Store:
         if wanted.empty:
             return rows.head(0)
         return rows.merge(wanted.dropna(axis=1, how="all"), on="key", suffixes=("", "_of_run"))
-
-    def recorded(self, kind: str) -> pd.DataFrame:
-        """The published runs alone, as `rows` has them."""
-        return self.read_record(KINDS[kind].table)
 
     def read_record(self, name: str) -> pd.DataFrame:
         """A published file, ``<name>.csv``, or no rows."""

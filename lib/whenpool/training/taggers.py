@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.corpora.batches import UNKNOWN_INDEX, Batch, Texts
-from whenpool.corpora.numbering import NumberedCorpus
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
 from whenpool.training import loop
 
@@ -23,23 +22,6 @@ class Labelled(NamedTuple):
 
 
 Judge = Callable[[Labelled], dict[str, float]]
-
-
-def train_tagger(
-    model: SequenceTagger,
-    corpus: NumberedCorpus,
-    recipe: loop.Recipe,
-    seed: int,
-    device: str = "cpu",
-    unknown_rate: float = 0.5,
-    judge: Judge | None = None,
-    on_epoch: Callable[[loop.Epoch], None] | None = None,
-) -> loop.Outcome:
-    """As `whenpool.training.loop.train`. A word that stands once in the training sentences is read as unknown
-    at the ``unknown_rate``. ``judge`` gives measures of each epoch by name, from the answers for the
-    validation sentences; "validation_entity_f1" among them chooses the best epoch instead of accuracy."""
-    objective = _Tagging(corpus.rare.to(device), unknown_rate, judge or (lambda said: {}))
-    return loop.train(model, corpus, recipe, seed, device, on_epoch, objective=objective)
 
 
 @torch.inference_mode()
@@ -57,13 +39,15 @@ def label(model: SequenceTagger, sentences: Texts) -> Labelled:
     return Labelled(score, found.cpu())
 
 
-class _Tagging(loop.Objective):
-    """Cross-entropy over words, with rare words made unknown and gradients clipped."""
+class TaggingObjective(loop.Objective):
+    """Cross-entropy over words, with gradients clipped. Words that are ``rare`` (words,) bool in training are
+    read as unknown at the ``unknown_rate``. ``judge`` gives measures of each epoch by name, from the answers
+    for the validation sentences; "validation_entity_f1" among them chooses the best epoch, not accuracy."""
 
     per_word = True
     chosen_by = "validation_entity_f1"
 
-    def __init__(self, rare: Tensor, unknown_rate: float, judge: Judge) -> None:
+    def __init__(self, rare: Tensor, unknown_rate: float, judge: Judge = lambda said: {}) -> None:
         self.rare, self.unknown_rate, self.judge = rare, unknown_rate, judge
         self.said: Labelled
 

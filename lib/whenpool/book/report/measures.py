@@ -59,10 +59,7 @@ class Runs:
     probes = cached_property(lambda self: self._rows("probe"))
     few_shots = cached_property(lambda self: self._rows("few-shot"))
     taggings = cached_property(lambda self: self._rows("tagging"))
-
-    @cached_property
-    def epochs(self) -> DataFrame:
-        return self._store.history("training")
+    epochs = cached_property(lambda self: self._store.history("training"))
 
     def points(self, kind: str) -> DataFrame:
         """What the probe runs of one kind measured, a row for each point, beside their configuration."""
@@ -135,14 +132,11 @@ class Measure:
     exact: bool = False  # whether one number is all there is: nothing in it is drawn at random
 
 
-_TABLES = ("trainings", "probes", "few_shots", "taggings")  # of `Runs`
-
-
 def _values(table: str, select: Rows, read: Callable[..., Series]) -> Rows:
     """The selected rows of a table, a name of `Runs` or a kind of probe, that have a value, with it."""
 
     def values(runs: Runs, **options: Any) -> DataFrame:
-        found = select(getattr(runs, table) if table in _TABLES else runs.points(table))
+        found = select(getattr(runs, table) if hasattr(Runs, table) else runs.points(table))
         if found.empty:
             signature(read).bind(found, **options)  # which raises `TypeError` for options of no use
             return found

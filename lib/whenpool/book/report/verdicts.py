@@ -243,13 +243,10 @@ def of_breadth(runs: DataFrame) -> Series:
 
 def probes_of_breadth(probes: DataFrame) -> Series:
     """Which probe runs looked at such a model, once trained or at the start (§1.5)."""
-    start, usual = _at_the_start(probes), {"size": 1_000, "test": SMALL_MODEL["test"]}
+    start = has(probes, {"probe": "gradients", "epochs": 1, "size": 500})
+    usual = {"size": 1_000, "test": SMALL_MODEL["test"]}
     as_trained = probes.assign(**{name: probes[name].mask(start, usual[name]) for name in usual})
     return of_breadth(as_trained) & ~probes["untrained"].eq(True)
-
-
-def _at_the_start(probes: DataFrame) -> Series:
-    return has(probes, {"probe": "gradients", "epochs": 1, "size": 500})
 
 
 def is_memory_reference(probes: DataFrame) -> Series:

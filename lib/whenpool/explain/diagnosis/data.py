@@ -46,9 +46,6 @@ class Wish:
             check_known("pooling", pooling, POOLINGS)
         several = 0 < len(set(self.poolings)) == len(self.poolings)
         check(several, f"poolings must be different ones of {', '.join(POOLINGS)}")
-        for name in ("seeds", "epochs", "limit", "words"):
-            count = getattr(self, name)
-            check(count is None or count >= 1, f"{name} must be at least 1, not {count}")
         there = self.data is None or self.data.is_dir()
         check(there, f"data folder {self.data} does not exist; check --data, or leave it out")
 

@@ -370,5 +370,4 @@ def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
 
 def corpus_of(run: FewShot, place: Place) -> Corpus:
     source = place.source(run)
-    corpus: Corpus = loaded(source, source.fingerprint(run.length), run.length)
-    return corpus
+    return loaded(source, source.fingerprint(run.length), run.length)

@@ -23,8 +23,8 @@ from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
 from whenpool.runs.kinds.training import loaded, vectors_of
 from whenpool.runs.run import Place, provenance
-from whenpool.training.loop import Recipe
-from whenpool.training.taggers import Labelled, label, train_tagger
+from whenpool.training.loop import Recipe, train
+from whenpool.training.taggers import Labelled, TaggingObjective, label
 
 TAGGING_PROTOCOL = 1  # Raised by hand when the meaning of a tagging result changes
 
@@ -107,15 +107,15 @@ class Tagging(Run):
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
             profile = _profile(model, numbered, self, "before training")
-            outcome = train_tagger(
+            judged = (judge,) if corpus.entities else ()
+            outcome = train(
                 model,
                 numbered,
                 Recipe(self.epochs, self.batch_size, self.learning_rate),
                 self.seed,
                 device,
-                self.unknown_rate,
-                judge if corpus.entities else None,
                 on_epoch=lambda _: on_epoch() if on_epoch else None,
+                objective=TaggingObjective(numbered.rare.to(device), self.unknown_rate, *judged),
             )
         model.cpu()
         profile += _profile(model, numbered, self, "after training")
@@ -203,8 +203,7 @@ def prepare_tagger(
 
 def corpus_of(run: Tagging, place: Place) -> tagged.TaggedCorpus:
     source = tagged.find_tagged(run.corpus, place.data)
-    corpus: tagged.TaggedCorpus = loaded(source, source.fingerprint())
-    return corpus
+    return loaded(source, source.fingerprint())
 
 
 def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:

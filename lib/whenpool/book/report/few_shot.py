@@ -35,7 +35,7 @@ LEGEND = (
     f"{MARKS['so far']} fewer than three seeds, {MARKS['pilot']} a pilot: another encoder, or fewer steps "
     "than the thesis's kind of run needs ({ref}`the rule <verdicts>`)."
 )
-_CORPORA = CORPUS_NAMES | {"synthetic": "The embedded corpus"}
+_CORPORA = CORPUS_NAMES | {"synthetic": "The generated corpus"}
 HEADS: dict[str, Any] = {
     "system": lambda name: NAMES.get(name, name),
     "per_class": lambda count: f"{count} per class",

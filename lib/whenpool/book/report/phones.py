@@ -139,7 +139,7 @@ def _put_above(figure: Figure, legends: list[Legend]) -> None:
         for lines in range(1, len(named) + 1):
             above = figure.legend(
                 *zip(*named, strict=True), loc="outside upper center", ncols=math.ceil(len(named) / lines),
-                frameon=False, columnspacing=1, handlelength=1.5,
+                frameon=False, columnspacing=1, handlelength=2.5,
             )  # fmt: skip
             if lines == len(named) or above.get_window_extent().width < figure.bbox.width:
                 break

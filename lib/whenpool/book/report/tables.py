@@ -67,7 +67,7 @@ def spoken_number(value: float) -> str:
 
 
 LEGEND = (
-    "Each pooling has a line for the thesis's mean ± standard deviation, one for our runs at its scale (in "
+    "Each model has a line for the thesis's mean ± standard deviation, one for our runs at its scale (in "
     "bold, with the number of seeds), and one for the compact replication (64 units, 8 epochs, texts cut at "
     f"140 words; * on a part of the corpus or a stand-in). {MARKS['reproduced']} reproduced, "
     f"{MARKS['differs']} differs, {MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, "

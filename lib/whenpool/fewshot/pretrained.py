@@ -8,14 +8,13 @@ Letters: N texts, B of them in a batch, T tokens of the longest in it, E units o
 """
 
 import copy
-import ctypes
 import hashlib
 import importlib.util
 import json
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -29,6 +28,7 @@ from tqdm import TqdmWarning, tqdm
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, hash_of, whole_file
+from whenpool.base.memory import give_back_freed_memory
 from whenpool.corpora.batches import Batch, Ragged, Texts, evaluation_batches
 from whenpool.models.encoder import word_mask
 from whenpool.models.text_classifier import TextClassifier
@@ -363,10 +363,7 @@ def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> It
                     start = int(ids.offsets[index]) - first
                     chunk_rows[start : start + n] = states[:n]
                 del batch, is_token, found, hidden
-                # batches of ever new shapes leave freed memory in pieces, which add up; only glibc
-                # keeps it, and gives it back when asked
-                with suppress(AttributeError, OSError, TypeError):
-                    ctypes.CDLL(None).malloc_trim(0)
+                give_back_freed_memory()
                 bar.update(len(some))
             yield chunk_rows[: last - first]
 

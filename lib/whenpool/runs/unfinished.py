@@ -11,6 +11,7 @@ from typing import Any
 
 from whenpool.base.errors import StorageError
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
+from whenpool.base.memory import give_back_freed_memory
 from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
 from whenpool.runs.run import provenance
@@ -70,6 +71,7 @@ class Unfinished:
             if time.monotonic() - self._time < EVERY:
                 return
             self._done, self._time = done, time.monotonic()
+            give_back_freed_memory()
         state.facts.update(together=self.together, group=self.group)
         with suppress(StorageError):  # a disk that is too full for it may have room for the result
             write_atomically(self._file(number, self._first[number] + done), state.as_bytes())

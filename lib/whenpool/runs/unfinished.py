@@ -71,7 +71,7 @@ class Unfinished:
             if time.monotonic() - self._time < EVERY:
                 return
             self._done, self._time = done, time.monotonic()
-            give_back_freed_memory()
+            give_back_freed_memory()  # now and then: after each epoch it would cost short ones too much
         state.facts.update(together=self.together, group=self.group)
         with suppress(StorageError):  # a disk that is too full for it may have room for the result
             write_atomically(self._file(number, self._first[number] + done), state.as_bytes())

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from whenpool.base.errors import InputError, StorageError
+from whenpool.base.memory import give_back_freed_memory
 from whenpool.runs.kinds.training import Training, execute_batched
 from whenpool.runs.run import Place, Run
 
@@ -139,6 +140,7 @@ def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) ->
             reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             ended(task[0], " ".join(reason.split()))
     # not while the error is handled: it holds on to the models that were too many
+    give_back_freed_memory()
     if again and torch.cuda.is_available():
         torch.cuda.empty_cache()
     for part in again:

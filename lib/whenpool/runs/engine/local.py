@@ -17,7 +17,7 @@ import torch
 from tqdm import tqdm
 
 from whenpool.base.errors import InputError
-from whenpool.base.memory import give_back_freed_memory, keep_freed_memory
+from whenpool.base.memory import keep_freed_memory
 from whenpool.base.paths import variables
 from whenpool.models.precision import precision
 from whenpool.runs.engine import Workforce
@@ -129,5 +129,4 @@ def _serve(connection: Connection, place: Place, workforce: Workforce) -> None:
                 do(task, place, workforce.device, connection.send)
             except DeviceLostError:
                 os._exit(1)  # another process has a fresh start
-            give_back_freed_memory()
             connection.send(Message("idle"))

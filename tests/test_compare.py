@@ -72,6 +72,7 @@ def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(pla
     cell = compare(place.store, second.store).loc[0]
     assert cell[["pairs", "identical", "with_weights"]].tolist() == [2, 2, 2]
     assert cell[["mean_difference", "largest_loss", "largest_weight"]].tolist() == [0, 0, 0]
+    assert table_of(compare(place.store, second.store))["largest difference"].tolist() == ["none"]
     file = sorted(second.store.directory.glob("*.safetensors"))[0]
     weights = load_file(file)
     next(iter(weights.values())).view(-1)[0] += 0.25

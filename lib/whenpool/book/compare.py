@@ -208,7 +208,7 @@ def table_of(cells: DataFrame) -> DataFrame:
                 "pairs": str(whole["pairs"]),
                 "identical": str(whole["identical"]),
                 "mean difference (points)": mean_text(whole),
-                "largest difference": largest,
+                "largest difference": "none" if whole["identical"] == whole["pairs"] else largest,
             }
         )
     return DataFrame(rows)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from whenpool.book.report import few_shot
 from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, sample_of
 from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
-from whenpool.book.report.ledger import SCALE_NAMES, counts, of_the_thesis
+from whenpool.book.report.ledger import SCALE_NAMES, counts, lacking, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.probes import STARTS
 from whenpool.book.report.tables import provenance_line
@@ -87,10 +87,11 @@ def facts(runs: Runs) -> dict[str, str]:
         sample = sample_of(runs, "accuracy", scale, size=size, model=model, **asked)
         return sample.mean if sample else math.nan
 
-    for name, size in {"1k": SIZE, "10k": 10_000}.items():
-        last, *pooled = (mean(model, "compact", size) for model in MODELS)
-        found[f"compact_gain_{name}"] = text(max(pooled) - last)
-    found["gain_10k"] = text(mean("max_attention", size=10_000) - mean("last", size=10_000), digits=1)
+    sizes = {"1k": SIZE, "10k": 10_000}
+    gains = {f"compact_gain_{name}": ("compact", size, 0) for name, size in sizes.items()}
+    for name, (at, size, digits) in (gains | {"gain_10k": (scale, 10_000, 1)}).items():
+        last, *pooled = (mean(model, at, size) for model in MODELS)
+        found[name] = text(max(pooled) - last, digits)
     pooled = [mean(model, "compact", corpus="amazon", setting="mid") for model in POOLED]
     found["compact_amazon"] = f"{text(min(pooled))} to {text(max(pooled))}"
     found |= {f"{setting}_chrono": text(mean(model="chrono", setting=setting)) for setting in SETTINGS}
@@ -124,9 +125,11 @@ class VerdictBars:
             bars.append(f'<p>{testable}</p><div class="verdicts">{"".join(parts)}</div>')
             lines.append(f"{title}: {', '.join(said.values())}")
         text = f"{len(own)} claims; {'; '.join(lines)}"
+        without = lacking(own)
         bars.append(
             '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '
-            "Grey: not run. Hatched: fewer than three seeds. Some claims are about one scale alone.</div>"
+            f"Grey: not run{f' ({without} of them for lack of data)' if without else ''}. "
+            "Hatched: fewer than three seeds. Some claims are about one scale alone.</div>"
         )
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
 

@@ -118,6 +118,11 @@ def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:
     return {name: sum(d.verdict(scale) == name for d in decided) for name in VERDICTS}
 
 
+def lacking(decided: Sequence[Decision]) -> int:
+    """How many claims are not run at the thesis's scale for want of data."""
+    return sum(d.verdict("thesis") == "not run" and bool(d.claim.needs) for d in decided)
+
+
 def title_of(chapter: str) -> str:
     """The heading of a chapter's page, or its name outside a clone."""
     file = (project_root() or Path()) / "book" / f"{chapter}.md"

@@ -93,10 +93,10 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
     drawn = [("2", "verdict=holds"), ("1", "verdict=does+not+hold"), ("3", "compact=not+run")]
     assert re.findall(bars, shown["text/markdown"]) == drawn
     assert "ledger.html" not in shown["text/html"]  # which is not beside a notebook
-    assert "Grey: not run. " in shown["text/markdown"]
+    assert "Grey: not run (for lack of data: 0). " in shown["text/markdown"]
     blocked = Decision(replace(CLAIMS[0], needs="a corpus"), {"thesis": Finding("not run")})
     shown = front.VerdictBars([*decided, blocked])._repr_mimebundle_()
-    assert "Grey: not run (1 of them for lack of data). " in shown["text/markdown"]
+    assert "Grey: not run (for lack of data: 1). " in shown["text/markdown"]
 
 
 def test_each_finding_has_a_badge_with_its_scale_and_seeds(recorded, decided):

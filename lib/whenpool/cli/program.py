@@ -319,7 +319,7 @@ def check(device: str, profile: str, data: Path | None, store: Path | None) -> N
 @opt.count_option("--epochs", default=6, help="Number of epochs of each training.")
 @opt.count_option("--limit", default=2_000, help="Number of texts to use at most.")
 @opt.count_option("--words", help="Number of words to read of a text. [default: all that memory allows]")
-@click.option("--vectors", help="Word vectors in the data folder, or random. [default: GloVe if there]")
+@click.option("--vectors", help="File of word vectors, or random. [default: GloVe in the data folder]")
 @click.option("--characters", is_flag=True, help="Read each character as a word.")
 @opt.count_option("--drop-classes-below", default=1, help="Leave out classes with fewer texts.")
 @click.option("--output", type=opt.FOLDER, help="Folder for the report. [default: FILE-diagnosis]")

@@ -125,10 +125,9 @@ class VerdictBars:
             bars.append(f'<p>{testable}</p><div class="verdicts">{"".join(parts)}</div>')
             lines.append(f"{title}: {', '.join(said.values())}")
         text = f"{len(own)} claims; {'; '.join(lines)}"
-        without = lacking(own)
         bars.append(
             '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '
-            f"Grey: not run{f' ({without} of them for lack of data)' if without else ''}. "
+            f"Grey: not run (for lack of data: {lacking(own)}). "
             "Hatched: fewer than three seeds. Some claims are about one scale alone.</div>"
         )
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}

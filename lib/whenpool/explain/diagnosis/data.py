@@ -35,7 +35,7 @@ class Wish:
     epochs: int = 6
     limit: int = 2_000  # about so many texts, at most
     words: int | None = None  # so many first words of a text are read; None: as many as memory admits
-    vectors: str | None = None  # a name in the data folder, or "random"; None: the first of `VECTORS`
+    vectors: str | None = None  # a file or a name of vectors, or "random"; None: the first of `VECTORS`
     characters: bool = False  # whether each character is read as a word
     drop_classes_below: int = 1  # classes of fewer different texts are left out
     folder: Path | None = None  # for the report, the models and the runs; None: named after the file

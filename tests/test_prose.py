@@ -74,6 +74,11 @@ def padding_turns_the_model(means):
     return left[True] < 0 < left[False]
 
 
+def ends_differ_by_seed(means):
+    left = means("sweep_asymmetry", "seed", "thesis", size=5_000, model="last", share_added=0.8)
+    return left.min() < -10 and left.max() > 10
+
+
 def more_reviews_leave_less_to_gain(means):
     found = means("accuracy", ["size", "model"], size=[1_000, 5_000, 10_000]).unstack()
     gains = found[list(POOLED)].max(axis=1) - found["last"]
@@ -86,6 +91,7 @@ def more_reviews_leave_less_to_gain(means):
     ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
     ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),
     ("reads it relies on the beginning of a text", padding_turns_the_model),
+    ("With 5,000 reviews and padding masked the seeds disagree", ends_differ_by_seed),
 ])  # fmt: skip
 def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):
     def means(measure="accuracy", by="model", scale="compact", **asked):

@@ -91,6 +91,7 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
     (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
     (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
+    (Encoder, {"forget_bias": "chrono", "chrono_words": 1}, "chrono_words must be at least 2, not 1"),
     (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
     (Encoder, {"drop_connect": 1.0}, r"drop_connect must be in \[0, 1\), not 1.0"),
     (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
@@ -110,6 +111,7 @@ def test_bad_arguments_are_named(kind, arguments, message):
     (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; give a mask as mask=mask"),
     (torch.tensor([10, 1, 1, 1]), "a text has 10 words, but the batch only 9 positions"),
     (torch.tensor([9, 9, 0, 9]), "text 2 has no words; leave it out, or give it one unknown word"),
+    (torch.ones(4), "lengths must be whole numbers; give lengths.long"),
     ([9, 9, 9, 9], r"lengths must be a tensor \(B,\), not a list"),
     (None, "lengths are missing; give the number of words of each text"),
 ], ids=str)  # fmt: skip

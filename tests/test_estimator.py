@@ -3,7 +3,9 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
@@ -25,7 +27,7 @@ def small(pooling="max_attention", **changes):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return small().fit(TEXTS, LABELS)
+    return small(seed=1).fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max", "attention", "max_attention"])
@@ -45,6 +47,33 @@ def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_sta
     assert fitted.predict_proba([]).shape == (0, 2)
     told, other = (fitted.explain("a fine film indeed", label) for label in (None, "bad"))
     assert (told.words[int(np.nanargmax(told.importance))], other.label) == ("fine", "bad")
+
+
+def test_numbers_of_numpy_as_a_search_gives_them_are_numbers(tmp_path):
+    grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2)}
+    search = GridSearchCV(small(), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
+    again = PoolingClassifier.load(search.best_estimator_.save(tmp_path / "m"))
+    assert again.get_params() == search.best_estimator_.get_params()
+
+
+def test_texts_are_held_out_of_each_class_that_has_two():
+    few = small(epochs=1)
+    with pytest.warns(UserWarning, match="too few texts to hold some out"):
+        assert few._held_out(np.array([0, 0, 1, 1]))[1].tolist() == [0, 1, 2, 3]
+    targets = np.array([0, *[1, 2] * 40])  # a class of one text
+    learnt, apart = few._held_out(targets)
+    assert sorted([*learnt, *apart]) == [*range(81)]
+    assert (0 in learnt, len(apart)) == (True, 8)
+    many = np.arange(60) % 12
+    assert len(np.unique(many[few._held_out(many)[1]])) == 12  # more than the tenth that was asked for
+
+
+def test_among_equal_epochs_the_lowest_validation_loss_decides():
+    model = small(epochs=4).fit(TEXTS, LABELS)
+    best = max(row["validation_accuracy"] for row in model.history_)
+    losses = [row["validation_loss"] for row in model.history_ if row["validation_accuracy"] == best]
+    assert len(losses) > 1
+    assert model.history_[model.best_epoch_ - 1]["validation_loss"] == min(losses)
 
 
 def test_it_works_in_what_scikit_learn_has():
@@ -87,14 +116,34 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, ["good"] * 48), "only one class"),
     ((TEXTS, [*LABELS[:-1], None]), "label 47 is missing"),
     ((TEXTS, [float("nan"), *LABELS[1:]]), "label 0 is missing"),
+    ((TEXTS, [pd.NA, *LABELS[1:]]), "label 0 is missing"),
+    ((TEXTS, np.linspace(0, 1, 48)), "labels must be one class .*every number is another"),
+    ((TEXTS, np.eye(2)[[0, 1] * 24]), "labels must be one class for each text"),
+    ((TEXTS, [["a", "b"], ["a"]] * 24), "labels must be one class for each text"),
+    ((pd.DataFrame({"text": TEXTS}), LABELS), "texts must be one list or column"),
+    ((dict(zip(TEXTS, LABELS, strict=False)), LABELS), "texts must be one list or column"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
+    ((TEXTS, LABELS, (["a"], ["good", "bad"])), "1 validation texts and 2 labels"),
+    ((TEXTS, LABELS, ([], [])), "there are no validation texts"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_told(given, said):
     with pytest.raises(InputError, match=said):
         small().fit(*given)
-    for option in ({"epochs": 0}, {"validation_fraction": 2}):
-        with pytest.raises(InputError, match=f"{next(iter(option))} must be"):
-            small(**option).fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("epochs", 0), ("batch_size", 0), ("hidden_size", 8.0), ("embedding_size", -1), ("vocabulary_limit", 0),
+    ("seed", -1), ("max_words", 0), ("validation_fraction", 2),
+])  # fmt: skip
+def test_a_parameter_out_of_its_range_is_named(name, value):
+    with pytest.raises(InputError, match=f"{name} must be .*, not {value}"):
+        small(**{name: value}).fit(TEXTS, LABELS)
+
+
+def test_without_a_gpu_or_a_fit_it_says_so(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="there is no CUDA GPU"):
+        small(device="cuda").fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="nowhere"):
         PoolingClassifier.load("/nowhere")
     with pytest.raises(NotFittedError, match="not fitted yet"):

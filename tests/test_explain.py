@@ -5,6 +5,7 @@ import json
 import math
 import re
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -205,6 +206,7 @@ def test_windows_are_spread_over_their_words():
     (per_word, ([1], 4, 2), "4 words need 2 weights for windows of 2, not 1"),
     (per_word, ([1, 2, 3], 4, 2), "4 words need 2 weights for windows of 2, not 3"),
     (per_word, ([1], 4, 0), "must be at least 1, not 0"),
+    (explaining.in_file, (Path("a.csv"),), "a.csv is a table; give a file with a text on each line"),
     (explain, (None, "good", None, 0), "k, the words of a window, must be at least 1"),
     (attention_weights, (TextClassifier(9, 2, "max"), torch.ones(1, 2).long(), torch.tensor([2])),
      "MaxPool has no weights for words"),

@@ -143,6 +143,9 @@ def test_rare_classes_are_left_out_when_asked(tmp_path):
     assert "1 rare class was left out with its texts: rare (9)." in found.notes
     with pytest.raises(InputError, match="has one class, 'yes' that has 30 texts or more"):
         looked_at(path, drop_classes_below=30)
+    few = written(tmp_path / "b.csv", numbered("yes", 9) + numbered("no", 40))
+    with pytest.raises(InputError, match="merge or leave out rare classes$"):
+        looked_at(few)
 
 
 def test_a_limit_keeps_shares_and_does_not_depend_on_the_order(tmp_path):

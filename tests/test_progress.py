@@ -180,6 +180,18 @@ def test_another_machine_counts_only_where_nothing_here_does(place):
     assert estimate(place, IMDB).distance == HERE
 
 
+def test_a_few_less_similar_runs_here_do_not_outweigh_many_elsewhere(place):
+    for seed in range(9):
+        elsewhere = replace(SWEEP, training=replace(IMDB, seed=seed, hidden_size=128))
+        store(place, elsewhere, 10.0, device="cpu: another")
+    for seed in range(2):  # one of which waited
+        store(place, replace(SWEEP, training=replace(IMDB, seed=seed, hidden_size=64)), 800.0)
+    assert estimate(place, SWEEP).distance == OTHER_MACHINE
+    for seed in range(2, 5):
+        store(place, replace(SWEEP, training=replace(IMDB, seed=seed, hidden_size=64)), 5.0)
+    assert estimate(place, SWEEP).distance == HERE
+
+
 def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place):
     store(place, IMDB, 5.0, together=5)
     assert estimate(place, IMDB) is None

@@ -128,8 +128,10 @@ class Checkpoint:
 
 
 def strings(texts: Iterable[str]) -> list[str]:
-    """Raises `InputError` for one string instead of several, or what is no string."""
+    """Raises `InputError` for one string instead of several, a table, or what is no string."""
     check(not isinstance(texts, str), "texts must be a list, not one string; give [text]")
+    flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
+    check(flat, "texts must be one list or column; of a table give that of the texts")
     found = list(texts)
     for place, text in enumerate(found):
         if not isinstance(text, str):

@@ -1,10 +1,12 @@
 """A text classifier with a pooling of your choice, as a scikit-learn estimator."""
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +27,8 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.model_selection import train_test_split
     from sklearn.utils.metadata_routing import UNUSED
-    from sklearn.utils.validation import check_is_fitted
+    from sklearn.utils.multiclass import type_of_target
+    from sklearn.utils.validation import check_is_fitted, column_or_1d
 except ModuleNotFoundError:
     raise InputError("PoolingClassifier needs scikit-learn: pip install 'whenpool[sklearn]'") from None
 
@@ -34,7 +37,8 @@ except ModuleNotFoundError:
 class PoolingClassifier(ClassifierMixin, BaseEstimator):
     """The model of the thesis as a scikit-learn estimator (§1.3).
 
-    It is trained by Adam, and keeps the weights of the epoch with the best validation accuracy (§1.4.2).
+    It is trained by Adam, and keeps the weights of the epoch with the best validation accuracy (§1.4.2), of
+    equal ones those of the lowest validation loss.
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
@@ -46,7 +50,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         vocabulary_limit: the most frequent words that get a vector.
         max_words: so many of a text's first words are read; None: all.
         validation_fraction: part of the texts that is held out to choose the epoch, where `fit` is given
-            no validation texts.
+            no validation texts; a class of one text keeps it for training.
         seed: of initialisation, order of batches and the texts that are held out.
         device: "cpu" or "cuda".
 
@@ -99,54 +103,52 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         validation: tuple[Iterable[str], Iterable[Any]] | None = None,
     ) -> Self:
         """Train on N texts and their labels. Raises `InputError` for texts that are no strings, another
-        number of labels, missing ones, fewer than two classes, a class in ``validation`` that the training
-        texts do not have, no epochs, a part to hold out that is none, or an unknown pooling or cell.
+        number of labels, missing ones or numbers that are no classes, fewer than two classes, a class in
+        ``validation`` that the training texts do not have, or a parameter out of its range. Warns where too
+        few texts are there to hold some out: the training texts then choose the epoch.
 
         Args:
             texts: N strings.
             labels: the N labels, of any type that can be sorted.
             validation: texts and labels that choose the epoch; None: a part of the texts is held out.
         """
-        check(self.epochs >= 1, f"epochs must be at least 1, not {self.epochs}")
+        whole = self._whole_numbers()
         share = self.validation_fraction
         check(0 < share < 1, f"validation_fraction must be between 0 and 1, not {share}")
-        words, listed = self._words(texts), list(labels)
-        lost = next((n for n, label in enumerate(listed) if label is None or label != label), None)
-        check(lost is None, f"label {lost} is missing; leave its text out")
-        given = np.asarray(listed)
-        if len(words) != len(given):
-            raise InputError(f"there are {len(words)} texts and {len(given)} labels; give one for each")
+        gpu = str(self.device).startswith("cuda")
+        check(not gpu or torch.cuda.is_available(), "there is no CUDA GPU; set device='cpu'")
+        words, given = self._words(texts), _classes(labels)
+        _check_pairs(words, given)
         self.classes_, targets = np.unique(given, return_inverse=True)
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
         if validation is not None:
-            held_words, named = self._words(validation[0]), np.asarray(list(validation[1]))
+            held_words, named = self._words(validation[0]), _classes(validation[1])
+            _check_pairs(held_words, named, "validation ")
             if not np.isin(named, self.classes_).all():
                 raise InputError("validation has a class without training texts; leave it out")
             held = np.searchsorted(self.classes_, named)
         else:
-            count = round(share * len(words))
-            held_words, held = words, targets  # the same where there are too few
-            if min(count, len(words) - count) >= len(self.classes_) and np.bincount(targets).min() > 1:
-                words, held_words, targets, held = train_test_split(
-                    words, targets, test_size=count, stratify=targets, random_state=self.seed
-                )
+            learnt, apart = self._held_out(targets)
+            held_words, held = [words[row] for row in apart], targets[apart]
+            words, targets = [words[row] for row in learnt], targets[learnt]
         vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
-        vocabulary = tokens.build_vocabulary(Counter(chain(*words)), self.vocabulary_limit)
+        vocabulary = tokens.build_vocabulary(Counter(chain(*words)), whole["vocabulary_limit"])
 
         def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
             rows = ([vocabulary.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
             return Texts(Ragged.of(rows), torch.tensor(targets))
 
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
+            torch.manual_seed(whole["seed"])
             model = TextClassifier(
                 len(vocabulary), len(self.classes_), self.pooling, self.cell,
-                vectors.size if vectors else self.embedding_size, self.hidden_size,
-                padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, self.seed),
+                vectors.size if vectors else whole["embedding_size"], whole["hidden_size"],
+                padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, whole["seed"]),
             )  # fmt: skip
-            learnt, judged = numbered(words, targets), numbered(held_words, held)
-            recipe = Recipe(self.epochs, self.batch_size, self.learning_rate)
-            outcome = train(model, Splits(learnt, judged, judged), recipe, self.seed, self.device)
+            judged = numbered(held_words, held)
+            splits = Splits(numbered(words, targets), judged, judged)
+            recipe = Recipe(whole["epochs"], whole["batch_size"], self.learning_rate, by_loss=True)
+            outcome = train(model, splits, recipe, whole["seed"], self.device)
         names = tuple(map(str, self.classes_))
         model = model.cpu().eval()
         self.checkpoint_ = Checkpoint(model, tuple(vocabulary), names, {}, self.max_words)
@@ -178,7 +180,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         found = self.checkpoint_
         parts = (found.model, found.vocabulary, found.classes, found.max_words)
         own = {"vectors": self.vectors and str(self.vectors), "labels": self.classes_.dtype.str}
-        return save_checkpoint(folder, *parts, estimator=json.dumps(self.get_params() | own))
+        told = json.dumps(self.get_params() | own, default=lambda number: number.item())
+        return save_checkpoint(folder, *parts, estimator=told)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -195,5 +198,64 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         self.checkpoint_ = found
         return self
 
+    def _whole_numbers(self) -> dict[str, int]:
+        """The parameters that are whole numbers, as Python's: grids of a search are numpy's."""
+        found: dict[str, int] = {}
+        for name in (
+            "epochs",
+            "batch_size",
+            "embedding_size",
+            "hidden_size",
+            "vocabulary_limit",
+            "seed",
+        ):
+            value, least = getattr(self, name), int(name != "seed")
+            if not isinstance(value, Integral) or value < least:
+                raise InputError(f"{name} must be a whole number from {least}, not {value!r}")
+            found[name] = int(value)
+        most = self.max_words
+        check(most is None or most >= 1, f"max_words must be at least 1, or None for all, not {most}")
+        return found
+
+    def _held_out(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows to train on, and those that choose the epoch: the same where there are too few."""
+        rows, single = np.arange(len(targets)), np.bincount(targets)[targets] == 1
+        split, classes = rows[~single], len(np.unique(targets[~single]))
+        count = round(self.validation_fraction * len(targets))
+        if count < classes <= len(split) / 5:  # one of each class, if that leaves enough
+            count = classes
+        if not 0 < classes <= min(count, len(split) - count):
+            warnings.warn(
+                "too few texts to hold some out: the training texts choose the epoch", stacklevel=3
+            )
+            return rows, rows
+        learnt, apart = train_test_split(
+            split, test_size=count, stratify=targets[split], random_state=int(self.seed)
+        )
+        return np.concatenate([learnt, rows[single]]), apart
+
     def _words(self, texts: Iterable[str]) -> list[list[str]]:
         return [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]
+
+
+def _classes(labels: Iterable[Any]) -> np.ndarray:
+    """Labels (N,). Raises `InputError` where one is missing, or where they are no classes."""
+    listed = list(labels)
+    for row, label in enumerate(listed):
+        if not isinstance(label, str) and str(label) in ("None", "nan", "NaT", "<NA>"):
+            raise InputError(f"label {row} is missing; leave its text out")
+    try:
+        given = column_or_1d(np.asarray(listed))
+        many = len(np.unique(given)) > len(given) / 2
+        check(not (many and type_of_target(given) == "continuous"), "nearly every number is another one")
+    except ValueError as error:
+        raise InputError(f"labels must be one class for each text: {error!s:.200}") from None
+    return given
+
+
+def _check_pairs(texts: list[Any], labels: np.ndarray, which: str = "") -> None:
+    if len(texts) != len(labels):
+        raise InputError(
+            f"there are {len(texts)} {which}texts and {len(labels)} labels; give one for each"
+        )
+    check(len(texts), f"there are no {which}texts; give at least one")

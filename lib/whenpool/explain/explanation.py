@@ -146,7 +146,9 @@ def check_label(checkpoint: Checkpoint, label: str | None) -> None:
 
 
 def in_file(path: Path) -> list[str]:
-    """The texts of a file, one a line; empty lines are left out."""
+    """The texts of a file, one a line; empty lines are left out. Raises `InputError` for a table."""
+    table = path.suffix.lower() in (".csv", ".tsv", ".jsonl")
+    check(not table, f"{path} is a table; give a file with a text on each line")
     texts = [line.rstrip("\r\n") for line in lines_of(path) if line.strip()]
     check(texts, f"{path} has no text; write one on each line")
     return texts

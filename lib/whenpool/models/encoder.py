@@ -209,6 +209,7 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if lengths.shape != (B,):
         hint = "; give a mask as mask=mask" if lengths.shape == (B, T) else ""
         raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}{hint}")
+    check(not lengths.is_floating_point(), "lengths must be whole numbers; give lengths.long()")
     check(T != 0, "the batch has no words, T = 0; give each text at least one, even an unknown one")
     if lengths.device.type != "cpu":
         return
@@ -263,6 +264,7 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
         for bias in (first[1], second[1]):
             bias.uniform_(-1 / math.sqrt(H), 1 / math.sqrt(H))
     elif forget_bias == "chrono":
+        check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
         memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
         for gate, value in ((0, -memory), (1, memory)):
             first[gate].copy_(value)

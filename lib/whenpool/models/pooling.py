@@ -189,12 +189,12 @@ def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
     B, T = mask.shape
     rows, place = torch.arange(B, device=mask.device), torch.arange(T, device=mask.device)
     last = ((place + 1) * mask).argmax(1)  # (B,), the last word
-    at_end = states[rows, last]  # (B, D)
-    if not bidirectional:
-        return at_end
-    first = ((T - place) * mask).argmax(1)  # (B,), the first word
-    half = states.shape[-1] // 2
-    return torch.cat([at_end[:, :half], states[rows, first, half:]], dim=-1)
+    ends = states[rows, last]  # (B, D)
+    if bidirectional:
+        first = ((T - place) * mask).argmax(1)  # (B,), the first word
+        half = states.shape[-1] // 2
+        ends = torch.cat([ends[:, :half], states[rows, first, half:]], dim=-1)
+    return ends.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros
 
 
 def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
@@ -209,9 +209,10 @@ def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
     """ĥ_t·q, (B, T), where ĥ_t = h_t/‖h_t‖: to divide the products spares a copy of all states."""
-    products = torch.bmm(states, query.unsqueeze(-1)).squeeze(-1)
-    lengths = torch.linalg.vector_norm(states, dim=-1)
-    return products / lengths.masked_fill(lengths == 0, 1.0)
+    exact = states.float() if states.dtype == torch.float16 else states  # whose products may overflow
+    products = torch.bmm(exact, query.to(exact.dtype).unsqueeze(-1)).squeeze(-1)
+    lengths = torch.linalg.vector_norm(exact, dim=-1)
+    return (products / lengths.masked_fill(lengths == 0, 1.0)).to(states.dtype)
 
 
 def softmax_over_words(scores: Tensor, mask: Tensor) -> Tensor:

@@ -65,8 +65,8 @@ def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
         >>> vanishing_ratio(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]))
         tensor([0.2500])
     """
-    _check_lengths(norms, lengths)
-    middle = norms.gather(1, (lengths.to(norms.device) // 2).unsqueeze(1)).squeeze(1)
+    lengths = _checked_lengths(norms, lengths)
+    middle = norms.gather(1, (lengths // 2).unsqueeze(1)).squeeze(1)
     return middle / norms[:, 0]
 
 
@@ -78,7 +78,7 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
         >>> gradient_profile(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]), points=5)
         tensor([[4.0000, 2.5000, 1.0000, 2.5000, 4.0000]])
     """
-    _check_lengths(norms, lengths)
+    lengths = _checked_lengths(norms, lengths)
     return interpolate(norms, lengths, points)
 
 
@@ -142,10 +142,11 @@ def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap
     return taps[-1:]
 
 
-def _check_lengths(norms: Tensor, lengths: Tensor) -> None:
-    B, T = norms.shape
+def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
+    (B, T), lengths = norms.shape, torch.as_tensor(lengths, device=norms.device)
     if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
         raise InputError(f"norms of {B} texts need {B} lengths between 1 and {T}")
+    return lengths.long()
 
 
 def tagging_gradient_norms(

@@ -72,11 +72,11 @@ class Pace:
         """What one worker takes; None where nothing comparable was run yet."""
         rungs = list(run.alike())
         # the first four rungs hold the most similar runs: another machine's of these say more than this
-        # one's of the others
-        for part in (rungs[:4], rungs[4:]):
+        # one's of the others, of which a few could mislead
+        for part, fewest in ((rungs[:4], 1), (rungs[4:], 5), (rungs[4:], 1)):
             for distance, groups in sorted(self._groups.items()):
                 for group, work in part:
-                    if found := groups.get(group):
+                    if len(found := groups.get(group, [])) >= fewest:
                         return Estimate(work * median(found), distance)
         return None
 

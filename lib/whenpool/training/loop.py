@@ -113,6 +113,7 @@ class Recipe:
     learning_rate: float = 2e-3  # Adam's
     weight_decay: float = 0.0  # Adam's, an l2 penalty
     passes: int = 1  # over the training texts in an epoch, which ends with a validation
+    by_loss: bool = False  # whether the validation loss decides among equal epochs; else the first wins
 
 
 @dataclass(frozen=True)
@@ -345,7 +346,7 @@ def training_steps(
                 advice = "lower the learning rate or choose another seed"
                 left = outcome(Score(math.nan, math.nan), weights_of(model))
                 raise DivergenceError(f"the loss became {value} in epoch {number}; {advice}", left)
-        value = more.get(objective.chosen_by, judged.accuracy)
+        value = more.get(objective.chosen_by, judged.accuracy) - 1e-6 * recipe.by_loss * judged.loss
         if objective.eligible and value > highest:
             best, weights, highest = number - 1, weights_of(model), value
         on_epoch(history[-1])

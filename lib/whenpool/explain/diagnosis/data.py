@@ -171,7 +171,8 @@ def survey(wish: Wish, words: int) -> Survey:
     try:
         check_classes(counts, path, len(several))
     except InputError as error:
-        more = f", as --drop-classes-below {FEWEST} does"
+        helps = sum(n >= FEWEST for n in counts.values()) >= 2
+        more = f", as --drop-classes-below {FEWEST} does" if helps else ""
         more += f"; only the first {words} words of a text are read (--words)" if cut else ""
         raise InputError(f"{error}{more}") from None
     chosen = _chosen(kept, counts, wish.limit)

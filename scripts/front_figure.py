@@ -1,5 +1,6 @@
 """Draw the front page's figure for the README, after runs were recorded: python scripts/front_figure.py."""
 
+import argparse
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -13,6 +14,7 @@ FILE = Path(__file__).parents[1] / "book" / "_static" / "front.svg"
 
 def main() -> None:
     """Write the figure; its description holds the numbers that it was drawn from, which a test compares."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     runs = Runs(Place.default())
     figures.use_style()
     plt.rcParams |= {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "svg.hashsalt": "front"}

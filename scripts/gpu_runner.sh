@@ -8,7 +8,7 @@
 #   DATA         folder of corpora                         [WHENPOOL_DATA, else data/corpora]
 #   STORE        folder of runs                            [WHENPOOL_STORE, else data/runs]
 #   OUT          folder of what this script makes          [_build/runner]
-#   PROFILE      smoke, quick or paper                     [paper]
+#   PROFILE      smoke, quick, compact or paper            [paper]
 #   DEVICE       cuda or cpu                               [cuda]
 #   CORPUS       imdb, yelp, or the whole path of a file    [the profile's own]
 #   CHAPTER      whose runs                                [as whenpool run has it]

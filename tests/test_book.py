@@ -83,10 +83,11 @@ def test_no_page_names_a_folder_or_loads_from_elsewhere(built):
 @pytest.mark.parametrize(("text", "told"), [
     (
         HEAD + code_cell("value = 1") + code_cell("value / 0"),
-        r"chapter index, cell 3 \(value / 0\): ZeroDivisionError: division",
+        r"book/index.md, the cell at line \d+ \(value / 0\): ZeroDivisionError: division",
     ),
+    (HEAD + "```{code-cell} ipython3\n:tags: [a\n\n1\n```\n", r"index.md has YAML that .* valid; [^\n]+$"),
     ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
-], ids=["a failing cell", "a broken reference"])  # fmt: skip
+], ids=["a failing cell", "tags that do not end", "a broken reference"])  # fmt: skip
 def test_a_mistake_in_a_chapter_fails_the_build_and_is_told(tmp_path, text, told):
     with pytest.raises(BookError, match=told):
         builder(clone(tmp_path, {"index": text}), []).build()
@@ -152,6 +153,8 @@ def test_a_chapter_has_short_names():
 def live(tmp_path):
     """A book of one chapter, served: its source, the page, and a wait for what is said next."""
     folder = clone(tmp_path / "clone", {"index": HEAD + code_cell("print('the first words')")})
+    (folder / "lib" / "whenpool").mkdir(parents=True, exist_ok=True)
+    (folder / "lib" / "whenpool" / "code.py").touch()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -185,8 +188,13 @@ def test_the_page_follows_an_edit_and_a_mistake_is_one_line(live):
     assert "livereload.js" in page()  # what makes the browser reload
     text = source.read_text()
     source.write_text(text.replace("print('the first words')", "nothing"))
-    assert wait("^whenpool: .*").startswith("whenpool: chapter index, cell 2 (nothing): NameError: ")
+    line = 1 + text[: text.index("print('the first words')")].count("\n")
+    told = f"whenpool: book/index.md, the cell at line {line} (nothing): NameError: "
+    assert wait("^whenpool: .*").startswith(told)
     assert "the first words" in page()  # the page stays as it was
     source.write_text(text.replace("the first words", "other words"))
     wait("index is up to date")
     assert "other words" in page()
+    (source.parents[1] / "lib" / "whenpool" / "code.py").write_text("# saved")
+    wait("building index ...")  # the library is followed, too
+    wait("index is up to date")

@@ -117,7 +117,9 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
     assert re.search(r"training_to_skip +0 +2 +0 +0 +2 +\? +\?", said)
     assert "done before the deadline" in said
     assert files() == []
-    assert f"0 runs were done now, {none}, 2 are left because time ran out\n" in run("--deadline", "1s")
+    assert f"0 runs were done now, {none}, 2 are left: they would not end in time\n" in run(
+        "--deadline", "1s"
+    )
     assert f"2 runs were done now, {none}\n" in run("--deadline", "1h")
     before = files()
     assert re.search(r"training_to_skip +2 +0 +0 +0 +2 +0 s +\d+ s", run("--dry-run"))
@@ -154,6 +156,7 @@ def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch, mista
         mistake("record", "--data", "nowhere")
         == "whenpool: data folder nowhere does not exist; name one that does\n"
     )
+    assert "folder of runs typo does not exist; name one" in mistake("record", "--store", "typo")
 
 
 def test_outside_a_clone_the_book_says_where_it_is(monkeypatch, mistake):

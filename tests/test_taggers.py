@@ -281,6 +281,15 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
     assert " ".join(dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))) == result["corpus_notes"]
 
 
+def test_tags_that_are_no_entities_have_a_table_without_types(place, tmp_path):
+    sentences = (f"it PRON\nruns{number} VERB" for number in range(60))
+    (tmp_path / "mine.conll").write_text("\n\n".join(sentences))
+    file = f"{tmp_path / 'mine.conll'}:dev=mine.conll,test=mine.conll"
+    run = plan("sequence_labelling", Request("smoke", (file,)), place)[0]
+    run.execute(place)
+    assert re.search(r"accuracy in % +\d+\.\d \(1\)$", outcome_table([run], place))
+
+
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):
     assert export("tagging", executed, tmp_path / "out") == 0
     row = executed.store.get(key(TINY, executed))

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import papermill
 import psutil
 import yaml
 from jupyter_client.kernelspec import NoSuchKernel
+from jupytext.myst import MystMetadataParsingError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError, InputError
@@ -71,7 +72,8 @@ def execute(
     parameters cell; those that it does not have are left out. Raises `BookError` when a cell fails; the
     notebook as far as it got stays beside ``target``."""
     executing = target.with_suffix(".executing.ipynb")
-    jupytext.write(jupytext.read(source), executing)
+    with valid_yaml(source):
+        jupytext.write(jupytext.read(source), executing)
     known = papermill.inspect_notebook(executing)
     given = {name: value for name, value in parameters.items() if name in known}
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
@@ -91,9 +93,10 @@ def execute(
             progress_bar=False,
         )
     except PapermillExecutionError as error:
-        line, number = error.source.partition("\n")[0], error.cell_index + (not given)
+        text, first = source.read_text("utf-8"), error.source.partition("\n")[0]
+        line = text.count("\n", 0, max(text.find(error.source), 0)) + 1
         raise BookError(
-            f"chapter {source.stem}, cell {number} ({line}): {error.ename}: {error.evalue}\n"
+            f"book/{source.name}, the cell at line {line} ({first}): {error.ename}: {error.evalue}\n"
             f"The notebook up to this cell is {executing}"
         ) from None
     except UnicodeError:
@@ -109,6 +112,16 @@ def execute(
     ]
     nbformat.write(executed, executing)
     executing.replace(target)
+
+
+@contextmanager
+def valid_yaml(file: Path) -> Iterator[str]:
+    """The text of a file; raises `BookError` where what reads its YAML, inside, cannot."""
+    try:
+        yield file.read_text("utf-8")
+    except (yaml.YAMLError, MystMetadataParsingError) as error:
+        why = " ".join(str(error).split())
+        raise BookError(f"{file} has YAML that is not valid; correct it: {why}") from None
 
 
 def render(stage: Path, output: Path) -> Path:
@@ -154,7 +167,8 @@ class Builder:
         ``force``, or ``only`` some, and render the pages; returns the first page. Raises `BookError` when a
         chapter fails or the pages cannot be rendered."""
         started = time.perf_counter()
-        toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
+        with valid_yaml(self.root / "_toc.yml") as text:
+            toc = yaml.safe_load(text)
         parts = [toc, *toc.get("parts", [])]
         files = [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
         pages = [Path(file).name for file in files]  # all are in the folder "book"
@@ -163,6 +177,8 @@ class Builder:
         if only:
             again = (*only, STATUS)
             chapters = [n for n in chapters if n in again or not self._executed(n).exists()]
+            if len(chapters) > len(again):
+                self.say("The first build executes every chapter, which takes some minutes")
         failed = self._compute(chapters)
         self._copy_sources(pages)
         self._execute(chapters, pages, pages if force else only)
@@ -195,7 +211,9 @@ class Builder:
             seconds=pace.seconds,
         )
         if report.left:
-            self.say(f"{report.left} runs are left because time ran out; the pages show the others")
+            self.say(
+                f"{report.left} runs are left: they would not end in time; the pages show the others"
+            )
         return len(report.failed)
 
     def _copy_sources(self, pages: Sequence[str]) -> None:
@@ -203,7 +221,8 @@ class Builder:
         ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints")
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
         shutil.copy(self.root / "_toc.yml", self.stage)
-        config = yaml.safe_load((self.root / "_config.yml").read_text("utf-8"))
+        with valid_yaml(self.root / "_config.yml") as text:
+            config = yaml.safe_load(text)
         config = yaml.safe_dump(with_own_repository(config, self.root), allow_unicode=True)
         (self.stage / "_config.yml").write_text(config, "utf-8")
         for name in pages:  # the executed notebook takes the place of its source

@@ -118,8 +118,9 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         )
         found = rows.groupby([*shown, "of"], sort=False)["score"].agg(spread)
         table = found.rename("mean ± std (n)").reset_index().rename(columns={"of": ""})
-        if "types" in KINDS[kind].histories:
-            types = rows.merge(place.store.history(kind, "types"), on="key")
+        points = place.store.history(kind, "types") if "types" in KINDS[kind].histories else ()
+        if "type" in points:
+            types = rows.merge(points, on="key")
             f1 = types.groupby([*shown, "of", "type"])["type_f1"].mean()
             of_types = (f1.loc[group] if group in f1 else {} for group in found.index)
             table["by type"] = [

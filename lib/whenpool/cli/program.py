@@ -136,7 +136,7 @@ def run(
         f"another command did {report.shared} meanwhile" if report.shared else "",
         f"{len(report.failed)} failed",
         f"{len(before.absent)} lack their data",
-        f"{report.left} are left because time ran out" if report.left else "",
+        f"{report.left} are left: they would not end in time" if report.left else "",
     )
     click.echo(", ".join(filter(None, parts)))
     if shown := outcome_table(runs, place):
@@ -254,6 +254,8 @@ def record(data: Path | None, store: Path | None) -> None:
     place, folder = Place.default(data, store), _clone() / "data" / "results"
     if (data or os.environ.get("WHENPOOL_DATA")) and not place.data.is_dir():
         raise InputError(f"data folder {place.data} does not exist; name one that does")
+    if store and not store.is_dir():
+        raise InputError(f"folder of runs {store} does not exist; name one that does")
     counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
     corpora = export_statistics(place, folder)
     told = f"{corpora} {'corpus' if corpora == 1 else 'corpora'}"

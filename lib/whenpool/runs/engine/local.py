@@ -40,8 +40,13 @@ class _Worker:
         given = (theirs, place, workforce)
         self.process: BaseProcess = context.Process(target=_serve, args=given, daemon=True)
         self.has_begun = False  # its first run
-        with variables({k: os.environ.get(k, v) for k, v in WORKER_VARIABLES.items()}):
-            self.process.start()
+        # ctrl-C is this process's to handle, also while a worker still imports
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with variables({k: os.environ.get(k, v) for k, v in WORKER_VARIABLES.items()}):
+                self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
     def stop(self) -> None:

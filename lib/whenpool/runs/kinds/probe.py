@@ -136,10 +136,10 @@ class Probe(Run):
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
-        started = time.perf_counter()
         identity = self.identity(place)  # which says what cannot be measured before any work is done
         read = trained if self.needs == self.training else prepare
         prepared = read(self.training, place)
+        started = time.perf_counter()  # texts are read for several runs
         prepared.model.to(device)
         (found, rows), apart = self._look(prepared, place, device, on_epoch)
         result = found | {

@@ -50,7 +50,7 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
     for name, source in sources.items():
         server.watch(str(source), partial(build, name))
     for kind in ("py", "toml"):
-        server.watch(str(root / "lib" / "whenpool" / "**" / f"*.{kind}"), lambda: build())
+        server.watch(str(root / "lib" / "whenpool" / "**" / f"*.{kind}"), partial(build, None))
     print(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops it)")
     server.serve(port=port, host=HOST, root=str(pages))
 

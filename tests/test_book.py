@@ -85,7 +85,7 @@ def test_no_page_names_a_folder_or_loads_from_elsewhere(built):
         HEAD + code_cell("value = 1") + code_cell("value / 0"),
         r"book/index.md, the cell at line \d+ \(value / 0\): ZeroDivisionError: division",
     ),
-    (HEAD + "```{code-cell} ipython3\n:tags: [a\n\n1\n```\n", r"index.md has YAML that .* valid; [^\n]+$"),
+    (HEAD + "```{code-cell} ipython3\n:tags: [a\n\n1\n```\n", r"index.md has YAML that .* valid: [^\n]+$"),
     ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
 ], ids=["a failing cell", "tags that do not end", "a broken reference"])  # fmt: skip
 def test_a_mistake_in_a_chapter_fails_the_build_and_is_told(tmp_path, text, told):

@@ -50,13 +50,20 @@ def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_sta
 
 
 def test_numbers_of_numpy_as_a_search_gives_them_are_numbers(tmp_path):
-    grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2)}
+    grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2), "max_words": np.array([3])}
     search = GridSearchCV(small(), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
     again = PoolingClassifier.load(search.best_estimator_.save(tmp_path / "m"))
     assert again.get_params() == search.best_estimator_.get_params()
 
 
-def test_texts_are_held_out_of_each_class_that_has_two():
+def test_labels_may_be_a_column_and_few_validation_labels_fractions():
+    few = small(epochs=1)
+    assert few.fit(TEXTS, np.array(LABELS)[:, None]).classes_.tolist() == ["bad", "good"]
+    halves = [0.5 + (label == "good") for label in LABELS]
+    assert few.fit(TEXTS, halves, validation=(TEXTS[:1], halves[:1])).classes_.tolist() == [0.5, 1.5]
+
+
+def test_texts_are_held_out_unless_they_are_too_few():
     few = small(epochs=1)
     with pytest.warns(UserWarning, match="too few texts to hold some out"):
         assert few._held_out(np.array([0, 0, 1, 1]))[1].tolist() == [0, 1, 2, 3]
@@ -117,11 +124,13 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, [*LABELS[:-1], None]), "label 47 is missing"),
     ((TEXTS, [float("nan"), *LABELS[1:]]), "label 0 is missing"),
     ((TEXTS, [pd.NA, *LABELS[1:]]), "label 0 is missing"),
-    ((TEXTS, np.linspace(0, 1, 48)), "labels must be one class .*every number is another"),
+    ((TEXTS, np.linspace(0, 1, 48)), "labels must be one class .* nearly all different"),
+    ((TEXTS, torch.full((48,), torch.nan)), "label 0 is missing"),
+    ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
     ((TEXTS, np.eye(2)[[0, 1] * 24]), "labels must be one class for each text"),
     ((TEXTS, [["a", "b"], ["a"]] * 24), "labels must be one class for each text"),
-    ((pd.DataFrame({"text": TEXTS}), LABELS), "texts must be one list or column"),
-    ((dict(zip(TEXTS, LABELS, strict=False)), LABELS), "texts must be one list or column"),
+    ((pd.DataFrame({"text": TEXTS}), LABELS), "texts must be a list or one column"),
+    ((dict(zip(TEXTS, LABELS, strict=False)), LABELS), "texts must be a list or one column"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
     ((TEXTS, LABELS, (["a"], ["good", "bad"])), "1 validation texts and 2 labels"),
     ((TEXTS, LABELS, ([], [])), "there are no validation texts"),

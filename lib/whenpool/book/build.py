@@ -94,7 +94,7 @@ def execute(
         )
     except PapermillExecutionError as error:
         text, first = source.read_text("utf-8"), error.source.partition("\n")[0]
-        line = text.count("\n", 0, max(text.find(error.source), 0)) + 1
+        line = text.count("\n", 0, text.find(f"\n{error.source}\n```") + 1) + 1
         raise BookError(
             f"book/{source.name}, the cell at line {line} ({first}): {error.ename}: {error.evalue}\n"
             f"The notebook up to this cell is {executing}"
@@ -120,8 +120,7 @@ def valid_yaml(file: Path) -> Iterator[str]:
     try:
         yield file.read_text("utf-8")
     except (yaml.YAMLError, MystMetadataParsingError) as error:
-        why = " ".join(str(error).split())
-        raise BookError(f"{file} has YAML that is not valid; correct it: {why}") from None
+        raise BookError(f"{file} has YAML that is not valid: {' '.join(str(error).split())}") from None
 
 
 def render(stage: Path, output: Path) -> Path:
@@ -177,8 +176,8 @@ class Builder:
         if only:
             again = (*only, STATUS)
             chapters = [n for n in chapters if n in again or not self._executed(n).exists()]
-            if len(chapters) > len(again):
-                self.say("The first build executes every chapter, which takes some minutes")
+            if missing := [name for name in chapters if name not in again]:
+                self.say(f"{len(missing)} chapters were not executed yet; they are now, too")
         failed = self._compute(chapters)
         self._copy_sources(pages)
         self._execute(chapters, pages, pages if force else only)

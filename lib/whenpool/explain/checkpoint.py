@@ -131,7 +131,7 @@ def strings(texts: Iterable[str]) -> list[str]:
     """Raises `InputError` for one string instead of several, a table, or what is no string."""
     check(not isinstance(texts, str), "texts must be a list, not one string; give [text]")
     flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
-    check(flat, "texts must be one list or column; of a table give that of the texts")
+    check(flat, "texts must be a list or one column; of a table give table['text']")
     found = list(texts)
     for place, text in enumerate(found):
         if not isinstance(text, str):

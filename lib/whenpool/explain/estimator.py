@@ -4,7 +4,7 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from itertools import chain
 from numbers import Integral
 from pathlib import Path
@@ -117,13 +117,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check(0 < share < 1, f"validation_fraction must be between 0 and 1, not {share}")
         gpu = str(self.device).startswith("cuda")
         check(not gpu or torch.cuda.is_available(), "there is no CUDA GPU; set device='cpu'")
-        words, given = self._words(texts), _classes(labels)
-        _check_pairs(words, given)
+        words, given = self._pairs(texts, labels)
         self.classes_, targets = np.unique(given, return_inverse=True)
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
         if validation is not None:
-            held_words, named = self._words(validation[0]), _classes(validation[1])
-            _check_pairs(held_words, named, "validation ")
+            held_words, named = self._pairs(*validation, "validation ")
             if not np.isin(named, self.classes_).all():
                 raise InputError("validation has a class without training texts; leave it out")
             held = np.searchsorted(self.classes_, named)
@@ -151,7 +149,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             outcome = train(model, splits, recipe, whole["seed"], self.device)
         names = tuple(map(str, self.classes_))
         model = model.cpu().eval()
-        self.checkpoint_ = Checkpoint(model, tuple(vocabulary), names, {}, self.max_words)
+        self.checkpoint_ = Checkpoint(model, tuple(vocabulary), names, {}, whole.get("max_words"))
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
         return self
 
@@ -180,7 +178,9 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         found = self.checkpoint_
         parts = (found.model, found.vocabulary, found.classes, found.max_words)
         own = {"vectors": self.vectors and str(self.vectors), "labels": self.classes_.dtype.str}
-        told = json.dumps(self.get_params() | own, default=lambda number: number.item())
+        told = json.dumps(
+            self.get_params() | own, default=lambda one: one.item() if hasattr(one, "item") else str(one)
+        )
         return save_checkpoint(folder, *parts, estimator=told)
 
     @classmethod
@@ -201,20 +201,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def _whole_numbers(self) -> dict[str, int]:
         """The parameters that are whole numbers, as Python's: grids of a search are numpy's."""
         found: dict[str, int] = {}
-        for name in (
-            "epochs",
-            "batch_size",
-            "embedding_size",
-            "hidden_size",
-            "vocabulary_limit",
-            "seed",
-        ):
-            value, least = getattr(self, name), int(name != "seed")
-            if not isinstance(value, Integral) or value < least:
-                raise InputError(f"{name} must be a whole number from {least}, not {value!r}")
-            found[name] = int(value)
-        most = self.max_words
-        check(most is None or most >= 1, f"max_words must be at least 1, or None for all, not {most}")
+        for field in fields(self):
+            value, least = getattr(self, field.name), int(field.name != "seed")
+            if field.type is int or (field.name == "max_words" and value is not None):
+                whole = isinstance(value, Integral) and int(value) >= least
+                check(whole, f"{field.name} must be a whole number from {least}, not {value!r}")
+                found[field.name] = int(value)
         return found
 
     def _held_out(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -222,7 +214,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         rows, single = np.arange(len(targets)), np.bincount(targets)[targets] == 1
         split, classes = rows[~single], len(np.unique(targets[~single]))
         count = round(self.validation_fraction * len(targets))
-        if count < classes <= len(split) / 5:  # one of each class, if that leaves enough
+        if count < classes <= len(split) / 5:  # as many as classes, if that leaves enough
             count = classes
         if not 0 < classes <= min(count, len(split) - count):
             warnings.warn(
@@ -234,28 +226,38 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         )
         return np.concatenate([learnt, rows[single]]), apart
 
+    def _pairs(
+        self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
+    ) -> tuple[list[list[str]], np.ndarray]:
+        words, given = self._words(texts), _classes(labels)
+        told = f"there are {len(words)} {which}texts and {len(given)} labels; give one for each"
+        check(len(words) == len(given), told)
+        check(words, f"there are no {which}texts; give at least one")
+        return words, given
+
     def _words(self, texts: Iterable[str]) -> list[list[str]]:
         return [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]
 
 
 def _classes(labels: Iterable[Any]) -> np.ndarray:
     """Labels (N,). Raises `InputError` where one is missing, or where they are no classes."""
-    listed = list(labels)
+    shape = getattr(labels, "shape", (0,))
+    check(len(shape) == 1 or shape[1:] == (1,), "labels must be one class for each text, as one column")
+    listed = list(labels) if len(shape) == 1 else np.asarray(labels).ravel().tolist()
     for row, label in enumerate(listed):
-        if not isinstance(label, str) and str(label) in ("None", "nan", "NaT", "<NA>"):
+        if not isinstance(label, str) and str(label).lower() in (
+            "none",
+            "nan",
+            "nat",
+            "<na>",
+            "tensor(nan)",
+        ):
             raise InputError(f"label {row} is missing; leave its text out")
     try:
         given = column_or_1d(np.asarray(listed))
-        many = len(np.unique(given)) > len(given) / 2
-        check(not (many and type_of_target(given) == "continuous"), "nearly every number is another one")
-    except ValueError as error:
+        many = len(np.unique(given)) > max(20, len(given) / 2)
+        regression = many and type_of_target(given) == "continuous"
+        check(not regression, "these numbers are nearly all different")
+    except (TypeError, ValueError) as error:
         raise InputError(f"labels must be one class for each text: {error!s:.200}") from None
     return given
-
-
-def _check_pairs(texts: list[Any], labels: np.ndarray, which: str = "") -> None:
-    if len(texts) != len(labels):
-        raise InputError(
-            f"there are {len(texts)} {which}texts and {len(labels)} labels; give one for each"
-        )
-    check(len(texts), f"there are no {which}texts; give at least one")

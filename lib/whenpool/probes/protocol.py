@@ -46,9 +46,9 @@ def checked_batch(
 
 def check_labels(labels: Tensor, logits: Tensor) -> None:
     """Raises `InputError` for a label that the model's logits (B, C) have no column for, or one logit."""
-    hint = "of one logit z make torch.stack([zeros_like(z), z], -1)"
     several = logits.dim() == 2 and logits.shape[1] > 1
-    check(several, f"logits must be (B, C) of two classes or more, not {tuple(logits.shape)}; {hint}")
+    hint = "; of one logit z make torch.nn.functional.pad(z.view(-1, 1), (1, 0))"
+    check(several, f"logits must be (B, C) of two classes or more, not {tuple(logits.shape)}{hint}")
     C = logits.shape[1]
     for row in ((labels < 0) | (labels >= C)).nonzero().flatten().tolist():
         raise InputError(

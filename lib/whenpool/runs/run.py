@@ -48,13 +48,12 @@ class Place:
         return find(run.corpus, self.data)
 
     def vectors_file(self, name: str) -> Path:
-        """The file of some word vectors, by its name or path; raises `InputError` when it is not there."""
-        folders = (self.data, self.data / "vectors", Path())
-        for folder, suffix in product(folders, (".txt", ".txt.gz", "")):
+        """The file of some word vectors, by name or full path; raises `InputError` when it is not there."""
+        for folder, suffix in product((self.data, self.data / "vectors"), (".txt", ".txt.gz", "")):
             if (file := folder / f"{name}{suffix}").is_file():
                 return file
         bring = "`whenpool data fetch glove` downloads GloVe's"
-        raise InputError(f"word vectors {name} are not here, nor in {self.data}; {bring}")
+        raise InputError(f"word vectors {name} are no file, nor in {self.data}; {bring}")
 
 
 def find_vectors(place: Place) -> str | None:

@@ -87,11 +87,13 @@ def facts(runs: Runs) -> dict[str, str]:
         sample = sample_of(runs, "accuracy", scale, size=size, model=model, **asked)
         return sample.mean if sample else math.nan
 
-    sizes = {"1k": SIZE, "10k": 10_000}
-    gains = {f"compact_gain_{name}": ("compact", size, 0) for name, size in sizes.items()}
-    for name, (at, size, digits) in (gains | {"gain_10k": (scale, 10_000, 1)}).items():
+    gains: dict[str, tuple[str, int, int]] = {
+        "compact_gain_1k": ("compact", SIZE, 0), "compact_gain_10k": ("compact", 10_000, 0),
+        "gain_10k": (scale, 10_000, 1),
+    }  # fmt: skip
+    for name, (at, size, digits) in gains.items():
         last, *pooled = (mean(model, at, size) for model in MODELS)
-        found[name] = text(max(pooled) - last, digits)
+        found[name] = text(float(np.max(pooled)) - last, digits)  # "?" where one is missing
     pooled = [mean(model, "compact", corpus="amazon", setting="mid") for model in POOLED]
     found["compact_amazon"] = f"{text(min(pooled))} to {text(max(pooled))}"
     found |= {f"{setting}_chrono": text(mean(model="chrono", setting=setting)) for setting in SETTINGS}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import torch
 
@@ -39,7 +40,9 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     workers = workforce.workers or processors()
     texts = survey(wish, wish.words or _words_that_fit(workers))
     store.check_writable()
-    vectors = None if wish.vectors == "random" else wish.vectors or find_vectors(place)
+    named = Path(wish.vectors or "")  # of a file or of vectors in the data folder
+    given = str(named.resolve()) if named.is_file() else wish.vectors
+    vectors = None if given == "random" else given or find_vectors(place)
     plan = make_plan(texts, place, wish, vectors)
     counts = f"{texts.texts:,} texts of {len(texts.classes)} classes, {len(plan.runs)} runs"
     say(f"{wish.path.name}: {counts}, written into {folder}")

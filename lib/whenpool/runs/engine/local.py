@@ -7,9 +7,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -31,6 +33,20 @@ WORKER_VARIABLES = {  # where the user has not set them
 }
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started inside do not hear ctrl-C, not even while they import: the parent does."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which would hear it again where it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Worker:
     """A process and the connection to it."""
 
@@ -40,13 +56,11 @@ class _Worker:
         given = (theirs, place, workforce)
         self.process: BaseProcess = context.Process(target=_serve, args=given, daemon=True)
         self.has_begun = False  # its first run
-        # ctrl-C is this process's to handle, also while a worker still imports
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            with variables({k: os.environ.get(k, v) for k, v in WORKER_VARIABLES.items()}):
-                self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with (
+            variables({k: os.environ.get(k, v) for k, v in WORKER_VARIABLES.items()}),
+            _deaf_to_interrupts(),
+        ):
+            self.process.start()
         theirs.close()
 
     def stop(self) -> None:

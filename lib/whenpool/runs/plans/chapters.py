@@ -145,11 +145,10 @@ def _padding_and_gates(request: Request, place: Place) -> Iterable[Training]:
     if base.size not in (request.sizes or (base.size,)):
         return
     pooled = [name for name in COMPARED if name != "last"] if compact else ["max_attention"]
-    started = request.seeds or (SEEDS if compact else FEWER_SEEDS)  # from other forget gates
     for plain in each(base, seed=range(request.seeds or SEEDS), setting=request.settings or SETTINGS):
         last = replace(plain, pooling="last")
         yield last
-        if plain.setting in ("standard", "mid") and plain.seed < started:
+        if plain.setting in ("standard", "mid"):
             yield from each(last, forget_bias=[2.0], masked=(True, False))
             yield replace(last, forget_bias="chrono", masked=True)
             for run in each(plain, pooling=pooled):

@@ -52,7 +52,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
     assert report.done == 1
     for run, told in {BAD: TOO_MANY, DIVERGING: "the loss became", narrow: "have 3 numbers"}.items():
         assert told in report.failed[run] == place.store.failures()[key(run, place)]
-    with pytest.raises(InputError, match=r"word vectors nowhere are no file, .*fetch glove"):
+    with pytest.raises(InputError, match=r"found no word vectors nowhere, .*fetch glove"):
         run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
 
 

@@ -247,7 +247,7 @@ def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
     assert f"has another vectors than this machine; make {there} the same there" in message.text
     (there / "glove.6B.100d.txt").unlink()
     ((message, _),) = perform(__version__, order_for(run, place, data=tmp_path / "nowhere"))
-    assert "cannot read what the run needs: word vectors glove.6B.100d.txt are" in message.text
+    assert "cannot read what the run needs: found no word vectors glove.6B.100d" in message.text
     letters = list(perform(__version__, order_for(run, place)))  # where the folder is shared
     assert [message.kind for message, _ in letters] == ["begun", "epoch", "epoch", "done"]
     (run_back,) = letters[-1][1]

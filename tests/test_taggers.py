@@ -254,7 +254,7 @@ def test_epochs_and_gradients_are_stored_apart(executed):
 @pytest.mark.parametrize(("changes", "says"), [
     ({"corpus": TINY.corpus + ",task=pos", "encoding": "io"}, "generated mark no entities .* leave enco"),
     ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm"),
-    ({"vectors": "none"}, "word vectors none are no file"),
+    ({"vectors": "none"}, "found no word vectors none, as a file"),
 ])  # fmt: skip
 def test_what_cannot_be_trained_is_told(place, changes, says):
     with pytest.raises(InputError, match=says):

@@ -53,7 +53,7 @@ class Place:
             if (file := folder / f"{name}{suffix}").is_file():
                 return file
         bring = "`whenpool data fetch glove` downloads GloVe's"
-        raise InputError(f"word vectors {name} are no file, nor in {self.data}; {bring}")
+        raise InputError(f"found no word vectors {name}, as a file or in {self.data}; {bring}")
 
 
 def find_vectors(place: Place) -> str | None:

@@ -18,9 +18,9 @@ from small_runs import wait_for
 from whenpool import InputError
 from whenpool.base.errors import BookError
 from whenpool.base.paths import variables
-from whenpool.book.build import Builder, chapter_named, execute
+from whenpool.book.build import Builder, execute
 from whenpool.runs.engine import Report
-from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.plans.chapters import PLANS, chapter_named, plan
 from whenpool.runs.request import Request
 
 HTML = "_build/smoke/_build/html"
@@ -139,14 +139,17 @@ def test_a_chapter_has_short_names():
     for given, meant in {
         "nwi": "word_importance", "word_importance": "word_importance", "importance": "word_importance",
         "skip": "training_to_skip", "tricks": "learnability", "theory.md": "theory",
+        "few-shot": "few_shot", "book/few_shot.md": "few_shot",
     }.items():  # fmt: skip
         assert chapter_named(given, names) == meant
-    unknown, ambiguous = names, [name for name in names if "_" in name]
-    for given, choices in {"others": unknown, "": unknown, "_": ambiguous}.items():
-        with pytest.raises(
-            InputError, match=f"^chapter {given!r} is .*; choose one of {', '.join(choices)}$"
-        ):
+    every, ambiguous = ", ".join(names), ", ".join(name for name in names if "_" in name)
+    for given, message in {
+        "others": f"must be one of {every}", "": f"must be one of {every}",
+        "_": f"is ambiguous; choose one of {ambiguous}",
+    }.items():  # fmt: skip
+        with pytest.raises(InputError, match=f"^chapter {given!r} {message}$"):
             chapter_named(given, names)
+    assert chapter_named("nwi", PLANS) == "word_importance"  # so for whenpool run and claims
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def test_what_cannot_be_known_beforehand_says_what_there_is(place):
             planned(Request("paper", ("imdb", "yahoo")), place, Only.parse(text), ["training_to_skip"])
     with pytest.raises(InputError, match=r"not those of the profile quick; add --profile paper"):
         planned(Request("quick"), place, Only.parse("table=1.3"))
-    with pytest.raises(InputError, match="^chapter 'nothing' has no runs"):
+    with pytest.raises(InputError, match="^chapter 'nothing' must be one of corpora"):
         planned(Request(), place, Only(), ["nothing"])
 
 

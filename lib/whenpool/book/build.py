@@ -35,28 +35,13 @@ from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only
-from whenpool.runs.plans.chapters import PLANS, needed, plan
+from whenpool.runs.plans.chapters import PLANS, chapter_named, needed, plan
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
 
 CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters
-ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
-"""Short names of chapters, beside every part of a name that no other chapter has."""
-
-
-def chapter_named(name: str, names: Sequence[str]) -> str:
-    """The chapter that is meant by its name, an alias or a part of its name."""
-    name = Path(name).stem if name.endswith(".md") else name
-    name = ALIASES.get(name, name) if name not in names else name
-    if name in names:
-        return name
-    found = [chapter for chapter in names if name in chapter]
-    if not name or len(found) != 1:
-        which, choices = ("ambiguous", found) if name and found else ("unknown", names)
-        raise InputError(f"chapter {name!r} is {which}; choose one of {', '.join(choices)}")
-    return found[0]
 
 
 def is_notebook(source: Path) -> bool:

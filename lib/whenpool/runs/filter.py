@@ -9,7 +9,7 @@ from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from whenpool.runs.kinds.training import TRICKS, variant_of
-from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, plan, thesis_table
+from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, chapter_named, plan, thesis_table
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run
 
@@ -90,7 +90,8 @@ def planned(
     if only.names_table and request.profile != "paper":
         other = f"not those of the profile {request.profile}; add --profile paper"
         raise InputError(f"--only table selects runs of the thesis, {other}")
-    every = {chapter: plan(chapter, request, place) for chapter in chapters or PLANS}
+    chapters = [chapter_named(name, PLANS) for name in chapters or PLANS]
+    every = {chapter: plan(chapter, request, place) for chapter in chapters}
     admitted = {chapter: list(filter(only.admits, runs)) for chapter, runs in every.items()}
     found = {chapter: runs for chapter, runs in admitted.items() if runs}
     if not found:

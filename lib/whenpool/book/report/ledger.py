@@ -18,6 +18,7 @@ from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.tables import judged
 from whenpool.book.report.verdicts import MARKS as CELL_MARKS
 from whenpool.book.report.verdicts import published
+from whenpool.runs.plans.chapters import chapter_named
 from whenpool.runs.run import Place
 
 FORMATS = ("table", "json", "csv")
@@ -98,12 +99,9 @@ def shares_frame(found: DataFrame) -> DataFrame:
 
 def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -> list[Decision]:
     """The verdicts on all claims, in the order of their file, or on those of one chapter, or with one of
-    `VERDICTS` at either scale. Raises `InputError` for a chapter or verdict that there is not."""
+    `VERDICTS` at either scale. Raises `InputError` for a verdict that there is not."""
     if verdict is not None:
         check_known("verdict", verdict, VERDICTS)
-    if chapter is not None:
-        shown = (name for name, _ in TABLES.values())
-        check_known("chapter", chapter, dict.fromkeys([*(c.chapter for c in claims()), *shown]))
     found = decisions(runs, chapter)
     return [d for d in found if verdict is None or verdict in map(d.verdict, SCALES)]
 
@@ -213,8 +211,12 @@ def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str
 def written(
     place: Place, style: str = "table", chapter: str | None = None, verdict: str | None = None
 ) -> str:
-    """The ledger in one of `FORMATS`."""
+    """The ledger in one of `FORMATS`; ``chapter`` may be a part of a name. Raises `InputError` for
+    a format, chapter or verdict that there is not."""
     check_known("format", style, FORMATS)
+    if chapter is not None:
+        every = [*(claim.chapter for claim in claims()), *(shown for shown, _ in TABLES.values())]
+        chapter = chapter_named(chapter, dict.fromkeys(every))
     runs = Runs(place)
     decided = ledger(runs, chapter, verdict)
     if style != "table":

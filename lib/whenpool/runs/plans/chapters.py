@@ -1,11 +1,11 @@
 """Which runs each chapter, and each table of the thesis, needs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
@@ -25,10 +25,7 @@ Options = dict[str, Any]
 
 def plan(chapter: str, request: Request, place: Place) -> list[Run]:
     """The runs of a chapter, none twice. Raises `InputError` for an unknown one, or a request without any."""
-    if chapter not in PLANS:
-        meant = " or ".join(name for name in PLANS if chapter and chapter in name)
-        asked = f"{chapter!r} has no runs" + (f" (did you mean {meant}?)" if meant else "")
-        raise InputError(f"chapter {asked}; choose one of {', '.join(PLANS)}")
+    check(chapter in PLANS, f"chapter {chapter!r} has no runs; choose one of {', '.join(PLANS)}")
     runs = list(dict.fromkeys(PLANS[chapter](request, place)))
     if not runs:
         asked = ", ".join(map(str, request.sizes or ()))
@@ -294,6 +291,21 @@ PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
     "regularisation": _as_quick(regularised, "imdb"),
 }
 """The runs of each chapter that needs some, in the order of the book."""
+ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
+"""Short names of chapters, beside every part of a name that no other chapter has."""
+
+
+def chapter_named(name: str, names: Collection[str]) -> str:
+    """The one of some chapters that is meant by its name, an alias or a part of its name."""
+    name = name.rpartition("/")[2].removesuffix(".md").replace("-", "_")
+    name = ALIASES.get(name, name) if name not in names else name
+    if name in names:
+        return name
+    found = [chapter for chapter in names if name and name in chapter]
+    if len(found) != 1:
+        which = "is ambiguous; choose" if found else "must be"
+        raise InputError(f"chapter {name!r} {which} one of {', '.join(found or names)}")
+    return found[0]
 
 
 def thesis_table(run: Run) -> tuple[str, ...]:

@@ -72,13 +72,14 @@ class Chapter:
             raise InputError('the rows must be of probes, such as chapter.rows("probe") gives')
         return self.place.store.measured_on(probes, kind)
 
-    def on_imdb(self, kind: str) -> pd.DataFrame:
+    def on_imdb(self, kind: str, **more: Any) -> pd.DataFrame:
         """What the reference probes of one kind measured at the thesis's scale, on models of long IMDb
-        reviews whose padding is masked; word importance only on texts of the thesis's lengths."""
+        reviews whose padding is masked, and of what ``more`` names, such as ``size=1000``; word importance
+        only on texts of the thesis's lengths."""
         probes = self.stored("probe")
         probes = probes[verdicts.is_reference(probes) & (probes["probe"] == kind)]
         probes = verdicts.of_one_kind(probes)
-        chosen = verdicts.has(probes, {"corpus": "imdb", "length": "long", "masked": True})
+        chosen = verdicts.has(probes, {"corpus": "imdb", "length": "long", "masked": True} | more)
         if kind == "nwi":
             chosen &= probes["shortest"] == 400
         return self.measured(probes[chosen], kind)

@@ -37,14 +37,6 @@ def named(rows: pd.DataFrame) -> pd.DataFrame:
     return drawn
 
 
-def largest_whole(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those of the largest training size for which the most poolings were run."""
-    if rows.empty:
-        return rows
-    poolings = rows.groupby("size")["pooling"].nunique()
-    return rows[rows["size"] == poolings[poolings == poolings.max()].index.max()]
-
-
 def where_the_text_stands(setting: str, share: float, points: int = 100) -> Any:
     """Which positions of a profile, (points,) bool, lie in the original text (§1.8.1)."""
     low, high = text_span(setting, share)

@@ -1,6 +1,7 @@
 """What the figures and tables of gradient propagation, natural positional bias and word importance show
 (thesis §1.5 to §1.9). Rows are points that a probe measured, beside the configuration of its model."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,25 @@ def named(rows: pd.DataFrame) -> pd.DataFrame:
     )
     drawn["model"] = drawn["model"].cat.remove_unused_categories()
     return drawn
+
+
+def course(traces: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The mean course of the trainings that agree in the columns ``by``. They were looked at
+    after different numbers of texts; so each is interpolated at the same ones, ``examples``, from 100 on.
+    The mean over runs of the vanishing ``ratio`` is geometric, that of accuracies arithmetic."""
+    measured = ["ratio", "train_accuracy", "validation_accuracy"]
+    traces = traces.assign(ratio=np.log(traces["ratio"]), seen=traces["examples"].clip(lower=100))
+    found = []
+    for values, own in traces.groupby(list(by), observed=True):
+        seen = np.geomspace(100, own["seen"].max(), 60)
+        runs = [run.sort_values("seen") for _, run in own.groupby("key")]
+        each = [
+            [np.interp(np.log(seen), np.log(run["seen"]), run[name]) for name in measured]
+            for run in runs
+        ]
+        means = pd.DataFrame(np.mean(each, axis=0).T, columns=measured).assign(examples=seen)
+        found.append(means.assign(ratio=np.exp(means["ratio"]), **dict(zip(by, values, strict=True))))
+    return pd.concat(found) if found else traces
 
 
 def where_the_text_stands(setting: str, share: float, points: int = 100) -> Any:

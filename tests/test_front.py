@@ -61,11 +61,11 @@ def test_small_ratios_are_said_as_one_says_them():
 def test_the_page_shows_the_thesiss_scale_once_three_seeds_of_all_are_there():
     def scale(seeds=3, **others):
         settings = {"mid": both(50, 75, **others), "standard": both(72, 80)}
-        return front.scale_shown(made(both(0.1, 0.9), **settings, seeds=seeds, scale="thesis"))
+        return front.shown(made(both(0.1, 0.9), **settings, seeds=seeds, scale="thesis"))[0]
 
     assert (scale(), scale(2), scale(max=[70, 71])) == ("thesis", "compact", "compact")
-    assert front.scale_shown(Runs(None)) == "compact"
-    assert front.scale_shown(made(mid=both(50, 75), standard=both(72, 80), scale="thesis")) == "compact"
+    assert front.shown(Runs(None))[0] == "compact"
+    assert front.shown(made(mid=both(50, 75), standard=both(72, 80), scale="thesis"))[0] == "compact"
 
 
 def test_the_page_has_the_numbers_of_the_record(recorded):

@@ -117,7 +117,7 @@ def render(stage: Path, output: Path) -> Path:
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-    log.write_text(said)
+    log.write_text(said, "utf-8")
     page = output / "_build" / "html" / "index.html"
     if done.returncode or not page.exists():
         told = [line for line in said.splitlines() if re.search("warning:|error", line, re.I)][:8]
@@ -195,9 +195,7 @@ class Builder:
             seconds=pace.seconds,
         )
         if report.left:
-            self.say(
-                f"{report.left} runs are left: they would not end in time; the pages show the others"
-            )
+            self.say(f"{report.left} runs are left: they would not end in time; the pages show the rest")
         return len(report.failed)
 
     def _copy_sources(self, pages: Sequence[str]) -> None:

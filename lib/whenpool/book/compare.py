@@ -79,18 +79,12 @@ def compare(first: Store, second: Store) -> DataFrame:
 
     grouped = DataFrame(pairs).groupby([*CELL, *SIDES], dropna=False)
     cells = grouped.agg(
-        pairs=("difference", "size"),
-        identical=("identical", "sum"),
-        with_weights=("weight", "count"),
-        mean_difference=("difference", "mean"),
-        std_difference=("difference", "std"),
-        largest_accuracy=("accuracy", "max"),
-        largest_loss=("loss", "max"),
-        largest_weight=("weight", "max"),
-        commit=("commit", once),
-        commit_other=("commit_other", once),
+        pairs=("difference", "size"), identical=("identical", "sum"), with_weights=("weight", "count"),
+        mean_difference=("difference", "mean"), std_difference=("difference", "std"),
+        largest_accuracy=("accuracy", "max"), largest_loss=("loss", "max"),
+        largest_weight=("weight", "max"), commit=("commit", once), commit_other=("commit_other", once),
         finished=("finished", "max"),
-    ).reset_index()
+    ).reset_index()  # fmt: skip
     rows = cells[[*CELL, *SIDES]].astype(object).to_dict("records")
     cells.insert(0, "key", [key_of({k: str(value) for k, value in row.items()}) for row in rows])
     return cells
@@ -136,9 +130,7 @@ def _largest_difference(*files: Path) -> float:
             raise InputError(f"weights {file} cannot be read ({error}); delete the file") from None
     one, two = loaded
     if {name: w.shape for name, w in one.items()} != {name: w.shape for name, w in two.items()}:
-        raise InputError(
-            f"weights {' and '.join(map(str, files))} differ in shape; delete the wrong file"
-        )
+        raise InputError(f"weights {files[0]} and {files[1]} differ in shape; delete the wrong file")
     return max([float((two[name] - w).abs().max()) for name, w in one.items()], default=0.0)
 
 

@@ -104,16 +104,11 @@ def print_book(root: Path, paper: bool = False) -> Path:
             wait_for_formulas(page)
             page.evaluate(_FIT)
             page.pdf(
-                path=target,
-                format="A4",
+                path=target, format="A4",
                 margin={"top": "22mm", "bottom": "20mm", "left": "20mm", "right": "20mm"},
-                print_background=True,
-                display_header_footer=True,
-                header_template="<span></span>",
-                footer_template=_FOOTER,
-                tagged=True,
-                outline=True,
-            )
+                print_background=True, display_header_footer=True, header_template="<span></span>",
+                footer_template=_FOOTER, tagged=True, outline=True,
+            )  # fmt: skip
             reader = PdfReader(target)
             places = [reader.named_destinations[f"/{_anchor(chapter.name)}"] for chapter in others]
             numbers = [(reader.get_destination_page_number(place) or 0) + 1 for place in places]

@@ -38,9 +38,8 @@ LARGEST, MIDDLE = 45, 81  # of a value, and the character of 0: a string may hol
 
 def chosen_runs() -> dict[str, Training]:
     """The trainings that the page has, by the name that it calls them by."""
-    base = Training(
-        "imdb", "standard", 1_000, "last", SEED, test=COMPACT_TEST["imdb"], vectors=VECTORS[0], **COMPACT
-    )
+    compact = COMPACT | {"test": COMPACT_TEST["imdb"], "vectors": VECTORS[0]}
+    base = Training("imdb", "standard", 1_000, "last", SEED, **compact)
     runs = {name: replace(base, pooling=name) for name in POOLINGS}
     return runs | {"chrono": replace(base, forget_bias="chrono")}
 

@@ -125,10 +125,8 @@ def _device(device: str) -> Iterator[Finding]:
     mend = f"more than {LARGEST_ERROR:.0e}: update the driver and torch, or use --device cpu"
     yield ("ok", text) if error <= LARGEST_ERROR else ("missing", f"{text}, {mend}")
     if (torch.backends.cudnn.version() or 0) < 91300:
-        yield (
-            "note",
-            "--precision bfloat16 is slow here: cuDNN 9.13, which torch 2.10 has, makes it fast",
-        )
+        slow = "--precision bfloat16 is slow here: cuDNN 9.13, which torch 2.10 has, makes it fast"
+        yield "note", slow
     yield _kernels(device)
 
 
@@ -217,9 +215,8 @@ def _folders(place: "Place") -> Iterator[Finding]:
         try:
             Store(folder).check_writable()
             free = shutil.disk_usage(folder).free / GIGABYTE
-            check(
-                free >= ROOM_NEEDED, f"{free:.1f} GB free, but {ROOM_NEEDED:.0f} GB is needed; free some"
-            )
+            few = f"{free:.1f} GB free, but {ROOM_NEEDED:.0f} GB is needed; free some"
+            check(free >= ROOM_NEEDED, few)
             yield "ok", f"{name} {folder}: writable, {free:.0f} GB free"
         except InputError as error:
             yield "missing", f"{name} {folder}: {error}; or name another folder with {option}"

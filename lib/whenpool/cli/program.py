@@ -96,9 +96,7 @@ def pdf(paper: bool) -> None:
 def _clone() -> Path:
     root = paths.project_root()
     if root is None:
-        raise InputError(
-            "the book and its reference runs are not here; run this inside a clone of the repository"
-        )
+        raise InputError("the book and its runs are not here; run this inside a clone of the repository")
     return root
 
 

@@ -142,9 +142,8 @@ def _read_json(path: Path) -> Iterator[tuple[str, str]]:
     expected = '{"sentence": ..., "title": ...}'
     for where, row in json_lines(path, expected):
         check({"title", "sentence"} <= row.keys(), f"{where}: expected {expected}")
-        title, sentence = (
-            str(row[name]).encode("utf-8", "replace").decode() for name in ("title", "sentence")
-        )
+        pair = (str(row[name]) for name in ("title", "sentence"))
+        title, sentence = (text.encode("utf-8", "replace").decode() for text in pair)
         yield title, sentence
 
 

@@ -139,8 +139,7 @@ def find(
     if name == "synthetic":
         return CorpusSource(name, checked(synthetic.Grammar, given, "synthetic corpus"), None, folder)
     if name in PUBLICATIONS:
-        if given:
-            raise InputError(f"corpus {name!r} takes no options; leave out {', '.join(given)}")
+        check(not given, f"corpus {name!r} takes no options; leave out {', '.join(given)}")
         publication = PUBLICATIONS[name]
         if (path := publication.find(folder)) is None:
             advice = f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA"
@@ -172,8 +171,7 @@ def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[st
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
     for key, value in given.items():
-        if key not in kinds:
-            raise InputError(f"the {what} has no option {key!r:.60}; choose one of {', '.join(kinds)}")
+        check(key in kinds, f"the {what} has no option {key!r:.60}; choose one of {', '.join(kinds)}")
         try:
             options[key] = kinds[key](value)
         except ValueError:

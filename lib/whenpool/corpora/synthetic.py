@@ -40,8 +40,7 @@ class Grammar:
     seed: int = 0  # another seed gives other texts by the same rules
 
     def __post_init__(self) -> None:
-        if self.classes not in (2, 10):
-            raise InputError(f"the synthetic corpus has 2 or 10 classes, not {self.classes}")
+        check(self.classes in (2, 10), f"the synthetic corpus has 2 or 10 classes, not {self.classes}")
         if not 1 <= self.shortest <= self.longest:
             raise InputError(f"shortest={self.shortest} must be from 1 to longest={self.longest}")
         if not 0 <= self.density <= 0.2:

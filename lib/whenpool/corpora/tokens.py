@@ -83,9 +83,8 @@ def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     if not words_file.exists():
         keep_vectors(_parse(path), path, cache_directory)
     words = words_file.read_bytes().decode("utf-8").split("\n")  # a word may hold "\\r"
-    return WordVectors(
-        words, safetensors.torch.load_file(words_file.with_suffix(".safetensors"))["matrix"]
-    )
+    matrix = safetensors.torch.load_file(words_file.with_suffix(".safetensors"))["matrix"]
+    return WordVectors(words, matrix)
 
 
 def keep_vectors(vectors: WordVectors, path: Path, cache_directory: Path) -> None:

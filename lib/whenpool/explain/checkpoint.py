@@ -134,8 +134,7 @@ def strings(texts: Iterable[str]) -> list[str]:
     check(flat, "texts must be a list or one column; of a table give table['text']")
     found = list(texts)
     for place, text in enumerate(found):
-        if not isinstance(text, str):
-            raise InputError(f"text {place} must be a string, not {type(text).__name__}")
+        check(isinstance(text, str), f"text {place} must be a string, not {type(text).__name__}")
     return found
 
 

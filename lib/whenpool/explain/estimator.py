@@ -217,9 +217,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         if count < classes <= len(split) / 5:  # as many as classes, if that leaves enough
             count = classes
         if not 0 < classes <= min(count, len(split) - count):
-            warnings.warn(
-                "too few texts to hold some out: the training texts choose the epoch", stacklevel=3
-            )
+            few = "too few texts to hold some out: the training texts choose the epoch"
+            warnings.warn(few, stacklevel=3)
             return rows, rows
         learnt, apart = train_test_split(
             split, test_size=count, stratify=targets[split], random_state=int(self.seed)
@@ -229,14 +228,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
     ) -> tuple[list[list[str]], np.ndarray]:
-        words, given = self._words(texts), _classes(labels)
+        words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]
+        given = _classes(labels)
         told = f"there are {len(words)} {which}texts and {len(given)} labels; give one for each"
         check(len(words) == len(given), told)
         check(words, f"there are no {which}texts; give at least one")
         return words, given
-
-    def _words(self, texts: Iterable[str]) -> list[list[str]]:
-        return [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]
 
 
 def _classes(labels: Iterable[Any]) -> np.ndarray:
@@ -245,14 +242,8 @@ def _classes(labels: Iterable[Any]) -> np.ndarray:
     check(len(shape) == 1 or shape[1:] == (1,), "labels must be one class for each text, as one column")
     listed = list(labels) if len(shape) == 1 else np.asarray(labels).ravel().tolist()
     for row, label in enumerate(listed):
-        if not isinstance(label, str) and str(label).lower() in (
-            "none",
-            "nan",
-            "nat",
-            "<na>",
-            "tensor(nan)",
-        ):
-            raise InputError(f"label {row} is missing; leave its text out")
+        none = str(label).lower() in ("none", "nan", "nat", "<na>", "tensor(nan)")
+        check(isinstance(label, str) or not none, f"label {row} is missing; leave its text out")
     try:
         given = column_or_1d(np.asarray(listed))
         many = len(np.unique(given)) > max(20, len(given) / 2)

@@ -77,10 +77,8 @@ class FineTuned(nn.Module):
         def mix(module: nn.Module, args: Any, output: Any) -> Any:
             states = output[0] if isinstance(output, tuple) else output
             if states.shape[:2] != ids.shape:
-                raise InputError(
-                    f"{type(self.encoder).__name__} cannot be mixed, since its hidden states have the shape "
-                    f"{tuple(states.shape)} for {tuple(ids.shape)} tokens; choose another encoder"
-                )
+                why = f"its hidden states are {tuple(states.shape)} for {tuple(ids.shape)} tokens"
+                raise InputError(f"{type(self.encoder).__name__} cannot be mixed: {why}; choose another")
             own = states * is_word
             mixture = share * own + (1 - share) * own[partner]
             return (mixture, *output[1:]) if isinstance(output, tuple) else mixture
@@ -118,11 +116,8 @@ def find_layers(encoder: nn.Module) -> nn.ModuleList:
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
     found = [module for module in lists if len(module) == wanted]
-    if len(found) != 1:
-        raise InputError(
-            f"TMix and MixText mix after a layer of {type(encoder).__name__} and find no list of its layers; "
-            "choose an encoder like BERT, RoBERTa, DistilBERT, ELECTRA or MPNet"
-        )
+    none = f"TMix and MixText mix a layer of {type(encoder).__name__} and find no list of its layers"
+    check(len(found) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT or ELECTRA")
     return found[0]
 
 
@@ -200,11 +195,8 @@ class Unlabelled:
     def __post_init__(self) -> None:
         texts, versions = len(self.original), [len(version) for version in self.augmented]
         check(texts, "there are no unlabelled texts; give some, or choose a system without them")
-        if set(versions) != {texts}:
-            raise InputError(
-                f"augmented versions have {versions} texts; give at least one version, with each of the "
-                f"{texts:,} unlabelled texts"
-            )
+        few = f"augmented versions have {versions} texts; give at least one version"
+        check(set(versions) == {texts}, f"{few}, with each of the {texts:,} unlabelled texts")
 
     def batch(self, indices: Tensor, padding_index: int) -> list[Batch]:
         """The texts with these indices (U,): the originals, then their K versions; all labels are 0."""

@@ -164,9 +164,7 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
             config = AutoConfig.from_pretrained(folder, **here)
             parts = ("vocab_size", "hidden_size", "num_hidden_layers")
             if not all(hasattr(config, part) for part in parts) or config.is_encoder_decoder:
-                raise InputError(
-                    f"{name!r}, a {config.model_type!r}, does not encode texts; take one like BERT"
-                )
+                raise InputError(f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT")
             model, report = AutoModel.from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **here
             )
@@ -174,22 +172,16 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
                 raise InputError(f"{name!r} reads {model.main_input_name}; take an encoder of texts")
             lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
             if lost:  # transformers would go on with random ones
-                raise InputError(
-                    f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more, such "
-                    f"as {lost[0]}; fetch its files again"
-                )
+                lacks = f"its config.json, which needs {len(lost)} more, such as {lost[0]}"
+                raise InputError(f"the weights of {name!r} do not fit {lacks}; fetch its files again")
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
         except InputError:
             raise
         except Exception as error:  # each kind of file has errors of its own
-            raise InputError(
-                f"encoder {name!r} in {folder} cannot be read: {_first_line(error)}"
-            ) from None
-    if not tokenizer.is_fast:
-        raise InputError(
-            f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version; "
-            "choose an encoder that has one"
-        )
+            told = _first_line(error)
+            raise InputError(f"encoder {name!r} in {folder} cannot be read: {told}") from None
+    slow = f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version"
+    check(tokenizer.is_fast, f"{slow}; choose an encoder that has one")
     tokenizer.truncation_side = "right"
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     longest = min(limit for limit in limits if limit and limit > 0)
@@ -298,10 +290,8 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
     check(len(texts), "there are no texts to embed; give at least one")
     lengths, longest = texts.ids.lengths, pretrained.max_tokens
     for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
-        raise InputError(
-            f"text {index} has {int(lengths[index])} tokens, but {pretrained.name} reads 1 to {longest}; "
-            "leave such texts out, or cut them"
-        )
+        found = f"text {index} has {int(lengths[index])} tokens, but {pretrained.name} reads"
+        raise InputError(f"{found} 1 to {longest}; leave such texts out, or cut them")
     made_of = {"encoder": pretrained.name, "fingerprint": pretrained.fingerprint}
     made_of["texts"] = token_hash(texts.ids)
     if not file.exists():

@@ -60,11 +60,9 @@ def select(
     labelled: set[int] = set()
     for label, name in enumerate(corpus.classes):
         own = [index for index in order if corpus.train.labels[index] == label]
-        if len(own) < per_class:
-            raise InputError(
-                f"corpus {corpus.name or 'given'}: class {name!r} has {len(own)} training texts, but "
-                f"{per_class} per class are needed; choose fewer labels, or add texts"
-            )
+        have = f"corpus {corpus.name or 'given'}: class {name!r} has {len(own)} training texts"
+        need = f"{per_class} per class are needed; choose fewer labels, or add texts"
+        check(len(own) >= per_class, f"{have}, but {need}")
         labelled.update(own[:per_class])
     others = [index for index in reversed(order) if index not in labelled]
     chosen = [index for index in order if index in labelled]
@@ -144,9 +142,7 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
         check(text not in found, f"{twice}; put all paraphrases of a text into one line")
         found[text] = paraphrases
     if lost := [text for text in texts if text not in found]:
-        raise InputError(
-            f"{file} has no paraphrases of {len(lost):,} of {len(texts):,} unlabelled texts, the first of "
-            f"which is {lost[0]!r:.60}; add a line with exactly this text for each"
-        )
+        none = f"no paraphrases of {len(lost):,} of {len(texts):,} unlabelled texts, the first of which"
+        raise InputError(f"{file} has {none} is {lost[0]!r:.60}; add a line with its text for each")
     K = min((len(found[text]) for text in texts), default=0)
     return [found[text][:K] for text in texts]

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
 
@@ -110,10 +110,8 @@ def pretrain(
             found.append(torch.stack([reconstruction, kl]).detach())  # (2, B)
             step += 1
         means = dict(zip(("reconstruction", "kl"), torch.cat(found, 1).mean(1).tolist(), strict=True))
-        if not math.isfinite(sum(means.values())):
-            raise InputError(
-                f"the VAE's loss is no longer a number after {step:,} steps; lower the learning rate"
-            )
+        lost = f"the VAE's loss is no longer a number after {step:,} steps; lower the learning rate"
+        check(math.isfinite(sum(means.values())), lost)
         history.append(means)
     vae.eval()
     return history
@@ -178,11 +176,8 @@ def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
     telling = (word for word, found in spread.items() if 3 <= found <= len(texts) / 2)
     lettered = (word for word in telling if any(map(str.isalpha, word)))
     kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
-    if len(kept) < 2:
-        raise InputError(
-            f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words occur in "
-            "at least 3 and at most half of them; give more texts"
-        )
+    few = f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words occur"
+    check(len(kept) >= 2, f"{few} in at least 3 and at most half of them; give more texts")
     return BagVocabulary(tuple(kept), torch.tensor([float(counts[word]) for word in kept]))
 
 

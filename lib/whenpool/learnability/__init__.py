@@ -78,16 +78,11 @@ class TeacherForcing(Objective):
 
     def begin(self, model: TextClassifier, texts: Texts) -> None:
         words, known = model.embedding.num_embeddings, self.teacher.embedding.num_embeddings
-        if words != known:
-            raise InputError(
-                f"the teacher knows {known:,} words and the model {words:,}; give both one vocabulary"
-            )
+        told = f"the teacher knows {known:,} words and the model {words:,}; give both one vocabulary"
+        check(words == known, told)
         mine, theirs = (tuple(m.classifier.weight.shape) for m in (model, self.teacher))
-        if mine != theirs:
-            raise InputError(
-                f"the teacher's classifier has the shape {theirs} (classes, units) and the model's {mine}; "
-                "give both the same"
-            )
+        shapes = f"the shape {theirs} (classes, units) and the model's {mine}; give both the same"
+        check(mine == theirs, f"the teacher's classifier has {shapes}")
         model.classifier.load_state_dict(self.teacher.classifier.state_dict())
         model.classifier.requires_grad_(False)
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)

@@ -106,11 +106,9 @@ class Sum(Cell):
 
     def add_weights(self) -> None:
         if self.input_size != self.hidden_size:
-            raise InputError(
-                f"cell {type(self).__name__} adds words to its state, so input_size={self.input_size} (the "
-                f"embedding_size of a classifier) must equal hidden_size={self.hidden_size}; with several "
-                "layers set bidirectional=False"
-            )
+            adds = f"cell {type(self).__name__} adds words to its state, so input_size={self.input_size}"
+            equal = f"hidden_size={self.hidden_size}; with several layers set bidirectional=False"
+            raise InputError(f"{adds} (the embedding_size of a classifier) must equal {equal}")
 
     def step(self, x: Tensor, s: Tensor) -> Tensor:
         return s + x
@@ -250,9 +248,8 @@ def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tenso
         tensor([1.0000, 1.5000, 1.7500])
     """
     if a.shape != b.shape or a.dim() != 3:
-        raise InputError(
-            f"a linear recurrence reads two tensors (B, T, H), not {tuple(a.shape)} and {tuple(b.shape)}"
-        )
+        shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
+        raise InputError(f"a linear recurrence reads two tensors (B, T, H), not {shapes}")
     return _Scan.apply(a, b, from_the_end)
 
 
@@ -306,9 +303,8 @@ class LinearCell(Cell):
 
     def add_weights(self) -> None:
         """As of other cells, without W^s and its bias."""
-        rows = self.gates * self.hidden_size
-        self.weight_ih_l0 = nn.Parameter(torch.empty(rows, self.input_size))
-        self.bias_ih_l0 = nn.Parameter(torch.empty(rows))
+        super().add_weights()
+        del self.weight_hh_l0, self.bias_hh_l0
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T, E) -> the states (B, T, H) and the last of them (B, H)."""

@@ -96,10 +96,8 @@ class Encoder(nn.Module):
             raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
         check(0 <= drop_connect < 1, f"drop_connect must be in [0, 1), not {drop_connect}")
         if (orthogonal or drop_connect) and not LISTED_CELLS[cell].remembers:
-            raise InputError(
-                f"cell {cell!r} has no recurrent weights to drop or to make orthogonal; "
-                "leave drop_connect=0 and orthogonal=False"
-            )
+            lacks = f"cell {cell!r} has no recurrent weights to drop or to make orthogonal"
+            raise InputError(f"{lacks}; leave drop_connect=0 and orthogonal=False")
         self.cell, self.input_size, self.hidden_size = cell, input_size, hidden_size
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
@@ -202,8 +200,7 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if torch.compiler.is_compiling():
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
-    if lengths is None:
-        raise InputError("lengths are missing; give the number of words of each text")
+    check(lengths is not None, "lengths are missing; give the number of words of each text")
     if not isinstance(lengths, Tensor):
         raise InputError(f"lengths must be a tensor (B,), not a {type(lengths).__name__}; give one")
     if lengths.shape != (B,):

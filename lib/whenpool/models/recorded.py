@@ -59,12 +59,9 @@ def record_recurrence(inputs: Tensor, weights: Sequence[Tensor], cell: str, hidd
     if cell == "gru":
         attributes["linear_before_reset"] = 1  # as torch computes it
     states = torch.onnx.ops.symbolic(
-        name,
-        (inputs.transpose(0, 1), into, across, torch.cat(biases, dim=1)),
-        attrs=attributes,
-        dtype=inputs.dtype,
-        shape=(T, 1, B, hidden_size),
-    )
+        name, (inputs.transpose(0, 1), into, across, torch.cat(biases, dim=1)), attrs=attributes,
+        dtype=inputs.dtype, shape=(T, 1, B, hidden_size),
+    )  # fmt: skip
     return states.squeeze(1).transpose(0, 1)  # (B, T, H)
 
 

@@ -9,7 +9,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
@@ -75,8 +75,7 @@ class TextClassifier(nn.Module):
                 "drop_connect": (drop_connect, 0.0), "masked": (masked, True),
             }  # fmt: skip
             given = [f"{name}={value!r}" for name, (value, usual) in lacking.items() if value != usual]
-            if given:
-                raise InputError(f"cell {TRANSFORMER!r} does not take {given[0]}; leave it out")
+            check(not given, f"cell {TRANSFORMER!r} does not take {', '.join(given)}; leave it out")
             self.encoder: Encoder | TransformerEncoder = TransformerEncoder(
                 embedding_size, hidden_size, layers, bidirectional=bidirectional
             )

@@ -47,9 +47,7 @@ def fused_attention(
     queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
     """Attention by torch's kernel, block by block, which keeps no scores; shapes as in `plain_attention`."""
-    return functional.scaled_dot_product_attention(
-        queries, keys, values, attn_mask=allowed, is_causal=causal
-    )
+    return functional.scaled_dot_product_attention(queries, keys, values, allowed, is_causal=causal)
 
 
 ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain": plain_attention}
@@ -118,10 +116,8 @@ class TransformerEncoder(nn.Module):
             sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
             raise InputError(f"{sizes} must be at least 1 each")
         if size % heads:
-            raise InputError(
-                f"heads={heads} does not divide the {size} units of a state ({directions} times hidden_size="
-                f"{hidden_size}); choose another hidden_size or number of heads"
-            )
+            units = f"the {size} units of a state ({directions} times hidden_size={hidden_size})"
+            raise InputError(f"heads={heads} does not divide {units}; choose another number of either")
         check_known("attention", attention, ATTENTIONS)
         check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size

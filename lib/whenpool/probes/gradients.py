@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.models.encoder import Encoder, reversal_rows, word_mask
 from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
@@ -103,10 +103,8 @@ def _total_norms(
         for tap in used:
             own = [next(grads) for _ in tap.wanted]
             if all(grad is None for grad in own):
-                raise InputError(
-                    f"{type(model).__name__}: the loss does not depend on the states of the recurrence "
-                    "that encode calls last; return these states from encode"
-                )
+                deaf = f"{type(model).__name__}: the loss does not depend on the states of the"
+                raise InputError(f"{deaf} recurrence that encode calls last; return them from encode")
             halves += map(_norms, tap.total(own))
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
         T = states.shape[1]
@@ -135,10 +133,8 @@ def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap
             last.sum(), other.outputs, retain_graph=True, allow_unused=True
         )
         if not reached or reached[0] is None:
-            raise InputError(
-                f"{type(model).__name__} reads its input with two separate recurrences, whose states cannot "
-                "be matched; use one bidirectional recurrence or a whenpool.Encoder"
-            )
+            two = f"{type(model).__name__} reads its input with two separate recurrences, whose states"
+            raise InputError(f"{two} cannot be matched; use one bidirectional one or a whenpool.Encoder")
     return taps[-1:]
 
 
@@ -185,8 +181,7 @@ def tagging_gradient_norms(
         counted = tags.masked_fill(others, -1)
 
     def loss(logits: Tensor) -> Tensor:
-        if logits.dim() != 3:
-            raise InputError(f"{type(model).__name__} gives no logits per word; use gradient_norms")
+        check(logits.dim() == 3, f"{type(model).__name__} gives no logits per word; use gradient_norms")
         if bool((tags >= logits.shape[-1]).any()):
             raise InputError(f"tags must be below the model's {logits.shape[-1]}, not {int(tags.max())}")
         return tagging_loss(logits, lengths, counted, "sum")

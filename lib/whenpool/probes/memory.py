@@ -45,16 +45,15 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
     with torch.no_grad(), evaluating(model):
         check_labels(labels, model(ids, lengths))
-    was_training, before = model.training, [p.grad for p in model.parameters()]
-    model.train()
+    before = [p.grad for p in model.parameters()]
     model.zero_grad(set_to_none=True)
     counter = _LiveBytes([*model.parameters(), *model.buffers(), ids, lengths, labels])
     forked = torch.random.fork_rng(devices=[ids.device] if ids.is_cuda else [])
     try:
-        with torch.inference_mode(False), torch.enable_grad(), forked, counter:
+        with evaluating(model), torch.inference_mode(False), torch.enable_grad(), forked, counter:
+            model.train()  # each module afterwards in the mode that it was in
             cross_entropy(model(ids, lengths), labels).backward()
     finally:
-        model.train(was_training)
         for parameter, grad in zip(model.parameters(), before, strict=True):
             parameter.grad = grad
     return counter.most / 1e6

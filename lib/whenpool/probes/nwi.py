@@ -183,10 +183,8 @@ def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_me
     rows = getattr(getattr(model, "embedding", None), "num_embeddings", None)
     if unknown_index < 0 or (rows is not None and unknown_index >= rows):
         known = "" if rows is None else f"; the model's embedding has {rows} rows, 0 to {rows - 1}"
-        raise InputError(
-            f"unknown_index is {unknown_index}, which is not a word{known}; "
-            "give the number of <unk> in your vocabulary"
-        )
+        wrong = f"unknown_index is {unknown_index}, which is not a word{known}"
+        raise InputError(f"{wrong}; give the number of <unk> in your vocabulary")
 
 
 def _dtype(model: nn.Module) -> torch.dtype:

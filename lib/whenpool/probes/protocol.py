@@ -13,12 +13,9 @@ def check_steps(
     model: nn.Module, probe: str, steps: Sequence[str] = ("embed", "encode", "classify")
 ) -> None:
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
-    missing = [step for step in steps if not callable(getattr(model, step, None))]
-    if missing:
-        raise InputError(
-            f"{probe} calls a model's methods {', '.join(steps)}, but {type(model).__name__} has no "
-            f"{', '.join(missing)}; see the docstring of whenpool.probes"
-        )
+    if missing := [step for step in steps if not callable(getattr(model, step, None))]:
+        lacks = f"{type(model).__name__} has no {', '.join(missing)}; see whenpool.probes"
+        raise InputError(f"{probe} calls a model's methods {', '.join(steps)}, but {lacks}")
 
 
 def checked_batch(
@@ -34,10 +31,8 @@ def checked_batch(
         check(values.shape == (B,), f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")
     device = next((p.device for p in model.parameters()), ids.device)
     for name, values in (("ids", ids), ("labels", labels)):
-        if values.device != device:
-            raise InputError(
-                f"{name} are on {values.device}, but the model is on {device}; move one with .to()"
-            )
+        told = f"{name} are on {values.device}, but the model is on {device}; move one with .to()"
+        check(values.device == device, told)
     for text in ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist():
         n = int(lengths[text])
         raise InputError(f"text {text} has the length {n}; lengths must be between 1 and {T}")
@@ -51,9 +46,8 @@ def check_labels(labels: Tensor, logits: Tensor) -> None:
     check(several, f"logits must be (B, C) of two classes or more, not {tuple(logits.shape)}{hint}")
     C = logits.shape[1]
     for row in ((labels < 0) | (labels >= C)).nonzero().flatten().tolist():
-        raise InputError(
-            f"text {row} has the label {int(labels[row])}, but the model has {C} classes, 0 to {C - 1}"
-        )
+        y = int(labels[row])
+        raise InputError(f"text {row} has the label {y}, but the model has {C} classes, 0 to {C - 1}")
 
 
 @contextmanager

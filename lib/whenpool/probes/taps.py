@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.models.cells import Cell, LinearCell, earlier, later, linear_recurrence
 
 
@@ -62,11 +62,8 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
             recurrences[module] = _run
         else:
             known = not isinstance(module, nn.RNNCellBase)
-        if not known:
-            raise InputError(
-                f"{type(module).__name__} cannot be probed; use nn.LSTM, nn.GRU or nn.RNN without "
-                "projections, or a whenpool.Encoder"
-            )
+        instead = "nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
+        check(known, f"{type(module).__name__} cannot be probed; use {instead}")
     try:
         for module, run in recurrences.items():
             module.forward = partial(run, module, taps)
@@ -137,11 +134,8 @@ def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[
 
     def total(grads: list[Any]) -> list[Tensor]:
         above, through, at_end = grads
-        if at_end is not None:
-            raise InputError(
-                "the model classifies from the final state that its recurrence returns; let classify "
-                "take that state from the states of all words"
-            )
+        final = "the model classifies from the final state that its recurrence returns"
+        check(at_end is None, f"{final}; let classify take that state from the states of all words")
         above = padded(above).chunk(K, dim=-1)  # (B, T, H) each
         through = padded(through)[..., E:].chunk(K, dim=-1)  # (B, T, H), or (B, T, 2H) of a GRU
         if not is_gru:

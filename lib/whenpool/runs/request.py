@@ -18,9 +18,7 @@ from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
 
 PROFILES = ("smoke", "quick", "compact", "paper")
-NARROWING = (
-    "sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled", "cell", "layers",
-)  # fmt: skip
+NARROWING = tuple("sizes settings poolings seeds labels systems unlabelled cell layers".split())
 """The attributes of a request that leave runs out, make them smaller, or put another model into them."""
 
 

@@ -19,17 +19,16 @@ from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training import loop
 
+End = loop.Outcome | loop.DivergenceError  # Of a training alone: what `train` returns, or raises
+
 
 def train_together(
-    students: Sequence[loop.Student],
-    device: str = "cpu",
-    on_end: Callable[[int, loop.Outcome | loop.DivergenceError], None] | None = None,
-) -> list[loop.Outcome | loop.DivergenceError]:
-    """Train several models by cross-entropy, each as if it were alone; gives for each its outcome, or what
-    `train` would have raised for it. They may differ in pooling, start, data, number of texts and epochs;
-    seconds of an outcome are its share of the time of all. ``on_end`` is told the number of each student
-    that ends, and its outcome or error, at once. Raises `InputError` unless all are LSTMs of one shape
-    without DropConnect, and `torch.OutOfMemoryError`."""
+    students: Sequence[loop.Student], device: str, on_end: Callable[[int, End], None]
+) -> None:
+    """Train several models by cross-entropy, each as if it were alone; ``on_end`` is told the number of each
+    student that ends, and its outcome or error, at once. They may differ in pooling, start, data, number of
+    texts and epochs; seconds of an outcome are its share of the time of all. Raises `InputError` unless all
+    are LSTMs of one shape without DropConnect, and `torch.OutOfMemoryError`."""
     encoders = [student.model.encoder for student in students]
     shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
     if len(shapes) > 1:
@@ -37,23 +36,19 @@ def train_together(
         raise InputError(f"models trained together must have one shape, not {unlike}")
     if any(encoder.cell != "lstm" or encoder.drop_connect for encoder in encoders):
         raise InputError("only LSTMs without DropConnect can train together; train others alone")
-    ended: dict[int, loop.Outcome | loop.DivergenceError] = {}
     active = {number: _Training(student, device) for number, student in enumerate(students)}
     while active:
         for number, training in list(active.items()):
             end = training.go_on()
             if end is not None:
-                ended[number] = end
                 del active[number]
-                if on_end:
-                    on_end(number, end)
+                on_end(number, end)
         if active:
             started = time.perf_counter()
             _step([*active.values()])
             share = (time.perf_counter() - started) / len(active)
             for training in active.values():
                 training.seconds += share
-    return [ended[number] for number in range(len(students))]
 
 
 class _Training:
@@ -70,7 +65,7 @@ class _Training:
         """Read inside its steps alone: what they took, and its share of those made together."""
         return self.seconds + time.perf_counter() - self._entered
 
-    def go_on(self) -> loop.Outcome | loop.DivergenceError | None:
+    def go_on(self) -> End | None:
         """Up to the batch that it asks for next; or its outcome or error when there is none."""
         self._entered = time.perf_counter()
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.base.paths import project_root
 from whenpool.book.report.claims import claims, decide, entries_of
 from whenpool.book.report.few_shot import NAMES
@@ -50,8 +50,7 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
     """What the book advises for texts of so many ``words`` (mean or median), of which so many ``texts`` are
     labelled, but for what our runs contradict; ``where`` is one of `WHERE`. Nothing outside a clone."""
     check_known("place of the evidence", where, WHERE)
-    if not (words >= 0 and texts >= 0):
-        raise InputError(f"words and texts must be at least 0, not {words} and {texts}")
+    check(words >= 0 and texts >= 0, f"words and texts must be at least 0, not {words} and {texts}")
     if project_root() is None:
         return []
     fitting = [entry for entry in entries() if entry.fits(words, texts, where)]

@@ -221,10 +221,8 @@ def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]],
     """What ``make`` gives of each entry of a YAML file with ``what``; a fault is told with the entry's id."""
     found = []
     for entry in listed(file, what):
-        if not isinstance(entry, dict):
-            raise InputError(
-                f"{file}: each {one} must have an id and other fields, unlike {entry!r:.40}"
-            )
+        told = f"{file}: each {one} must have an id and other fields, unlike {entry!r:.40}"
+        check(isinstance(entry, dict), told)
         try:
             found.append(make(entry))
         except (TypeError, ValueError, KeyError, AttributeError) as error:

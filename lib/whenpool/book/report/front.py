@@ -48,11 +48,6 @@ def shown(runs: Runs) -> tuple[str, list[dict[str, Sample]]]:
     return scale, found
 
 
-def scale_shown(runs: Runs) -> str:
-    """The scale that the page shows."""
-    return shown(runs)[0]
-
-
 def times_smaller(ratio: float) -> str:
     """How many times smaller than one, as one says it: "37 million", "1.3 million", "1,000"; "?" for NaN."""
     times = float(f"{1 / ratio:.2g}")
@@ -230,6 +225,6 @@ class Badge:
 
 def badges(runs: Runs, decided: Sequence[Decision]) -> dict[str, Badge]:
     """A badge for each finding of the page, by the name that its text glues."""
-    by_id, scale = {decision.claim.id: decision for decision in decided}, scale_shown(runs)
-    shown = {finding: "compact" if finding == "labels" else scale for finding in BADGES}
-    return {f"badge_{name}": Badge(by_id[claim], shown[name]) for name, claim in BADGES.items()}
+    by_id, scale = {decision.claim.id: decision for decision in decided}, shown(runs)[0]
+    at = {finding: "compact" if finding == "labels" else scale for finding in BADGES}
+    return {f"badge_{name}": Badge(by_id[claim], at[name]) for name, claim in BADGES.items()}

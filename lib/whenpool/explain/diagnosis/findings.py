@@ -333,9 +333,8 @@ def find(plan: Plan, place: Place, tokenizer: str) -> Findings:
         accuracies = tuple(result["test_accuracy"] for result in results)
         scores.append(Score(pooling, accuracies, right, sum(result["seconds"] for result in results)))
         best = max(range(len(done)), key=lambda number: results[number]["validation_accuracy"])
-        about = {
-            name: results[best][name] for name in ("test_accuracy", "validation_accuracy", "train_texts")
-        }
+        told = ("test_accuracy", "validation_accuracy", "train_texts")
+        about = {name: results[best][name] for name in told}
         model, data = found[best].model.eval(), found[best].dataset
         words = tuple(data.vocabulary)
         models[pooling] = Checkpoint(model, words, data.classes, about, done[best].max_words, tokenizer)

@@ -96,10 +96,6 @@ class FewShot(Run):
         return self.looks
 
     @property
-    def reads_unlabelled(self) -> bool:
-        return self.system in UNLABELLED
-
-    @property
     def has_encoder(self) -> bool:
         return self.system in READ_BY_ENCODER
 
@@ -263,7 +259,7 @@ class System:
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
     """A run's model before training, drawn from torch's generator, with what its objective needs."""
-    if run.reads_unlabelled and not chosen.unlabelled:
+    if run.system in UNLABELLED and not chosen.unlabelled:
         none = "needs unlabelled texts, but all training texts are labelled"
         raise InputError(f"{run.system} {none}; choose fewer labels, or add texts")
     if run.system == "vampire":
@@ -285,7 +281,7 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         {"params": list(tuned.head.parameters()), "lr": run.head_learning_rate},
     ]
     objective, read = Objective() if run.system == "bert" else TMix(run.seed), 0
-    if run.reads_unlabelled:
+    if run.system in UNLABELLED:
         pool = _unlabelled(run, chosen, pretrained, limit)
         read = len(pool.original)
         kind = UDA if run.system == "uda" else MixText
@@ -364,7 +360,7 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
     """A run's corpus and texts. Raises `InputError` for files that cannot be read, or too few texts."""
     corpus = corpus_of(run, place)
-    pool = run.unlabelled if run.reads_unlabelled else 0
+    pool = run.unlabelled if run.system in UNLABELLED else 0
     return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)
 
 

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import lines_of
 from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX
@@ -76,8 +76,7 @@ class Tagging(Run):
             known = f"{', '.join(tagged.ENCODINGS)}, or None"
             raise InputError(f"encoding {self.encoding!r} is unknown; choose one of {known}")
         for name in ("layers", "embedding_size", "hidden_size", "epochs", "batch_size"):
-            if (value := getattr(self, name)) < 1:
-                raise InputError(f"{name} must be at least 1, not {value}")
+            check((value := getattr(self, name)) >= 1, f"{name} must be at least 1, not {value}")
         for name, high in (("dropout", 1.0), ("unknown_rate", 1.0 + 1e-9)):
             if not 0 <= getattr(self, name) < high:
                 raise InputError(f"{name} must be a rate from 0 to 1, not {getattr(self, name)}")
@@ -109,14 +108,10 @@ class Tagging(Run):
             profile = _profile(model, numbered, self, "before training")
             judged = (judge,) if corpus.entities else ()
             outcome = train(
-                model,
-                numbered,
-                Recipe(self.epochs, self.batch_size, self.learning_rate),
-                self.seed,
-                device,
-                on_epoch=lambda _: on_epoch() if on_epoch else None,
+                model, numbered, Recipe(self.epochs, self.batch_size, self.learning_rate), self.seed,
+                device, on_epoch=lambda _: on_epoch() if on_epoch else None,
                 objective=TaggingObjective(numbered.rare.to(device), self.unknown_rate, *judged),
-            )
+            )  # fmt: skip
         model.cpu()
         profile += _profile(model, numbered, self, "after training")
         said = label(model, numbered.test)
@@ -183,21 +178,11 @@ def prepare_tagger(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         model = SequenceTagger(
-            numbered.sizes[0],
-            len(numbered.tags),
-            run.cell,
-            run.embedding_size,
-            run.hidden_size,
-            run.layers,
-            run.bidirectional,
-            padding_index=PADDING_INDEX,
-            features=numbered.sizes[1:],
-            feature_size=run.feature_size,
-            spelling=numbered.spelling,
-            filters=run.filters or 1,
-            dropout=run.dropout,
-            vectors=numbered.vectors,
-        )
+            numbered.sizes[0], len(numbered.tags), run.cell, run.embedding_size, run.hidden_size,
+            run.layers, run.bidirectional, padding_index=PADDING_INDEX, features=numbered.sizes[1:],
+            feature_size=run.feature_size, spelling=numbered.spelling, filters=run.filters or 1,
+            dropout=run.dropout, vectors=numbered.vectors,
+        )  # fmt: skip
     return numbered, model
 
 

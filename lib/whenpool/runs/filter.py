@@ -6,6 +6,7 @@ from pathlib import Path
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.settings import SETTINGS
+from whenpool.corpora.tagged import is_tagged
 from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from whenpool.runs.kinds.training import TRICKS, variant_of
@@ -91,6 +92,9 @@ def planned(
         other = f"not those of the profile {request.profile}; add --profile paper"
         raise InputError(f"--only table selects runs of the thesis, {other}")
     chapters = [chapter_named(name, PLANS) for name in chapters or PLANS]
+    if chapters == ["sequence_labelling"] and request.corpora:  # beside other chapters it has its own
+        none = f"{' '.join(request.corpora)} has no tagged words; name ud_ewt, wnut17 or a file of them"
+        check(any(map(is_tagged, request.corpora)), none)
     every = {chapter: plan(chapter, request, place) for chapter in chapters}
     admitted = {chapter: list(filter(only.admits, runs)) for chapter, runs in every.items()}
     found = {chapter: runs for chapter, runs in admitted.items() if runs}

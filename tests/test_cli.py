@@ -84,7 +84,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["data", "list", "imdb"], "`whenpool data list` takes no names"),
     ("run --profile paper --corpus imdb --sizes 3000".split(), "no runs with 3000 training texts;"),
     (["run", "--chapter", "sequence_labelling", "--corpus", "a.conll"], "'a.conll' is unknown"),
-    (["run", "--chapter", "sequence_labelling", "--corpus", "imdb"], "imdb has no tagged words; name"),
+    (["run", "--chapter", "sequence_labelling", "--corpus", "imdb"], "no tagged words are in imdb; name"),
     (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
     (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
     (["run", *FEW_SHOT, "--systems", "uda", "--paraphrases", "no"], "paraphrases file no does not exist"),

@@ -335,3 +335,24 @@ def test_the_text_stands_where_it_is_composed(setting, share):
     expected = text[np.linspace(0, len(text) - 1, 100).round().astype(int)] == "text"
     found = probes.where_the_text_stands(setting, share)
     assert (found != expected).sum() <= (setting != "standard") + (setting == "mid")  # at a border
+
+
+def test_a_course_is_a_mean_over_runs_that_were_looked_at_at_other_times():
+    looks = {  # ratios that are powers of the texts learnt from, so that interpolation is exact
+        "a": ([0, 50, 200, 900, 1_000], 1.0),
+        "b": ([0, 120, 400, 800], 3.0),  # ends first
+    }
+    rows = [
+        {"key": key, "model": "last", "examples": seen, "ratio": max(seen, 1.0) ** power,
+         "train_accuracy": power, "validation_accuracy": 10 * power}
+        for key, (places, power) in looks.items() for seen in reversed(places)
+    ]  # fmt: skip
+    found = probes.course(pd.DataFrame(rows), ["model"])
+    assert found["examples"].iloc[[0, -1]].tolist() == pytest.approx([100, 800])
+    assert found["examples"].is_monotonic_increasing
+    np.testing.assert_allclose(found["ratio"], found["examples"] ** 2)  # the geometric mean
+    assert found["train_accuracy"].tolist() == pytest.approx([2.0] * len(found))
+    assert found["validation_accuracy"].tolist() == pytest.approx([20.0] * len(found))
+    assert set(found["model"]) == {"last"}
+    nothing = pd.DataFrame()
+    assert probes.course(nothing, ["model"]) is nothing

@@ -186,14 +186,10 @@ class Builder:
             return 0
         pace = Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
         report = compute(
-            runs,
-            self.place,
-            self.workforce,
-            skip_absent=self.request.lets_lack,
-            keep_weights=needed(self.request, self.place).__contains__,
-            say=self.say,
+            runs, self.place, self.workforce, skip_absent=self.request.lets_lack,
+            keep_weights=needed(self.request, self.place).__contains__, say=self.say,
             seconds=pace.seconds,
-        )
+        )  # fmt: skip
         if report.left:
             self.say(f"{report.left} runs are left: they would not end in time; the pages show the rest")
         return len(report.failed)

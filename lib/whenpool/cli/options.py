@@ -103,7 +103,7 @@ runs_options = _with(
     request_options,
     only_option,
     click.option(
-        "--chapter", "chapters", multiple=True, help="Name of a chapter, or all. Repeatable. "
+        "--chapter", "chapters", multiple=True, help="Name of a chapter, a part of it, or all. Repeatable. "
         "[default: training_to_skip, and all with --only table=...]",
     ),
 )  # fmt: skip

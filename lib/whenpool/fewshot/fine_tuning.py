@@ -78,7 +78,8 @@ class FineTuned(nn.Module):
             states = output[0] if isinstance(output, tuple) else output
             if states.shape[:2] != ids.shape:
                 why = f"its hidden states are {tuple(states.shape)} for {tuple(ids.shape)} tokens"
-                raise InputError(f"{type(self.encoder).__name__} cannot be mixed: {why}; choose another")
+                name = type(self.encoder).__name__
+                raise InputError(f"{name} cannot be mixed: {why}; choose another encoder")
             own = states * is_word
             mixture = share * own + (1 - share) * own[partner]
             return (mixture, *output[1:]) if isinstance(output, tuple) else mixture
@@ -116,8 +117,8 @@ def find_layers(encoder: nn.Module) -> nn.ModuleList:
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
     found = [module for module in lists if len(module) == wanted]
-    none = f"TMix and MixText mix a layer of {type(encoder).__name__} and find no list of its layers"
-    check(len(found) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT or ELECTRA")
+    none = f"TMix and MixText mix after a layer, but {type(encoder).__name__} has no list of its layers"
+    check(len(found) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT, ELECTRA or MPNet")
     return found[0]
 
 

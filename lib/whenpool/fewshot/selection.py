@@ -142,7 +142,8 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
         check(text not in found, f"{twice}; put all paraphrases of a text into one line")
         found[text] = paraphrases
     if lost := [text for text in texts if text not in found]:
-        none = f"no paraphrases of {len(lost):,} of {len(texts):,} unlabelled texts, the first of which"
-        raise InputError(f"{file} has {none} is {lost[0]!r:.60}; add a line with its text for each")
+        none = f"{file} has no paraphrases of {len(lost):,} of {len(texts):,} unlabelled texts"
+        first = f"the first of which is {lost[0]!r:.60}; add a line with exactly this text for each"
+        raise InputError(f"{none}, {first}")
     K = min((len(found[text]) for text in texts), default=0)
     return [found[text][:K] for text in texts]

@@ -75,7 +75,7 @@ class TextClassifier(nn.Module):
                 "drop_connect": (drop_connect, 0.0), "masked": (masked, True),
             }  # fmt: skip
             given = [f"{name}={value!r}" for name, (value, usual) in lacking.items() if value != usual]
-            check(not given, f"cell {TRANSFORMER!r} does not take {', '.join(given)}; leave it out")
+            check(not given, f"cell {TRANSFORMER!r} does not take {', '.join(given)}; leave that out")
             self.encoder: Encoder | TransformerEncoder = TransformerEncoder(
                 embedding_size, hidden_size, layers, bidirectional=bidirectional
             )

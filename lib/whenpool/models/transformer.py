@@ -117,7 +117,9 @@ class TransformerEncoder(nn.Module):
             raise InputError(f"{sizes} must be at least 1 each")
         if size % heads:
             units = f"the {size} units of a state ({directions} times hidden_size={hidden_size})"
-            raise InputError(f"heads={heads} does not divide {units}; choose another number of either")
+            raise InputError(
+                f"heads={heads} does not divide {units}; choose another hidden_size or heads"
+            )
         check_known("attention", attention, ATTENTIONS)
         check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size

@@ -8,7 +8,7 @@ from functools import cache
 
 import pandas as pd
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError
 from whenpool.fewshot.pretrained import locate
 from whenpool.runs.engine import Report, Workforce, run_all
 from whenpool.runs.kinds import KINDS, FewShot, Training
@@ -77,7 +77,8 @@ def compute(
             locate(name, download=True)
     before = standing(runs, place)
     for run, reason in before.absent.items():
-        check(skip_absent(run), reason)
+        if not skip_absent(run):
+            raise InputError(reason)
     for reason, count in Counter(before.absent.values()).items():
         say(f"{count} runs are left out: {reason}")
     for line in before.set_aside:

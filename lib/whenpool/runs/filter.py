@@ -91,9 +91,9 @@ def planned(
     if only.names_table and request.profile != "paper":
         other = f"not those of the profile {request.profile}; add --profile paper"
         raise InputError(f"--only table selects runs of the thesis, {other}")
-    chapters = [chapter_named(name, PLANS) for name in chapters or PLANS]
+    chapters = list(dict.fromkeys(chapter_named(name, PLANS) for name in chapters or PLANS))
     if chapters == ["sequence_labelling"] and request.corpora:  # beside other chapters it has its own
-        none = f"{' '.join(request.corpora)} has no tagged words; name ud_ewt, wnut17 or a file of them"
+        none = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt, wnut17 or a file with some"
         check(any(map(is_tagged, request.corpora)), none)
     every = {chapter: plan(chapter, request, place) for chapter in chapters}
     admitted = {chapter: list(filter(only.admits, runs)) for chapter, runs in every.items()}

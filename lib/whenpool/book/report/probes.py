@@ -39,22 +39,21 @@ def named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def course(traces: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The mean course of the trainings that agree in the columns ``by``. They were looked at
-    after different numbers of texts; so each is interpolated at the same ones, ``examples``, from 100 on.
-    The mean over runs of the vanishing ``ratio`` is geometric, that of accuracies arithmetic."""
-    measured = ["ratio", "train_accuracy", "validation_accuracy"]
-    traces = traces.assign(ratio=np.log(traces["ratio"]), seen=traces["examples"].clip(lower=100))
-    found = []
+    """The mean course of the trainings that agree in the columns ``by``. They were looked at after different
+    numbers of texts; so each is interpolated at the same ones, ``examples``, from 100 on to where the first
+    training ends. The mean of the vanishing ``ratio`` is geometric, that of accuracies arithmetic."""
+    if traces.empty:
+        return traces
+    measured, found = ["ratio", "train_accuracy", "validation_accuracy"], []
+    traces = traces.assign(ratio=np.log(traces["ratio"]), log=np.log(traces["examples"].clip(lower=1)))
     for values, own in traces.groupby(list(by), observed=True):
-        seen = np.geomspace(100, own["seen"].max(), 60)
-        runs = [run.sort_values("seen") for _, run in own.groupby("key")]
-        each = [
-            [np.interp(np.log(seen), np.log(run["seen"]), run[name]) for name in measured]
-            for run in runs
-        ]
-        means = pd.DataFrame(np.mean(each, axis=0).T, columns=measured).assign(examples=seen)
+        runs = [run.sort_values("log") for _, run in own.groupby("key")]
+        last = min(run["examples"].max() for run in runs)
+        at = np.log(np.geomspace(min(100, last / 2), last, 60))
+        each = [[np.interp(at, run["log"], run[name]) for name in measured] for run in runs]
+        means = pd.DataFrame(np.mean(each, axis=0).T, columns=measured).assign(examples=np.exp(at))
         found.append(means.assign(ratio=np.exp(means["ratio"]), **dict(zip(by, values, strict=True))))
-    return pd.concat(found) if found else traces
+    return pd.concat(found)
 
 
 def where_the_text_stands(setting: str, share: float, points: int = 100) -> Any:

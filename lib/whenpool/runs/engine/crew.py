@@ -15,7 +15,7 @@ import torch
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from whenpool.base.errors import InputError, StorageError, check
+from whenpool.base.errors import InputError, StorageError
 from whenpool.base.memory import give_back_freed_memory
 from whenpool.runs.kinds.training import Training, execute_batched
 from whenpool.runs.run import Place, Run
@@ -292,7 +292,8 @@ class Crew:
             return
         seconds = min(_POLL if self._elsewhere else math.inf, max(self._until - time.monotonic(), 0))
         for worker, kind, name, text in self._pool.listen(None if seconds == math.inf else seconds):
-            check(kind != "stopped", text)
+            if kind == "stopped":
+                raise InputError(text)
             if kind == "note":
                 self._report.notes.append(text)
             elif kind in ("idle", "died"):

@@ -241,7 +241,7 @@ LETTERS: Options = {"filters": 50}  # A tagger that reads the letters of each wo
 
 def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
     """Both directions against one, other cells, and encodings of entities. Corpora of labelled texts, which
-    other chapters are asked for at the same time, have no tags: they leave this chapter its own."""
+    other chapters are asked for at the same time, have no tags: beside them this chapter has its own."""
     paper, smoke = request.profile == "paper", request.profile == "smoke"
     asked = tuple(name for name in request.corpora or () if is_tagged(name))
     if not asked and paper and request.corpora is None:

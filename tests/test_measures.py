@@ -354,5 +354,7 @@ def test_a_course_is_a_mean_over_runs_that_were_looked_at_at_other_times():
     assert found["train_accuracy"].tolist() == pytest.approx([2.0] * len(found))
     assert found["validation_accuracy"].tolist() == pytest.approx([20.0] * len(found))
     assert set(found["model"]) == {"last"}
+    once = pd.DataFrame([row for row in rows if row["examples"] == 0])  # as in the profile smoke
+    assert set(probes.course(once, ["model"])["ratio"]) == {1.0}
     nothing = pd.DataFrame()
     assert probes.course(nothing, ["model"]) is nothing

@@ -48,7 +48,7 @@ def course(traces: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     traces = traces.assign(ratio=np.log(traces["ratio"]), log=np.log(traces["examples"].clip(lower=1)))
     for values, own in traces.groupby(list(by), observed=True):
         runs = [run.sort_values("log") for _, run in own.groupby("key")]
-        last = min(run["examples"].max() for run in runs)
+        last = max(min(run["examples"].max() for run in runs), 1)  # a short one is looked at once, at 0
         at = np.log(np.geomspace(min(100, last / 2), last, 60))
         each = [[np.interp(at, run["log"], run[name]) for name in measured] for run in runs]
         means = pd.DataFrame(np.mean(each, axis=0).T, columns=measured).assign(examples=np.exp(at))

@@ -20,6 +20,10 @@ def small(pooling="max_attention", **options):
     return TextClassifier(len(WORDS), 2, pooling, **options).eval()
 
 
+class Other(TextClassifier):
+    """Computes something else with the same weights."""
+
+
 ENDLESS = small()
 ENDLESS.classifier.bias.data[0] = torch.inf
 
@@ -80,6 +84,7 @@ def test_texts_that_cannot_be_read_are_named(folder):
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"model": torch.nn.Linear(2, 2)}, "only a whenpool.TextClassifier can be saved, not Linear"),
+    ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
     ({"model": ENDLESS}, "classifier.bias has numbers that are not finite"),
     ({"vocabulary": WORDS[:-1]}, "embedding.weight has 7 rows, but vocabulary 6 entries"),
     ({"classes": ["a", 1]}, r"classes\[1\] must be a word, not 1"),

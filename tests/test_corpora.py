@@ -173,6 +173,9 @@ def test_the_last_sentence_of_each_side_is_cut_and_a_coin_decides_on_the_odd_wor
     (compose, (["a"], sentences(), "middle", 0.5), "setting 'middle' is unknown; choose one of standard, l"),
     (compose, (["a"], sentences(), "mid", 1.0), r"share, .* words, must be in \[0, 1\), not 1.0"),
     (compose, (original(10), [["a", "b"]], "left", 0.5), "the filler has 2 words left, not 10"),
+    (compose, ("what a film", [["a", "b"]], "left", 0.5), "words must be a list of words, not one string"),
+    (compose, (["a"], ["the river"], "left", 0.5), "filler must be lists of words, not strings"),
+    (compose, (["a"], "the river", "left", 0.5), "filler must be lists of words, not strings"),
 ])  # fmt: skip
 def test_what_cannot_be_loaded_split_or_composed_is_named(call, given, message):
     with pytest.raises(InputError, match=message):

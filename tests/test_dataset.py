@@ -92,6 +92,8 @@ def test_the_vocabulary_is_torchtexts():
     assert found == dict(expected.stoi)
     assert list(found) == expected.itos
     assert torch.equal(start_from(vectors, found, 1), expected.vectors)
+    with pytest.raises(InputError, match="no word of the texts has a vector"):
+        start_from(vectors, ["<unk>", "café"], 1)
 
 
 def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):

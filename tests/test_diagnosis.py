@@ -1,6 +1,7 @@
 """A diagnosis: what it concludes from its findings, no more than chance allows and no less; and from a file
 to a page, taken up again where it stopped."""
 
+import os
 import re
 import shlex
 from dataclasses import replace
@@ -278,11 +279,15 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
     assert (done.exit_code, stored()) == (0, before)
     assert page.text in done.stdout
     assert f"The report is {folder}/report.html\nTo explain a text: {page.explain}" in done.stdout
+    old = folder / "models" / "mean" / "model.json"  # of other texts, which were here before
+    old.parent.mkdir()
+    old.write_text("{}")
+    os.utime(old, (1, 1))
     lost = next(file for file in before if '"sweep"' in file.read_text())
     lost.unlink()
     more = diagnose(replace(wish, seeds=2), Workforce(workers=1), lambda line: None)
     now = stored()
-    assert len(now) == 10
+    assert (len(now), old.exists()) == (10, False)
     assert {file for file in now if before.get(file) == now[file]} == set(before) - {lost}
     assert all(len(score.accuracies) == 2 for score in more.found.scores)
     assert "±" in more.html

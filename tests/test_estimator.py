@@ -134,6 +134,7 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
     ((TEXTS, LABELS, (["a"], ["good", "bad"])), "1 validation texts and 2 labels"),
     ((TEXTS, LABELS, ([], [])), "there are no validation texts"),
+    ((["这部电影很好看", "演员糟糕极了很难看"] * 24, LABELS), "no spaces between words; add them"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_told(given, said):
     with pytest.raises(InputError, match=said):
@@ -143,9 +144,10 @@ def test_what_cannot_be_used_is_told(given, said):
 @pytest.mark.parametrize(("name", "value"), [
     ("epochs", 0), ("batch_size", 0), ("hidden_size", 8.0), ("embedding_size", -1), ("vocabulary_limit", 0),
     ("seed", -1), ("max_words", 0), ("validation_fraction", 2),
+    ("validation_fraction", "0.1"), ("learning_rate", 0), ("learning_rate", "0.1"), ("device", "gpu"),
 ])  # fmt: skip
 def test_a_parameter_out_of_its_range_is_named(name, value):
-    with pytest.raises(InputError, match=f"{name} must be .*, not {value}"):
+    with pytest.raises(InputError, match=f"{name} must be .*, not {value!r}"):
         small(**{name: value}).fit(TEXTS, LABELS)
 
 

@@ -134,6 +134,8 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
     found = [(" ".join(word["word"] for word in row["words"]), row["label"], row["k"]) for row in rows]
     assert found == [("a good film", "pos", 2), ("the bad film", "pos", 2)]
     assert rows[0]["words"][2]["importance"] is None
+    shown("--text", "A good film", "--output", str(out))  # its name says which format
+    assert json.loads(out.read_text("utf-8"))[0]["label"] == "pos"
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -207,6 +209,7 @@ def test_windows_are_spread_over_their_words():
     (per_word, ([1, 2, 3], 4, 2), "4 words need 2 weights for windows of 2, not 3"),
     (per_word, ([1], 4, 0), "must be at least 1, not 0"),
     (explaining.in_file, (Path("a.csv"),), "a.csv is a table; give a file with a text on each line"),
+    (explain, (None, ["good"]), "text 0 must be a string, not list"),
     (explain, (None, "good", None, 0), "k, the words of a window, must be at least 1"),
     (attention_weights, (TextClassifier(9, 2, "max"), torch.ones(1, 2).long(), torch.tensor([2])),
      "MaxPool has no weights for words"),

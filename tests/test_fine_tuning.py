@@ -115,7 +115,9 @@ def test_layers_that_cannot_be_mixed_are_named():
     model(IDS, LENGTHS)  # fine-tuning needs no layers
     with pytest.raises(InputError, match="Linear .* no list of its layers; choose an encoder"):
         find_layers(nn.Linear(2, 2))
-    with pytest.raises(InputError, match="TMix and MixText mix after a layer, but AlbertModel has no list"):
+    with pytest.raises(
+        InputError, match="TMix and MixText mix after a layer, but AlbertModel has no list"
+    ):
         small("albert", embedding_size=8).mixed(IDS, LENGTHS, PARTNER, 0.6, 1)  # which shares one layer
 
 

@@ -202,6 +202,18 @@ class TwoThings(Theirs):
         return self.rnn(embedded)
 
 
+class EverySecond(Theirs):
+    def encode(self, embedded, lengths):
+        return self.rnn(embedded[:, ::2])[0]
+
+
+class OneMore(Theirs):
+    """Reads a state of its own before the first word, and gives back those of the words."""
+
+    def encode(self, embedded, lengths):
+        return self.rnn(torch.cat([embedded[:, :1], embedded], 1))[0][:, 1:]
+
+
 @pytest.mark.parametrize(("change", "words"), [
     ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
     ({"model": changed(rnn=nn.LSTMCell(6, 5))}, "LSTMCell cannot be probed"),
@@ -213,6 +225,9 @@ class TwoThings(Theirs):
     ({"model": FromTheEnd()}, "let classify take that state from the states"),
     ({"model": Deaf()}, "does not depend on the states"),
     ({"model": TwoThings()}, "TwoThings.encode returned a tuple; return the states (B, T, D) alone"),
+    ({"model": EverySecond()}, "EverySecond.encode makes 6 states of 4 texts for ids of the shape (4, 11)"),
+    ({"model": OneMore()}, "OneMore.encode makes 12 states of 4 texts for ids of the shape (4, 11)"),
+    ({"ids": IDS + 30}, "but the model knows 20 words"),
     ({"ids": IDS[0]}, "one text is ids.unsqueeze"),
     ({"ids": IDS.to("meta")}, "ids are on meta, but the model is on cpu"),
     ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),

@@ -67,6 +67,7 @@ def test_what_was_left_out_is_noted(tmp_path):
     ('text,label\nx,1\n"never ends,1\nx,2\n', "line 3: unexpected end of data; end each quoted field"),
     ('text,label\n"a "quote" here",1\n', "line 2: .* expected after .*; .*a quote within it"),
     ("text,label\n,1\nx,\n", "no row has a text and a label; .*line 2: column 'text' has no text"),
+    ("text,label\nx,1\nx,2\n", "one class, '1' \\(1 texts have several labels, of which the first counts"),
     ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; give at least two"),
     ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' of 2 classes has 1 different texts"),
     ("text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90)), "of 90 classes has"),
@@ -92,6 +93,8 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
     (load, GAPS, {}, "a.csv, line 3: column 'text' has no text"),
     (load, GAPS, {"label_column": "more"}, "a.csv, line 2: column 'more' has no label"),
     (load, GAPS, {"colour": "red"}, "option of .*a.csv .colour. is unknown; choose one of text_column"),
+    (load, "text,label\n" + "".join(f"a {i},{i % 2}\n" for i in range(40)), {"length": "long"},
+     "a.csv has no long texts"),
     (load, GAPS, {"balanced": "maybe"}, "option balanced must be yes or no, not 'maybe'"),
     (looked_at, GAPS, {"label": "text"}, "text and label are both in column 'text'; name two"),
     (looked_at, "text,label\n" + "".join(f"b b {i},a\n{i},b\n" for i in range(40)), {"words": 2},
@@ -163,7 +166,7 @@ def test_classes_keep_their_shares_in_every_split(tmp_path):
     counts = [(len(split), sum(split.labels)) for split in corpus.splits.values()]
     assert (counts, corpus.notes) == ([(198, 18), (66, 6), (66, 6)], ())
     written(path, rows[::-1])
-    assert load(f"{path}:balanced=no").test == corpus.test
+    assert load(path, balanced=False).test == corpus.test
 
 
 def test_huge_fields_are_cut_and_halves_of_letters_mended(tmp_path):

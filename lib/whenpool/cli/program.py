@@ -317,7 +317,9 @@ def check(device: str, profile: str, data: Path | None, store: Path | None) -> N
 @click.option("--poolings", type=opt.NAMES, help=f"Poolings to train. [default: {','.join(COMPARED)}]")
 @opt.count_option("--seeds", default=1, help="Number of seeds for each pooling.")
 @opt.count_option("--epochs", default=6, help="Number of epochs of each training.")
-@opt.count_option("--limit", default=2_000, help="Number of texts to use at most.")
+@opt.count_option(
+    "--limit", default=2_000, help="About how many texts to use; 10 of each class at least."
+)
 @opt.count_option("--words", help="Number of words to read of a text. [default: all that memory allows]")
 @click.option("--vectors", help="File of word vectors, or random. [default: GloVe in the data folder]")
 @click.option("--characters", is_flag=True, help="Read each character as a word.")
@@ -354,13 +356,13 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
 @click.option("--label", help="Class to explain. [default: the predicted one]")
 @opt.count_option("--k", help="Number of words in a window. [default: 5, fewer in short texts]")
 @click.option(
-    "--format", "style", type=click.Choice(["text", "html", "json"]), default="text", show_default=True,
-    help="Format of the explanation.",
+    "--format", "style", type=click.Choice(["text", "html", "json"]),
+    help="Format of the explanation. [default: as --output is called, or text]",
 )  # fmt: skip
 @click.option("--output", type=opt.FILE, help="File to write the explanation into.")
 def explain(
-    model: Path, text: str | None, file: Path | None, label: str | None, k: int | None, style: str,
-    output: Path | None,
+    model: Path, text: str | None, file: Path | None, label: str | None, k: int | None,
+    style: str | None, output: Path | None,
 ) -> None:  # fmt: skip
     """Show a text's predicted class and which words speak for it."""
     if (text is None) == (file is None):
@@ -382,6 +384,8 @@ def explain(
     except UnicodeDecodeError as error:
         raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from None
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    called = {".html": "html", ".json": "json"}.get(output.suffix if output else "", "text")
+    style = style or called
     on_screen = style == "text" and output is None
     found = []
     for number, one in enumerate(explaining.in_file(file) if file else [given], 1):

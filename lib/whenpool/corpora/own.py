@@ -24,18 +24,19 @@ def load_own(
     path: Path,
     text_column: str = "text",
     label_column: str = "label",
-    balanced: str = "yes",
+    balanced: str | bool = "yes",
     length: str = "any",
 ) -> Corpus:
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
     texts count once, and each class gives as many as the rarest one has, unless ``balanced="no"``."""
-    check(balanced in ("yes", "no"), f"option balanced must be yes or no, not {balanced!r}")
+    check(balanced in ("yes", "no", True, False), f"option balanced must be yes or no, not {balanced!r}")
     rows = [row for row in read_own(path, text_column, label_column) if has_length(row.text, length)]
+    check(rows or length == "any", f"{path} has no {length} texts; see whenpool.corpora.load")
     texts: dict[str, str] = {}
     several = {row.text for row in rows if texts.setdefault(row.text, row.label) != row.label}
     counts = Counter(texts.values())
     check_classes(counts, path, len(several))
-    if balanced == "no":
+    if balanced in ("no", False):
         corpus, used = split_classes(rows, str(path)), len(texts)
         note = f"{path.name}: {used:,} of {len(rows):,} rows are used" if used < len(rows) else ""
     else:

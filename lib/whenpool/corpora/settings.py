@@ -62,7 +62,15 @@ def compose(
         >>> " ".join(compose(["what", "a", "film"], filler, "mid", share=0.5))
         'the what a film is long'
     """
-    sides, sentences = [], iter(filler)
+    check(not isinstance(words, str), "words must be a list of words, not one string; split it first")
+
+    def listed(sentence: Sequence[Word]) -> Sequence[Word]:
+        check(
+            not isinstance(sentence, str), "filler must be lists of words, not strings; split them first"
+        )
+        return sentence
+
+    sides, sentences = [], map(listed, filler)
     for count in filler_lengths(len(words), setting, share, rng):
         taken = list(islice(chain.from_iterable(sentences), count))  # the last one is cut
         if len(taken) < count:

@@ -108,7 +108,8 @@ def load(
     Args:
         name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
             or ``.jsonl`` file. Options may follow a colon, ``synthetic:classes=10,density=0.1``
-            or ``reviews.csv:text_column=body,label_column=stars``.
+            or ``reviews.csv:text_column=body,label_column=stars,balanced=no``, which keeps all texts
+            of each class instead of as many as the rarest one has.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
         length: "long" (over 100 words; the default for the thesis's corpora), "short" (at most
             100) or "any" (the default for others).

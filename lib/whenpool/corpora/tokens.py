@@ -2,13 +2,15 @@
 authors' code was written; it is the last version in pure Python, and is loaded when it is needed. Nothing
 here touches the network."""
 
+import re
 import ssl
 import tempfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import safetensors.torch
@@ -21,11 +23,21 @@ from whenpool.corpora.batches import PADDING, UNKNOWN
 
 VOCABULARY_LIMIT = 25_000  # Words of the largest vocabulary, besides the two special ones (§1.4.2)
 
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+
 
 def tokenize(text: str) -> list[str]:
     """The lower-case words and punctuation marks of a text, by torchtext's ``basic_english``."""
     words: list[str] = _torchtext().data.utils.get_tokenizer("basic_english")(text)
     return words
+
+
+def without_spaces(texts: Iterable[str]) -> bool:
+    """Whether a typical text puts no spaces between words, so that `tokenize` finds none."""
+    starts = (text.strip()[:1_000] for text in texts)
+    runs = (len(_UNSPACED.findall(start)) / len(start.split()) for start in starts if start)
+    return median([*runs] or [0]) >= 8  # letters in one piece, which no words of other scripts have
 
 
 @cache
@@ -61,10 +73,11 @@ def build_vocabulary(counts: Mapping[str, int], limit: int = VOCABULARY_LIMIT) -
 
 def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -> Tensor | None:
     """Vectors (V, E) of words to start an embedding from, None where there are none; words that have none
-    draw theirs from N(0, 1) by the ``seed``, as in the authors' code."""
+    draw theirs from N(0, 1) by the ``seed``, as in the authors' code. Raises `InputError` where all would."""
     if vectors is None:
         return None
     row_of = {word: row for row, word in enumerate(vectors.words)}
+    check(not row_of.keys().isdisjoint(words), "no word of the texts has a vector; choose other vectors")
     matrix, generator = torch.empty(len(words), vectors.size), torch.Generator().manual_seed(seed)
     for own, word in zip(matrix, words, strict=True):
         if word in row_of:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
 from itertools import chain
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -113,10 +113,13 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             validation: texts and labels that choose the epoch; None: a part of the texts is held out.
         """
         whole = self._whole_numbers()
-        share = self.validation_fraction
-        check(0 < share < 1, f"validation_fraction must be between 0 and 1, not {share}")
-        gpu = str(self.device).startswith("cuda")
-        check(not gpu or torch.cuda.is_available(), "there is no CUDA GPU; set device='cpu'")
+        for name in ("validation_fraction", "learning_rate"):
+            part: Any = getattr(self, name)
+            fits = isinstance(part, Real) and 0 < part < 1  # type: ignore[operator]
+            check(fits, f"{name} must be a number between 0 and 1, not {part!r}")
+        kind = str(self.device).partition(":")[0]
+        check(kind in ("cpu", "cuda"), f"device must be 'cpu' or 'cuda', not {self.device!r}")
+        check(kind == "cpu" or torch.cuda.is_available(), "there is no CUDA GPU; set device='cpu'")
         words, given = self._pairs(texts, labels)
         self.classes_, targets = np.unique(given, return_inverse=True)
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
@@ -228,7 +231,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
     ) -> tuple[list[list[str]], np.ndarray]:
-        words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]
+        found = strings(texts)
+        readable = not tokens.without_spaces(found)
+        check(readable, "the texts have no spaces between words; add them with a segmenter")
+        words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in found]
         given = _classes(labels)
         told = f"there are {len(words)} {which}texts and {len(given)} labels; give one for each"
         check(len(words) == len(given), told)

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import lines_of
 from whenpool.corpora.batches import UNKNOWN_INDEX
-from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint
+from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint, strings
 from whenpool.explain.words import WordStrip, attention_weights, per_word, strip, strips
 from whenpool.probes.nwi import occlusion, rounding_error
 
@@ -96,6 +96,7 @@ def explain(
     than 10 such windows. Raises `InputError` for a text without words, or an unknown class."""
     check_label(checkpoint, label)
     check(k is None or k >= 1, f"k, the words of a window, must be at least 1, not {k}")
+    strings([text])
     words, whole = checkpoint.words(text), len(TOKENIZERS[checkpoint.tokenizer](text))
     notes = list[str]()
     check(words, "the text has no words; give at least one")

@@ -6,7 +6,7 @@ Every pooling is a plain module with one constructor and one signature::
     embedding, weights = pool(states, mask)
 
 - ``states``: (B, T, D), one state a word; any finite number may stand where there is no word.
-- ``mask``: (B, T), True (or 1) on words, which may be padded on either side.
+- ``mask``: (B, T), True (or 1) on words, False (or 0) on padding, which may be on either side.
 - ``embedding``: (B, D).
 - ``weights``: (B, T), non-negative, summing to 1 over the words of a text, or None where the
   pooling is not a weighted sum of states.

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS
+from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
 
 
@@ -63,6 +64,7 @@ class TextClassifier(nn.Module):
     ) -> None:
         super().__init__()
         check_known("pooling", pooling, POOLINGS)
+        check_known("cell", cell, LISTED_CELLS)
         if forget_bias == "thesis":
             forget_bias = 1.0 if pooling == "last" and cell == "lstm" else None
         self.masked = masked

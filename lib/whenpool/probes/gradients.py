@@ -25,8 +25,9 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     one that the model calls last: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
     ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
     through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
-    recurrence that is written in another way cannot be seen and must not be probed. Raises `InputError`
-    for a model without the three steps or whose recurrence cannot be seen, or a bad batch.
+    recurrence that is written in another way, as a loop, cannot be seen: its norms would be the direct
+    part alone. Raises `InputError` for a model without the three steps, with another module for its
+    recurrence, or without a state for each word, or for a bad batch.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -91,6 +92,7 @@ def _total_norms(
         if not isinstance(states, Tensor):
             kind = f"{type(model).__name__}.encode returned a {type(states).__name__}"
             raise InputError(f"{kind}; return the states (B, T, D) alone")
+        _check_steps(model, states.shape[:2], ids, lengths)
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
@@ -111,8 +113,16 @@ def _total_norms(
         rows = reversal_rows(lengths if encoder.masked else torch.full_like(lengths, T), T)
         halves[1] = halves[1].flatten()[rows].view_as(halves[1])
     norms = torch.hypot(*halves) if len(halves) == 2 else halves[0]
+    _check_steps(model, norms.shape, ids, lengths)
     norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))  # fewer where packed
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+
+
+def _check_steps(model: nn.Module, found: tuple[int, ...], ids: Tensor, lengths: Tensor) -> None:
+    """Raises `InputError` unless there is a state for each word, up to the longest text or its padding."""
+    steps = f"{found[1]} states of {found[0]} texts for ids of the shape {tuple(ids.shape[:2])}"
+    fits = found[0] == len(ids) and found[1] in (int(lengths.max()), ids.shape[1])
+    check(fits, f"{type(model).__name__}.encode makes {steps}; make one for each word")
 
 
 def _norms(gradients: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). It is put into training mode for the
-            time; its parameters' ``grad`` stay as they are.
+            time, where batch normalisation counts the batch; its parameters' ``grad`` stay as they are.
         ids: (B, T) int64, right-padded.
         lengths: (B,), words of each text.
         labels: (B,) int64.

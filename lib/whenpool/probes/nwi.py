@@ -146,6 +146,7 @@ def occlusion(
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
         logits, made = _counted(model, ids, lengths)
+        check_labels(ids.new_zeros(B), logits)
         plain = logits.double().log_softmax(-1)  # (B, C)
         exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)

@@ -1,5 +1,6 @@
 """What all probes ask of a model and a batch."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -22,6 +23,7 @@ def checked_batch(
     model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or all 0."""
+    ids = torch.as_tensor(ids)
     check(ids.dim() == 2, f"ids must be (B, T), not {tuple(ids.shape)}; one text is ids.unsqueeze(0)")
     B, T = ids.shape
     check(B and T, f"the batch has no texts or no words: ids have the shape {(B, T)}")
@@ -36,14 +38,17 @@ def checked_batch(
     for text in ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist():
         n = int(lengths[text])
         raise InputError(f"text {text} has the length {n}; lengths must be between 1 and {T}")
+    rows = getattr(getattr(model, "embedding", None), "num_embeddings", math.inf)
+    check(int(ids.max()) < rows, f"ids have the word {int(ids.max())}, but the model knows {rows} words")
     return ids, lengths.to(device), labels.long()
 
 
 def check_labels(labels: Tensor, logits: Tensor) -> None:
     """Raises `InputError` for a label that the model's logits (B, C) have no column for, or one logit."""
-    several = logits.dim() == 2 and logits.shape[1] > 1
+    given = tuple(logits.shape) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
     hint = "; of one logit z make torch.nn.functional.pad(z.view(-1, 1), (1, 0))"
-    check(several, f"logits must be (B, C) of two classes or more, not {tuple(logits.shape)}{hint}")
+    several = isinstance(given, tuple) and len(given) == 2 and given[1] > 1
+    check(several, f"logits must be (B, C) of two classes or more, not {given}{hint}")
     C = logits.shape[1]
     for row in ((labels < 0) | (labels >= C)).nonzero().flatten().tolist():
         y = int(labels[row])

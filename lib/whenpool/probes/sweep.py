@@ -109,7 +109,6 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
         for indices in batches_for(model, texts.ids.lengths, max_words):
             batch = moved.batch(indices, padding_index)
             logits = model(batch.ids, batch.lengths)  # (B, C)
-            check(logits.dim() == 2, f"logits must be (B, C), not {tuple(logits.shape)}")
             check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
             loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
             right += (logits.argmax(1) == batch.labels).sum()

@@ -14,7 +14,7 @@ import torch
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory
 from whenpool.base.version import __version__
-from whenpool.explain.checkpoint import save_checkpoint
+from whenpool.explain.checkpoint import FACTS_FILE, save_checkpoint
 from whenpool.explain.diagnosis.data import Wish, survey
 from whenpool.explain.diagnosis.findings import HIDDEN, find, make_plan
 from whenpool.explain.diagnosis.page import Page
@@ -60,6 +60,9 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
             folder / "models" / pooling, best.model, best.vocabulary, best.classes, best.max_words,
             best.tokenizer, **about,
         )  # fmt: skip
+    for facts in (folder / "models").glob(f"*/{FACTS_FILE}"):
+        if facts.stat().st_mtime < texts.file.stat().st_mtime:  # of the texts that were here before
+            facts.unlink()
     verdict = verdict_on(found)
     shown = folder / "models" / (verdict.pooling or found.scores[0].pooling)
     page = Page(

@@ -1,7 +1,6 @@
 """The user's own texts: read, looked over, and written down in the one form that runs read."""
 
 import json
-import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -13,14 +12,12 @@ from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.corpus import Raw, shuffled
 from whenpool.corpora.own import FEWEST, SUFFIXES, check_classes, read_own
-from whenpool.corpora.tokens import tokenize
+from whenpool.corpora.tokens import tokenize, without_spaces
 from whenpool.explain.checkpoint import TOKENIZERS, without_tags
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COMPARED
 
 LETTERS = 100  # Of a text so many are kept for each word that is read: more is no word
-UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,6 @@ def survey(wish: Wish, words: int) -> Survey:
     gaps = list[str]()
     labels, lengths = dict[str, str](), dict[str, int]()
     several, cut = set[str](), set[str]()
-    runs = list[float]()  # of letters that stand without spaces, of each text
     rows = tagged = 0
     for whole, label, _ in read_own(path, column, wish.label_column, gaps):
         text, length, longer = _read_of(whole, words, tokenizer)
@@ -148,15 +144,13 @@ def survey(wish: Wish, words: int) -> Survey:
             continue
         rows += 1
         tagged += without_tags(whole) != whole
-        start = whole.strip()[:1_000]
-        runs.append(len(UNSPACED.findall(start)) / len(start.split()))
         if labels.setdefault(text, label) != label:
             several.add(text)
         if longer:
             cut.add(text)
         lengths.setdefault(text, length)
     check(labels, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
-    if not wish.characters and median(runs) >= 8:  # which no words of a script with spaces have
+    if not wish.characters and without_spaces(labels):
         advice = "add them with a segmenter, or read each character as a word with --characters"
         raise InputError(f"{path}: the texts have no spaces between words; {advice}")
     counts = Counter(labels.values())
@@ -167,6 +161,8 @@ def survey(wish: Wish, words: int) -> Survey:
         found = f"one class, {next(iter(counts))!r:.60}" if counts else "no class"
         if dropped:
             found += f" that has {wish.drop_classes_below} texts or more"
+        if several:
+            found += f" ({len(several)} texts have several labels, of which the first counts)"
         raise InputError(f"{path}: column {wish.label_column!r} has {found}; give at least two")
     try:
         check_classes(counts, path, len(several))

@@ -5,9 +5,11 @@ import re
 from contextlib import suppress
 from importlib import import_module
 
+import pandas as pd
 import pytest
 import torch
 from check_pages import as_python
+from scipy import stats
 
 from whenpool.base.paths import project_root
 from whenpool.book import try_it
@@ -110,6 +112,16 @@ def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorde
     assert [*zip(lower["pooling"], lower["setting"], lower["size"], strict=True)] == [
         ("last", "left", 1_000)
     ]
+
+
+def test_our_code_agrees_with_the_authors_as_the_pages_say(recorded):
+    theirs = pd.read_csv(project_root() / "data" / "results" / "authors.csv").groupby("pooling")
+    asked = {"size": 1_000, "model": ["forget 2", *COMPARED[1:]], "masked": False}
+    ours = rows_at(recorded, "accuracy", "thesis", **asked).groupby("model")["value"]
+    assert len(ours) == len(theirs) == 5
+    for model, values in ours:
+        own = theirs["test_accuracy"].get_group("last" if model == "forget 2" else model)
+        assert stats.ttest_ind(values, own, equal_var=False).pvalue > 0.05
 
 
 def test_the_words_that_matter_most_are_those_of_the_caption():

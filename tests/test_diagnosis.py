@@ -281,13 +281,16 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
     assert f"The report is {folder}/report.html\nTo explain a text: {page.explain}" in done.stdout
     old = folder / "models" / "mean" / "model.json"  # of other texts, which were here before
     old.parent.mkdir()
-    old.write_text("{}")
-    os.utime(old, (1, 1))
+    another = folder / "models" / "mine" / "model.json"  # which is not ours to remove
+    another.parent.mkdir()
+    for file in (old, another):
+        file.write_text("{}")
+        os.utime(file, (1, 1))
     lost = next(file for file in before if '"sweep"' in file.read_text())
     lost.unlink()
     more = diagnose(replace(wish, seeds=2), Workforce(workers=1), lambda line: None)
     now = stored()
-    assert (len(now), old.exists()) == (10, False)
+    assert (len(now), old.exists(), another.exists()) == (10, False, True)
     assert {file for file in now if before.get(file) == now[file]} == set(before) - {lost}
     assert all(len(score.accuracies) == 2 for score in more.found.scores)
     assert "±" in more.html

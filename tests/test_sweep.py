@@ -97,7 +97,7 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
     ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
     ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
     ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
-    ({"model": FLAT}, r"logits must be \(B, C\) .*, not \(2,\)"),
+    ({"model": FLAT}, r"logits must be \(B, C\) of two classes or more, not \(2,\)"),
     (MemoryUse(BASE, attention="plain"), "only a Transformer takes attention='plain'"),
     (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),
     (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),

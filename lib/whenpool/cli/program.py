@@ -384,8 +384,7 @@ def explain(
     except UnicodeDecodeError as error:
         raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from None
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    called = {".html": "html", ".json": "json"}.get(output.suffix if output else "", "text")
-    style = style or called
+    style = style or {".html": "html", ".json": "json"}.get(output.suffix if output else "", "text")
     on_screen = style == "text" and output is None
     found = []
     for number, one in enumerate(explaining.in_file(file) if file else [given], 1):

@@ -96,7 +96,7 @@ def explain(
     than 10 such windows. Raises `InputError` for a text without words, or an unknown class."""
     check_label(checkpoint, label)
     check(k is None or k >= 1, f"k, the words of a window, must be at least 1, not {k}")
-    strings([text])
+    strings([text])  # raises for what is no string
     words, whole = checkpoint.words(text), len(TOKENIZERS[checkpoint.tokenizer](text))
     notes = list[str]()
     check(words, "the text has no words; give at least one")

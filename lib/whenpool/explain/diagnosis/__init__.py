@@ -19,6 +19,7 @@ from whenpool.explain.diagnosis.data import Wish, survey
 from whenpool.explain.diagnosis.findings import HIDDEN, find, make_plan
 from whenpool.explain.diagnosis.page import Page
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
+from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import step_megabytes
 from whenpool.runs.compute import compute
@@ -60,9 +61,10 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
             folder / "models" / pooling, best.model, best.vocabulary, best.classes, best.max_words,
             best.tokenizer, **about,
         )  # fmt: skip
-    for facts in (folder / "models").glob(f"*/{FACTS_FILE}"):
-        if facts.stat().st_mtime < texts.file.stat().st_mtime:  # of the texts that were here before
-            facts.unlink()
+    for pooling in POOLINGS.keys() - found.models.keys():
+        facts = folder / "models" / pooling / FACTS_FILE
+        if facts.exists() and facts.stat().st_mtime < texts.file.stat().st_mtime:
+            facts.unlink()  # of the texts that were here before
     verdict = verdict_on(found)
     shown = folder / "models" / (verdict.pooling or found.scores[0].pooling)
     page = Page(

@@ -90,7 +90,7 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     (without_recurrence, {"hidden_size": 3}, "heads=4 does not divide the 6 units"),
     (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
     (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
-    (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
+    (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number or one of 'low', 'chrono'"),
     (Encoder, {"forget_bias": "chrono", "chrono_words": 1}, "chrono_words must be at least 2, not 1"),
     (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
     (Encoder, {"drop_connect": 1.0}, r"drop_connect must be in \[0, 1\), not 1.0"),

@@ -43,6 +43,11 @@ OF_RUNS = {
     "two causal transformer layers": {"cell": "transformer", "layers": 2, "bidirectional": False},
     "two layers": {"layers": 2}, "one direction": {"bidirectional": False}, "seed 1": {"seed": 1},
     "low forget bias": {"forget_bias": "low"}, "chrono forget bias": {"forget_bias": "chrono"},
+    "forget bias 5, input bias -5": {"forget_bias": 5.0, "input_bias": -5.0},
+    "forget part of chrono 30": {"forget_bias": "chrono forget", "chrono_words": 30, "held": "W_hh"},
+    "input part of chrono, another draw": {
+        "forget_bias": "chrono input", "size": 50, "draw": 1, "shuffled": True,
+    },
     "forget bias 2": {"forget_bias": 2.0}, "orthogonal start": {"orthogonal": True},
     "unmasked": {"pooling": "mean", "masked": False}, "dropconnect": {"drop_connect": 0.3},
     "weight decay": {"weight_decay": 1e-3}, "cut texts": {"max_words": 6, "setting": "mid"},
@@ -66,6 +71,10 @@ PROBES = {
     "gradients": kinds.GradientProfile(RUNS["last"], texts=40),
     "gradients before training": kinds.GradientProfile(RUNS["last"], texts=40, untrained=True),
     "trace": kinds.GradientTrace(replace(BASE, batch_size=8, drop_connect=0.3), texts=16, sample=32),
+    "held-out trace": kinds.GradientTrace(
+        replace(BASE, seed=2), texts=16, sample=32, shortest=15, longest=20, until=150
+    ),
+    "states": kinds.UntrainedStates(replace(LEARNT, forget_bias=5.0, input_bias=-5.0)),
     "sweep": kinds.PaddingSweep(LEARNT, texts=50),
     "nwi": kinds.WordImportance(RUNS["mid"], texts=20, k=3, shortest=35, longest=50),
     "memory": kinds.MemoryUse(RUNS["transformer"], longest=200, halvings=2, attention="plain"),

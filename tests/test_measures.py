@@ -12,9 +12,10 @@ from small_runs import MADE, record_probe, record_run
 
 from whenpool.book.report import probes
 from whenpool.book.report.few_shot import STEPS
-from whenpool.book.report.measures import MEASURES, Runs, Sample
+from whenpool.book.report.measures import GATED, MEASURES, STARTS, Runs, Sample
 from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import SYSTEMS
 from whenpool.runs.kinds.probe import WordImportance
 from whenpool.runs.kinds.training import Training
@@ -150,7 +151,63 @@ MEMORY = [
     run(seed=90, probe="memory", longest=500, exponent=9.0),
     run(seed=91, probe="sweep", longest=4_000, exponent=9.0),
 ]
+MID = {"setting": "mid"}
+HELD_OUT = ("examples", "median_ratio", "ratio", "train_accuracy")
+COURSE = [(0, 0.2, 0.0, 50.0), (128, 0.01, 0.0, 60.0), (3_072, 1e-9, 0.0, 99.0), (6_000, 0.6, 0.0, 99.0)]
+
+
+def course(model, seed, factor=1.0, looks=COURSE):
+    rows = pd.DataFrame(looks, columns=HELD_OUT).assign(
+        median_ratio=lambda own: own.median_ratio * factor
+    )
+    return measured(run(model, seed, **MID), rows.to_dict("records"))
+
+
+WATCHED = [
+    *course("last", 0),
+    *course("chrono", 0, 2.0),
+    *course("last, shuffled labels", 1),
+    *traced(90, LOOKS),  # which looked at training texts
+]
+STATES = [
+    run(seed=seed, readout=readout, accuracy=accuracy, majority_accuracy=51.0, size=4_000)
+    for seed, readout, accuracy in ((0, "last", 52.0), (1, "mean", 71.0))
+]
+RANKED = {  # what each start holds and reaches: the last two change places
+    model: (50.0 + place, {14: 65.5, 15: 64.5}.get(place, 50.0 + place))
+    for place, model in enumerate(STARTS)
+}
+AGREEING = runs(
+    [one for seed in range(2) for model, (_, reached) in [*RANKED.items()][: 16 if seed == 0 else 13]
+     for one in [run(model, seed, test_accuracy=reached, majority_accuracy=50.0, **MID)]],
+    states=[run(model, seed, readout="last", accuracy=held, size=4_000, **MID)
+            for seed in range(2) for model, (held, _) in RANKED.items()],
+    trace=[look for place, model in enumerate(STARTS) for look in course(model, 0, 1.0 + place)],
+)  # fmt: skip
+REACHING = runs([
+    run(model, seed, test_accuracy=75.0 if place + (seed == 1) >= at else 55.0, majority_accuracy=50.0,
+        share=share, **MID)
+    for seed in range(2) for place, model in enumerate(GATED)
+    for at, share in enumerate((0.0, 0.33, 0.66, 0.8, 0.95)) if (seed, share) != (1, 0.95)
+])  # fmt: skip
+DRAWN = runs([
+    run("last, draw 2", 0, draw=2, test_accuracy=60.0), run("draw 1, chrono", 0, draw=0, test_accuracy=1.0),
+    run("chrono, draw 1", 5, draw=1, test_accuracy=70.0),
+])  # fmt: skip
+CELLS = runs([
+    run(model, seed, size=size, setting=setting, test_accuracy=60.0 + (model == best) + seed)
+    for size, setting, best in ((1_000, "standard", "mean"), (2_000, "mid", "max_attention"),
+                                (5_000, "mid", "max_attention"))  # of which Table 1.3 has no cell
+    for model in THESIS_POOLINGS for seed in range(3)
+])  # fmt: skip
 BY_HAND = [
+    ("held", {}, runs(states=STATES), {0: 1.0, 1: 20.0}),
+    ("dip", {}, runs(trace=WATCHED), {0: 0.05, 1: 0.05}),
+    ("median_recovery", {}, runs(trace=WATCHED), {0: 3.0, 1: 3.0}),
+    ("reach", {}, REACHING, {0: 1.0}),  # the other seed lacks a share
+    ("accuracy_by_draw", {}, DRAWN, {1: 70.0, 2: 60.0}),
+    ("last_train_accuracy", {}, with_epochs({"train_accuracy": [99.0, 96.0]}), {0: 96.0}),
+    ("highest_mean", {}, CELLS, {0: 0.0, 4: 100.0}),
     ("accuracy", {}, runs(TRAININGS), {0: 60, 1: 62, 2: 63, 3: 9}),
     ("validation_accuracy", {}, runs(TRAININGS), {0: 61, 1: 60, 2: 64, 3: 7}),
     ("above_chance", {}, runs(TRAININGS), {0: 9, 1: 12, 2: 12.5, 3: 1}),
@@ -190,6 +247,16 @@ PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_00
 @pytest.mark.parametrize(("name", "options", "made", "expected"), BY_HAND)
 def test_numbers_are_those_worked_out_by_hand(name, options, made, expected):
     assert values(name, made, **options) == pytest.approx(expected)
+
+
+def test_starts_are_ranked_by_what_they_hold_and_by_their_ratios():
+    rows = MEASURES["rank_agreement"].rows(AGREEING).set_index("predictor")["value"]
+    swapped = 1 - 6 * 2 / (16 * (16**2 - 1))  # two neighbours of 16 in the other order
+    assert rows.to_dict() == pytest.approx(
+        dict.fromkeys(("held", "start_ratio", "lowest_ratio"), swapped)
+    )
+    over = MEASURES["ratio_over_chrono"].rows(runs(trace=WATCHED)).set_index("model")["value"]
+    assert over.to_dict() == pytest.approx({"last": 0.5, "chrono": 1.0})
 
 
 def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
@@ -262,7 +329,14 @@ def test_without_runs_there_is_no_number(name):
 
 def test_every_measure_is_worked_out_by_hand_and_is_claimed_somewhere():
     here = {name for name, *_ in BY_HAND} | {"few_shot_accuracy", "step_change", "parity_reach"}
-    here |= {"swept_accuracy", "swept_loss", "sweep_asymmetry", "both_ends_cost"}
+    here |= {
+        "ratio_over_chrono",
+        "rank_agreement",
+        "swept_accuracy",
+        "swept_loss",
+        "sweep_asymmetry",
+        "both_ends_cost",
+    }
     assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_theory.py is
     assert {claim.measure for claim in LEDGER} == set(MEASURES)
 

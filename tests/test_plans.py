@@ -29,11 +29,11 @@ from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
 
 COUNTS = {
-    "corpora": (45, 45, 45, 45), "gradient_propagation": (11, 16, 156, 44), "natural_bias": (8, 8, 280, 97),
+    "corpora": (45, 45, 45, 45), "gradient_propagation": (11, 16, 161, 45), "natural_bias": (8, 8, 293, 100),
     "training_to_skip": (20, 30, 1270, 3000), "word_importance": (20, 20, 1080, 130),
     "few_shot": (8, 8, 120, 80), "learnability": (32, 32, 102, 170), "recurrent_networks": (33, 33, 15, 15),
     "sequence_labelling": (7, 14, 21, 21), "other_architectures": (47, 47, 109, 47),
-    "regularisation": (8, 8, 186, 285),
+    "regularisation": (8, 8, 186, 285), "last_state": (8, 8, 534, 279),
 }  # fmt: skip
 """Runs of each chapter in the profiles smoke, quick, compact and paper."""
 SIDES = {

@@ -44,10 +44,10 @@ class Ragged:
     def row(self, index: int) -> Tensor:
         return self.flat[self.offsets[index] : self.offsets[index + 1]]
 
-    def first(self, count: int) -> "Ragged":
-        """The first rows, or all where there are fewer."""
-        offsets = self.offsets[: count + 1]
-        return Ragged(self.flat[: offsets[-1]], offsets)
+    def first(self, count: int, start: int = 0) -> "Ragged":
+        """The first rows from a ``start`` on, or all where there are fewer."""
+        offsets = self.offsets[start : start + count + 1]
+        return Ragged(self.flat[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     @property
     def lengths(self) -> Tensor:
@@ -82,9 +82,14 @@ class Texts:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def first(self, count: int) -> "Texts":
-        """The first texts, or all where there are fewer."""
-        return replace(self, ids=self.ids.first(count), labels=self.labels[:count])
+    def first(self, count: int, start: int = 0) -> "Texts":
+        """The first texts from a ``start`` on, or all where there are fewer."""
+        return replace(self, ids=self.ids.first(count, start), labels=self.labels[start : start + count])
+
+    def take(self, indices: Tensor) -> "Texts":
+        """The texts with these indices."""
+        rows = (self.ids.row(index).tolist() for index in indices.tolist())
+        return replace(self, ids=Ragged.of(rows), labels=self.labels[indices])
 
     def to(self, device: torch.device | str) -> Self:
         """The same with words and labels on a device, one copy for all who ask; lengths stay on the CPU."""

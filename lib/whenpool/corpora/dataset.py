@@ -123,30 +123,40 @@ def make_dataset(
     max_words: int | None = None,
     vectors: WordVectors | None = None,
     seed: int = 0,
+    draw: int = 0,
 ) -> Dataset:
     """Compose, count, and renumber. Raises `InputError` when the corpus has fewer texts than asked for; by
     default there are as many validation as training texts, and all test texts. ``max_words`` cuts a text
-    before it is composed; ``vectors`` start the embedding, and the ``seed`` draws those that are missing."""
+    before it is composed; ``vectors`` start the embedding, and the ``seed`` draws those that are missing.
+    Training texts are the first of the corpus, or for another ``draw`` as many after those of the last."""
     if validation is None:
         validation = min(size, len(encoded.texts["validation"]))
     if test is None:
         test = len(encoded.texts["test"])
-    dataset = _numbered(encoded, (size, validation, test), setting, share, max_words)
+    dataset = _numbered(encoded, (size, validation, test), setting, share, max_words, draw)
     return replace(dataset, vectors=start_from(vectors, dataset.vocabulary, seed))
 
 
 @lru_cache(maxsize=1)  # the poolings and seeds of a corpus, size and setting follow each other
 def _numbered(
-    encoded: EncodedCorpus, counts: tuple[int, ...], setting: str, share: float, max_words: int | None
+    encoded: EncodedCorpus,
+    counts: tuple[int, ...],
+    setting: str,
+    share: float,
+    max_words: int | None,
+    draw: int,
 ) -> Dataset:
     """A dataset of so many texts of each split, without vectors."""
     composed, passes = {}, {}
     for split, count in zip(SPLITS, counts, strict=True):
         have = len(encoded.texts[split])
-        if not 1 <= count <= have:
-            few = f"the corpus has {have:,} {split} texts, but {count:,} were asked for"
+        start = draw * count if split == "train" else 0
+        if not 1 <= count <= have - start:
+            few = f"the corpus has {have:,} {split} texts, but {start + count:,} were asked for"
             raise InputError(f"{few}; choose from 1 to {have:,}")
-        composed[split], passes[split] = _composed(encoded, split, setting, share, count, max_words)
+        composed[split], passes[split] = _composed(
+            encoded, split, setting, share, count, max_words, start
+        )
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
     vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))
     numbers = [vocabulary.get(word, UNKNOWN_INDEX) for word in encoded.words]
@@ -167,10 +177,16 @@ def _numbered(
 
 @lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts
 def _composed(
-    encoded: EncodedCorpus, split: str, setting: str, share: float, count: int, max_words: int | None
+    encoded: EncodedCorpus,
+    split: str,
+    setting: str,
+    share: float,
+    count: int,
+    max_words: int | None,
+    start: int,
 ) -> tuple[Texts, int]:
-    """The first texts of a split in a setting, and how often the filler was begun."""
-    texts = encoded.texts[split].first(count)
+    """Some texts of a split, from a ``start`` on, in a setting, and how often the filler was begun."""
+    texts = encoded.texts[split].first(count, start)
     if setting == "standard" and max_words is None:
         return texts, 0
     check_setting(setting)

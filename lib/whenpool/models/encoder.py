@@ -22,7 +22,9 @@ from whenpool.models.cells import CELLS
 from whenpool.models.recorded import record_recurrence, run_recurrence
 from whenpool.models.registry import LISTED_CELLS
 
-ForgetBias = float | Literal["low", "chrono"] | None
+STARTS = ("low", "chrono", "chrono forget", "chrono input")
+"""What `forget_bias` can be besides a number."""
+ForgetBias = float | Literal["low", "chrono", "chrono forget", "chrono input"] | None
 
 
 def word_mask(lengths: Tensor, longest: int) -> Tensor:
@@ -55,7 +57,10 @@ class Encoder(nn.Module):
         forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's values; a
             number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
-            ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2).
+            ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2), and sets the input gate to
+            its negative; "chrono forget" and "chrono input" set one of the two gates alone.
+        input_bias: a number is the sum of the input gate's two bias vectors; with ``forget_bias=v`` and
+            ``input_bias=-v`` the state begins as a running mean over about 1 + exp(v) words.
         chrono_words: the longest dependency that "chrono" expects.
         orthogonal: whether the recurrent weights of each gate start as an orthogonal matrix (Henaff
             et al. 2016 and others named in §2.2.2) instead of torch's uniform one.
@@ -80,6 +85,7 @@ class Encoder(nn.Module):
         forget_bias: ForgetBias = None,
         *,
         chrono_words: int = 400,
+        input_bias: float | None = None,
         orthogonal: bool = False,
         drop_connect: float = 0.0,
         masked: bool = True,
@@ -92,8 +98,10 @@ class Encoder(nn.Module):
         if forget_bias is not None and not LISTED_CELLS[cell].forgets:
             lacks = f"forget_bias needs a forget gate, which cell {cell!r} lacks"
             raise InputError(f"{lacks}; leave it out or choose another cell")
-        if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
-            raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
+        check(input_bias is None or cell == "lstm", "input_bias needs cell='lstm'; leave it out")
+        if isinstance(forget_bias, str) and forget_bias not in STARTS:
+            known = ", ".join(map(repr, STARTS))
+            raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number or one of {known}")
         check(0 <= drop_connect < 1, f"drop_connect must be in [0, 1), not {drop_connect}")
         if (orthogonal or drop_connect) and not LISTED_CELLS[cell].remembers:
             lacks = f"cell {cell!r} has no recurrent weights to drop or to make orthogonal"
@@ -110,6 +118,8 @@ class Encoder(nn.Module):
         modules = [module for layer in both for module in layer]
         for module in modules if forget_bias is not None else ():
             _set_forget_bias(module, forget_bias, chrono_words)
+        for module in modules if input_bias is not None else ():
+            _set_gate(module, 0, cast(float, input_bias))
         for module in modules if orthogonal else ():
             for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
                 nn.init.orthogonal_(gate)
@@ -255,17 +265,22 @@ class _Permutation(torch.autograd.Function):
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
     H = module.hidden_size
-    # two vectors add up to the bias of a gate; torch's order of gates is i, f, g, o
-    first, second = (bias.detach().split(H) for bias in (module.bias_ih_l0, module.bias_hh_l0))
     if forget_bias == "low":
-        for bias in (first[1], second[1]):
-            bias.uniform_(-1 / math.sqrt(H), 1 / math.sqrt(H))
-    elif forget_bias == "chrono":
+        for bias in (module.bias_ih_l0, module.bias_hh_l0):
+            bias.detach().split(H)[1].uniform_(-1 / math.sqrt(H), 1 / math.sqrt(H))
+    elif isinstance(forget_bias, str):  # chrono, or a part of it
         check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
         memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
-        for gate, value in ((0, -memory), (1, memory)):
-            first[gate].copy_(value)
-            second[gate].zero_()
+        for gate, part, value in ((0, "input", -memory), (1, "forget", memory)):
+            if forget_bias in ("chrono", f"chrono {part}"):
+                _set_gate(module, gate, value)
     else:
-        first[1].fill_(cast(float, forget_bias))
-        second[1].zero_()
+        _set_gate(module, 1, cast(float, forget_bias))
+
+
+def _set_gate(module: Any, gate: int, value: Tensor | float) -> None:
+    """Let the two bias vectors of a gate add up to a value, (H,) or one for all units; torch's order of gates
+    is i, f, g, o."""
+    first, second = (bias.detach().chunk(4) for bias in (module.bias_ih_l0, module.bias_hh_l0))
+    first[gate].copy_(torch.as_tensor(value).expand_as(first[gate]))
+    second[gate].zero_()

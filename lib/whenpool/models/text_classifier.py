@@ -27,8 +27,8 @@ class TextClassifier(nn.Module):
         vocabulary_size: rows of the embedding.
         classes: how many there are, C.
         pooling: a name in `whenpool.POOLINGS`.
-        cell, hidden_size, layers, bidirectional, chrono_words, orthogonal, drop_connect, masked: see
-            `whenpool.Encoder`; the cell "transformer" is a `whenpool.TransformerEncoder`. With
+        cell, hidden_size, layers, bidirectional, chrono_words, input_bias, orthogonal, drop_connect, masked:
+            see `whenpool.Encoder`; the cell "transformer" is a `whenpool.TransformerEncoder`. With
             ``masked=False`` pads also reach the pooling, as in the authors' code, so that a text's
             logits depend on the batch it stands in.
         embedding_size: numbers of a word's vector, E.
@@ -58,6 +58,7 @@ class TextClassifier(nn.Module):
         *,
         vectors: Tensor | None = None,
         chrono_words: int = 400,
+        input_bias: float | None = None,
         orthogonal: bool = False,
         drop_connect: float = 0.0,
         masked: bool = True,
@@ -75,6 +76,7 @@ class TextClassifier(nn.Module):
             lacking = {
                 "forget_bias": (forget_bias, None), "orthogonal": (orthogonal, False),
                 "drop_connect": (drop_connect, 0.0), "masked": (masked, True),
+                "input_bias": (input_bias, None),
             }  # fmt: skip
             given = [f"{name}={value!r}" for name, (value, usual) in lacking.items() if value != usual]
             check(not given, f"cell {TRANSFORMER!r} does not take {', '.join(given)}; leave that out")
@@ -84,7 +86,8 @@ class TextClassifier(nn.Module):
         else:
             self.encoder = Encoder(
                 embedding_size, hidden_size, cell, layers, bidirectional, forget_bias,
-                chrono_words=chrono_words, orthogonal=orthogonal, drop_connect=drop_connect, masked=masked,
+                chrono_words=chrono_words, input_bias=input_bias, orthogonal=orthogonal,
+                drop_connect=drop_connect, masked=masked,
             )  # fmt: skip
         self.pooling = POOLINGS[pooling](self.encoder.output_size, bidirectional)
         self.classifier = nn.Linear(self.encoder.output_size, classes)

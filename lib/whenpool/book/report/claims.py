@@ -29,7 +29,14 @@ from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, estimate, paper_
 from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
 
-VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
+OTHER_ENCODER = "not tested: other encoder"
+"""Of claims whose runs read another encoder, or trained other baselines, than the thesis's."""
+VERDICTS = (
+    "holds", "does not hold", "undecided", "so far holds", "so far does not hold", OTHER_ENCODER, "not run"
+)  # fmt: skip
+DECIDED = VERDICTS[:2]
+LEVEL = 0.95  # of intervals
+LENIENCE = 0.25  # By which part of a threshold a firm verdict does not hang on it
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
 
@@ -65,6 +72,15 @@ class Rule:
             numbers = [math.log(x) if x > 0 else -math.inf for x in numbers]
         return min(numbers[0] - numbers[1], numbers[2] - numbers[0])
 
+    def moved(self, part: float) -> "Rule":
+        """The same with thresholds that are a part of themselves stricter, or laxer where it is negative."""
+        ends = self.low + part * abs(self.low), self.high - part * abs(self.high)
+        bounded = [
+            end if math.isfinite(end) else own
+            for end, own in zip(ends, (self.low, self.high), strict=True)
+        ]
+        return replace(self, low=bounded[0], high=bounded[1])
+
     def verdict(self, low: float, high: float) -> str:
         """Of an interval."""
         least = min(self.slack(low), self.slack(high))
@@ -81,10 +97,12 @@ class Finding:
     """What some runs say of a claim."""
 
     verdict: str = "not run"  # one of `VERDICTS`
-    value: float = math.nan  # the quantity; of several comparisons the one least in favour
-    low: float = math.nan  # its 95 % interval; none with a single seed
+    value: float = math.nan  # the quantity; of several comparisons the one that decides
+    low: float = math.nan  # its interval at `level`; none with a single seed
     high: float = math.nan
     n: int = 0  # seeds, the fewest of what is compared
+    level: float = LEVEL  # higher where one of several comparisons speaks against the claim
+    hangs_on: tuple[str, ...] | None = None  # what a verdict would not survive; None: there is none
     part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
     keys: tuple[str, ...] = ()  # of the runs
 
@@ -101,8 +119,21 @@ class Finding:
     def _written(self, text: Callable[[float], str]) -> str:
         if not self.n:
             return ""
-        interval = f" ({text(self.low)} to {text(self.high)})" if self.low < self.high else ""
+        level = f"{100 * self.level:.3g} % interval: " if self.level > LEVEL else ""
+        interval = f" ({level}{text(self.low)} to {text(self.high)})" if self.low < self.high else ""
         return text(self.value) + interval
+
+    @property
+    def firm(self) -> bool | None:
+        """Whether the verdict is firm, see the module; None where there is no verdict yet."""
+        return None if self.hangs_on is None else not self.hangs_on
+
+    @property
+    def firmness(self) -> str:
+        """The same in words: "firm", "hangs on the threshold", or nothing."""
+        if self.hangs_on is None:
+            return ""
+        return f"hangs on {' and '.join(self.hangs_on)}" if self.hangs_on else "firm"
 
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -111,7 +142,10 @@ class Finding:
             "verdict": self.verdict,
             "value": self.value if math.isfinite(self.value) else None,
             "interval": [self.low, self.high] if known else None,
+            "level": self.level,
             "n": self.n,
+            "firm": self.firm,
+            "hangs_on": list(self.hangs_on or ()),
         } | ({"part_of_corpus": True} if self.part else {})
 
 
@@ -133,6 +167,7 @@ class Claim:
     against: Mapping[str, Any] | None = None
     versus: Mapping[str, Any] | None = None
     scales: tuple[str, ...] = tuple(SCALES)
+    untested: tuple[str, ...] = ()
     compact: Mapping[str, Any] = field(default_factory=dict)
     published: float | None = None
     contradiction: str = ""
@@ -240,7 +275,8 @@ def _claim(entry: dict[str, Any]) -> Claim:
     check_known("measure", entry["measure"], MEASURES)
     values = {name: value for name, value in entry.items() if name != "with"}
     values["registered"] = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
-    values["scales"] = tuple(entry.get("scales", SCALES))
+    values |= {name: tuple(entry.get(name, ())) for name in ("scales", "untested")}
+    values["scales"] = values["scales"] or tuple(SCALES)
     claim = Claim(**values, options=entry.get("with", {}))
     for scale in claim.scales:
         check_known("scale", scale, SCALES)
@@ -299,11 +335,11 @@ def _sample(
     values = read("value", chosen)
     if measure.ratio:
         values = np.log(np.maximum(values, np.finfo(float).tiny))
-    std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
     keys = tuple(columns["key"][place] for place in chosen) if "key" in columns else ()  # none in theory
     complete = columns.get("corpus_complete")
     whole = complete is None or all(complete[place] is True for place in chosen)
-    return Sample(float(values.mean()), std, len(values), keys, whole)
+    by_seed = {columns["seed"][place]: float(value) for place, value in zip(chosen, values, strict=True)}
+    return Sample.of(by_seed, keys, whole)
 
 
 def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
@@ -333,31 +369,62 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame
 
 def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:
     """The verdict on a claim from every comparison that it asks for, each a sum of samples."""
-    measure, rule = MEASURES[claim.measure], Rule.parse(claim.rule)
-    found = []
-    for terms in compared:
-        known = [(sign, sample) for sign, sample in terms if sample is not None]
-        if len(known) < len(terms):
-            return Finding()
-        n = min(sample.n for _, sample in known)
-        value, low, high = estimate(known)
-        if measure.ratio:  # past 690 it is as good as infinite
-            value, low, high = (math.inf if x > 690 else math.exp(x) for x in (value, low, high))
-        if measure.exact:
-            verdict, low, high = rule.verdict(value, value), value, value
-        elif n < SEEDS_NEEDED or math.isnan(low):
-            verdict = f"so far {rule.verdict(value, value)}"
-        else:
-            verdict = rule.verdict(low, high)
-        found.append(Finding(verdict, value, low, high, n))
-    if not found:
+    samples = [sample for terms in compared for _, sample in terms]
+    if not samples or None in samples:
         return Finding()
-    samples = [sample for terms in compared for _, sample in terms if sample]
-    return replace(
-        min(found, key=lambda finding: rule.slack(finding.value, measure.ratio)),
-        part=not all(sample.whole for sample in samples),
-        keys=tuple(dict.fromkeys(key for sample in samples for key in sample.keys)),
+    rule, ratio, exact = (
+        Rule.parse(claim.rule),
+        MEASURES[claim.measure].ratio,
+        MEASURES[claim.measure].exact,
     )
+    found = _decided(rule, compared, ratio, exact)
+    if found.verdict in DECIDED:
+        changed = (_decided(rule.moved(part), compared, ratio, exact) for part in (LENIENCE, -LENIENCE))
+        hangs = ["the threshold"] if any(other.verdict != found.verdict for other in changed) else []
+        seeds = {seed for sample in samples if sample and sample.n > 1 for seed in sample.values}
+        fewer = (
+            [[(sign, one and one.without(seed)) for sign, one in terms] for terms in compared]
+            for seed in seeds
+        )
+        if any(_decided(rule, rest, ratio, exact, 2).verdict != found.verdict for rest in fewer):
+            hangs.append("one seed")
+        found = replace(found, hangs_on=tuple(hangs))
+    return replace(
+        found,
+        part=not all(sample.whole for sample in samples if sample),
+        keys=tuple(dict.fromkeys(key for sample in samples if sample for key in sample.keys)),
+    )
+
+
+def _decided(rule: Rule, compared: Any, ratio: bool, exact: bool, enough: int = SEEDS_NEEDED) -> Finding:
+    """What a rule says of all comparisons, with the one that decides; ``enough`` seeds make a verdict."""
+
+    def at(level: float) -> list[Finding]:
+        found = []
+        for terms in compared:
+            value, low, high = estimate(terms, level)
+            if ratio:  # past 690 it is as good as infinite
+                value, low, high = (math.inf if x > 690 else math.exp(x) for x in (value, low, high))
+            if exact:
+                low = high = value
+            n = min(sample.n for _, sample in terms)
+            few = not exact and (n < enough or math.isnan(low))
+            verdict = rule.verdict(value, value) if few else rule.verdict(low, high)
+            found.append(Finding(f"so far {verdict}" if few else verdict, value, low, high, n, level))
+        return found
+
+    usual, wide = at(LEVEL), at(1 - (1 - LEVEL) / len(compared))
+    if against := [one for one in wide if one.verdict == "does not hold"]:
+        return min(against, key=lambda one: max(rule.slack(one.low, ratio), rule.slack(one.high, ratio)))
+    if any(one.verdict.startswith("so far") for one in usual):
+        worst = min(usual, key=lambda one: rule.slack(one.value, ratio))
+        says = rule.verdict(worst.value, worst.value)
+        return replace(worst, verdict=f"so far {says}", n=min(one.n for one in usual))
+    ends = [min(rule.slack(one.low, ratio), rule.slack(one.high, ratio)) for one in usual]
+    worst = usual[ends.index(min(ends))]  # whose interval reaches farthest
+    if worst.verdict == "does not hold":  # at the usual level, but not at that of several comparisons
+        worst = wide[ends.index(min(ends))]
+    return replace(worst, verdict="undecided" if worst.verdict != "holds" else "holds")
 
 
 def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Finding:
@@ -380,7 +447,12 @@ def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Findi
         if pilots and "vectors" not in claim.of:  # pilots may have other vectors
             terms = [(sign, {k: v for k, v in one.items() if k != "vectors"}) for sign, one in terms]
         compared.append([(sign, _sample(numbers, one, measure, admits)) for sign, one in terms])
-    return judge(claim, compared)
+    found = judge(claim, compared)
+    return (
+        replace(found, verdict=OTHER_ENCODER, hangs_on=None)
+        if found.n and scale in claim.untested
+        else found
+    )
 
 
 def by_the_thesis(claim: Claim) -> Finding | None:

@@ -21,14 +21,23 @@ from whenpool.base.paths import project_root
 from whenpool.book.report.few_shot import READ_BY_ENCODER, STEPS
 from whenpool.book.report.probes import ends_and_middle, where_the_text_stands
 from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mean_squared_error
-from whenpool.book.report.verdicts import RUNS_PER_CELL, THESIS_MODEL, Sample, has, published
+from whenpool.book.report.verdicts import (
+    RUNS_PER_CELL,
+    SEEDS_NEEDED,
+    THESIS_MODEL,
+    Sample,
+    has,
+    published,
+)
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.kinds.training import Training, variant_of
+from whenpool.runs.kinds.training import Training, variant_of, with_model
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import SMALL_TAGGERS
+from whenpool.runs.plans.last_state import GATES, START_OPTIONS
 from whenpool.runs.plans.networks import TIMED_SEEDS
 from whenpool.runs.run import VECTORS, Place
 from whenpool.runs.store import NO_FOLDER, Store
@@ -44,7 +53,7 @@ SCALES: dict[str, dict[str, Any]] = {"thesis": _MODEL, "compact": _MODEL | COMPA
 unmixed IMDb reviews."""
 USED = {own.name for kind in (Training, FewShot, Tagging) for own in fields(kind)}
 USED |= set("model value key began corpus_complete validation_accuracy added share_added".split())
-USED |= {"scale", "attention", "network", "input_variance"}
+USED |= {"readout", "predictor", "scale", "attention", "network", "input_variance"}
 """Columns that claims select by and read."""
 
 
@@ -88,8 +97,7 @@ class Runs:
         ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
         rows = rows.assign(began=ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s"))
         if "pooling" in rows:
-            names = ("pooling", "forget_bias", "orthogonal", "trick")
-            rows["model"] = list(map(variant_of, *(rows[name] for name in names)))
+            rows = with_model(rows)
         if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
             rows["size"] = rows["labelled_texts" if kind == "few-shot" else "train_texts"]
         return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
@@ -308,6 +316,136 @@ def _tagged(rows: DataFrame) -> DataFrame:
     return rows[(rows["epochs"] == rows["corpus"].map(wanted)) & usual]
 
 
+# What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, the ratio
+# of gradients on held-out texts while they learn, and what they reach.
+
+EARLY = 3_000  # Texts learnt from: the course of a ratio is judged up to there
+FEWEST_STARTS = 14  # That an agreement of ranks is computed over
+GATED = tuple(f"forget {v:g}, input {-v:g}" for v in GATES)
+STARTS = tuple(variant_of("last", **start) for start in START_OPTIONS)
+"""Every start that is compared, as `whenpool.runs.kinds.training.variant_of` calls it."""
+_ALIKE = [
+    "corpus",
+    "length",
+    "setting",
+    "hidden_size",
+    "max_words",
+    "seed",
+]  # What runs compared agree in
+
+
+def _early_looks(looks: DataFrame) -> DataFrame:
+    """Those at held-out texts while the first `EARLY` texts are learnt from."""
+    return looks[looks["median_ratio"].notna() & (looks["examples"] <= EARLY)]
+
+
+def _held_out(read: Callable[[DataFrame], float]) -> Measure:
+    """Of the looks at held-out texts; whether labels were shuffled is a column of its own."""
+
+    def select(looks: DataFrame) -> DataFrame:
+        model = looks["model"].astype(str).str.replace(", shuffled labels", "")
+        looks = looks.assign(model=model, shuffled=looks["shuffled"].eq(True))
+        return looks[looks["median_ratio"].notna()]
+
+    fixed = {name: own | {"shuffled": False} for name, own in SCALES.items()}
+    return Measure(_by_run("trace", select, read, "examples"), ratio=True, fixed=fixed)
+
+
+def _over_chrono(runs: Runs) -> DataFrame:
+    """Of each run the smallest quotient of its ratio and chrono's, with its seed, after as many texts."""
+    looks = _early_looks(runs.points("trace"))
+    same = [*_ALIKE, "size", "examples"]
+    chrono = looks[looks["model"] == "chrono"][[*same, "median_ratio"]]
+    both = looks.merge(chrono, on=same, suffixes=("", "_of_chrono"))
+    least = (both["median_ratio"] / both["median_ratio_of_chrono"]).groupby(both["key"]).min()
+    found = both.drop_duplicates("key")
+    return found.assign(value=found["key"].map(least))
+
+
+def _rank_agreement(runs: Runs) -> DataFrame:
+    """Spearman's correlation, over the `STARTS` of one seed, of test accuracy with what the untrained last
+    state holds ("held"), or with the ratio before training or its lowest ("start_ratio", "lowest_ratio")."""
+    trained = _tested(runs.trainings)
+    trained = trained[trained["model"].isin(STARTS) & trained["size"].eq(1_000)]
+    states = runs.points("states").query("readout == 'last'")
+    looks = runs.points("trace")
+    looks = looks[looks["median_ratio"].notna()].sort_values("examples")
+    by_key = looks.drop_duplicates("key")["key"]
+    looked = looks.drop_duplicates("key").assign(
+        start_ratio=by_key.map(looks.groupby("key")["median_ratio"].first()),
+        lowest_ratio=by_key.map(_early_looks(looks).groupby("key")["median_ratio"].min()),
+    )
+    predictors = {
+        "held": (states, "accuracy"),
+        "start_ratio": (looked, ""),
+        "lowest_ratio": (looked, ""),
+    }
+    rows = []
+    for predictor, (table, name) in predictors.items():
+        if table.empty:
+            continue
+        there = table.assign(predicts=table[name or predictor])[[*_ALIKE, "model", "began", "predicts"]]
+        both = trained.merge(there, on=[*_ALIKE, "model"], suffixes=("", "_there"))
+        for _, own in both.groupby(_ALIKE, dropna=False):
+            if own["model"].nunique() >= FEWEST_STARTS:
+                ranks = own.drop_duplicates("model")[["predicts", "test_accuracy"]].rank()
+                value = ranks["predicts"].corr(ranks["test_accuracy"])
+                began = min(own["began"].min(), own["began_there"].min())
+                row = own.iloc[0].to_dict() | {"model": "last", "began": began}
+                rows.append(row | {"predictor": predictor, "value": value})
+    return DataFrame(rows)
+
+
+def _reach(runs: Runs) -> DataFrame:
+    """Spearman's correlation, over the `GATED` starts of one seed, of v with the largest share of filler at
+    which a review in the middle is still learnt: at least 10 points above chance."""
+    found = _tested(runs.trainings)
+    found = found[found["model"].isin(GATED) & found["size"].eq(1_000) & found["setting"].ne("left")]
+    rows = []
+    for _, own in found.groupby(_ALIKE, dropna=False):
+        learnt = (
+            own[own["test_accuracy"] - own["majority_accuracy"] >= 10].groupby("model")["share"].max()
+        )
+        if own.groupby("model")["share"].nunique().reindex(GATED).ge(5).all():
+            ranks = learnt.reindex(GATED).fillna(0).rank().reset_index(drop=True)
+            value = ranks.corr(Series(range(len(GATED)))) if ranks.nunique() > 1 else 0.0
+            row = own[own["share"] == THESIS_MODEL["share"]].iloc[0].to_dict()
+            rows.append(row | {"model": "last", "began": own["began"].min(), "value": value})
+    return DataFrame(rows)
+
+
+def _by_draw(runs: Runs) -> DataFrame:
+    """Test accuracies of trainings on other draws of texts; the draw takes the place of the seed."""
+    found = _tested(runs.trainings)
+    found = found[found["draw"].fillna(0) > 0]
+    model = found["model"].astype(str).str.replace(r",? ?draw \d+$", "", regex=True)
+    return found.assign(value=found["test_accuracy"], seed=found["draw"], model=model)
+
+
+def _highest_mean(runs: Runs) -> DataFrame:
+    """Of each cell of Tables 1.3 and 1.4 with three seeds of all five models, whether MaxAtt has the highest
+    mean (100) or not (0); cells take the place of seeds."""
+    found = _tested(runs.trainings)
+    found = found[found["model"].isin(THESIS_POOLINGS) & found["masked"].eq(True)]
+    case = ["corpus", "length", "setting", "size"]
+    cells = published("accuracy").query("table in ('1.3', '1.4')")[case].drop_duplicates()
+    found, rows = found.merge(cells.assign(number=np.arange(len(cells))), on=case), []
+    for fixed in SCALES.values():
+        model = {name: value for name, value in fixed.items() if name not in case}
+        for number, own in found[has(found, model)].groupby("number"):
+            seeds = own.drop_duplicates(["model", "seed"], keep="last").groupby("model")["test_accuracy"]
+            if len(seeds) == len(THESIS_POOLINGS) and seeds.count().min() >= SEEDS_NEEDED:
+                best = 100.0 * (seeds.mean().idxmax() == "max_attention")
+                row = (
+                    own.iloc[0].to_dict()
+                    | fixed
+                    | {"model": "max_attention", "began": own["began"].min()}
+                )
+                whole = own["corpus_complete"].eq(True).all()
+                rows.append(row | {"seed": number, "value": best, "corpus_complete": whole})
+    return DataFrame(rows)
+
+
 # Theory, which needs no stored runs: networks are drawn, built or searched.
 
 
@@ -415,6 +553,20 @@ MEASURES: dict[str, Measure] = {
     "train_accuracy_after": Measure(_nearest("train_accuracy")),
     # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.
     "low_ratio": Measure(_looks(lambda looks: looks.ratio.quantile(0.05)), ratio=True),
+    "held": Measure(
+        _values("states", lambda points: points, lambda points: points.accuracy - points.majority_accuracy),
+        fixed={name: fixed | {"size": 4_000} for name, fixed in SCALES.items()},
+    ),
+    "dip": _held_out(lambda looks: _early_looks(looks).median_ratio.min() / looks.median_ratio.iloc[0]),
+    "median_recovery": _held_out(lambda looks: looks.median_ratio.iloc[-1] / looks.median_ratio.iloc[0]),
+    "ratio_over_chrono": Measure(_over_chrono, ratio=True),
+    "rank_agreement": Measure(_rank_agreement),
+    "reach": Measure(_reach),
+    "accuracy_by_draw": Measure(_by_draw),
+    "last_train_accuracy": Measure(
+        _by_epochs(lambda epochs: epochs.sort_values("epoch").groupby("key")["train_accuracy"].last()),
+    ),
+    "highest_mean": Measure(_highest_mean),
     "ratio_recovery": Measure(_looks(lambda looks: looks.ratio.iloc[-1] / looks.ratio.iloc[0]), ratio=True),
     "swept_accuracy": Measure(_values("sweep", _swept, lambda swept: swept.accuracy)),
     "swept_loss": Measure(_values("sweep", _swept, lambda swept: swept.start - swept.accuracy)),

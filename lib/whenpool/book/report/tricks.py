@@ -6,7 +6,7 @@ import pandas as pd
 from whenpool.book.report import verdicts
 from whenpool.book.report.tables import CaptionedTable, beside_thesis, in_order, judged
 from whenpool.book.report.verdicts import as_plain, column, finished, published
-from whenpool.runs.kinds.training import Training, variant_of
+from whenpool.runs.kinds.training import Training, with_model
 
 VARIANTS = {
     "last": "BiLSTM",
@@ -29,8 +29,7 @@ def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
     of `VARIANTS`, with a column ``variant``, see `whenpool.runs.kinds.training.variant_of`."""
     if runs.empty:
         return runs.assign(variant=[], setting=[])
-    columns = (column(runs, name) for name in ("pooling", "forget_bias", "orthogonal", "trick"))
-    runs = runs.assign(variant=[variant_of(*values) for values in zip(*columns, strict=True)])
+    runs = with_model(runs).rename(columns={"model": "variant"})
     as_chosen = column(runs, "strength").eq(Training.strength)
     as_chosen &= column(runs, "divergence").eq(Training.divergence)
     runs = runs[as_chosen | column(runs, "trick").ne("gradient_directed")]

@@ -7,7 +7,7 @@ points is *reproduced*, wholly outside *differs*, anything else *undecided*. Run
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from whenpool.base.tables import Columns, checked_table
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.tagged import PUBLISHED
 from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.kinds.training import with_model
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import LARGE_TAGGERS, LETTERS, SMALL_TAGGERS
 from whenpool.runs.run import VECTORS
@@ -85,11 +86,27 @@ class Sample:
     n: int
     keys: tuple[str, ...] = ()  # of the runs; none for what the thesis published
     whole: bool = True  # whether all runs read the whole corpus of its publisher
+    values: Mapping[int, float] = field(
+        default_factory=dict, compare=False
+    )  # by seed, where we have them
+
+    @classmethod
+    def of(cls, values: Mapping[int, float], keys: tuple[str, ...] = (), whole: bool = True) -> "Sample":
+        """From the value of each seed."""
+        numbers = np.array([*values.values()])
+        std = float(numbers.std(ddof=1)) if len(numbers) > 1 else np.nan
+        return cls(float(numbers.mean()), std, len(numbers), keys, whole, values)
+
+    def without(self, seed: int) -> "Sample":
+        """The same without a seed; unchanged where that is all there is, or is not there."""
+        rest = {own: value for own, value in self.values.items() if own != seed}
+        return Sample.of(rest, self.keys, self.whole) if rest else self
 
 
-def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
-    """A sum of means, each with its sign, and its 95 % interval (value, low, high), NaN where a deviation is
-    missing: t for one mean, Welch's for a difference, Satterthwaite's degrees of freedom for more."""
+def estimate(terms: Sequence[tuple[int, Sample]], level: float = 0.95) -> tuple[float, float, float]:
+    """A sum of means, each with its sign, and its interval at a level (value, low, high), NaN where a
+    deviation is missing: t for one mean, Welch's for a difference, Satterthwaite's degrees of freedom for
+    more."""
     value = sum(sign * sample.mean for sign, sample in terms)
     if any(sample.n < 2 or np.isnan(sample.std) for _, sample in terms):
         return value, np.nan, np.nan
@@ -98,7 +115,7 @@ def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
         return value, value, value
     each = zip(shares, terms, strict=True)
     freedom = sum(shares) ** 2 / sum(share**2 / (sample.n - 1) for share, (_, sample) in each)
-    reach = float(stdtrit(freedom, 0.975)) * sum(shares) ** 0.5
+    reach = float(stdtrit(freedom, (1 + level) / 2)) * sum(shares) ** 0.5
     return value, value - reach, value + reach
 
 
@@ -181,9 +198,9 @@ def follows_protocol(runs: DataFrame) -> Series:
 
 
 def is_plain(runs: DataFrame) -> Series:
-    """Which runs have no trick and no other start of the thesis's second chapter."""
-    started = ~runs["orthogonal"].eq(True) & ~runs["forget_bias"].isin(OTHER_BIASES)
-    return runs["trick"].isna() & started
+    """Which runs have no trick and no other start than those of the thesis's first chapter."""
+    model = with_model(runs)["model"]
+    return model.eq(runs["pooling"]) | model.eq("low")
 
 
 def as_plain(runs: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 Letters: N texts, P points of a profile.
 """
 
+import math
 import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -18,10 +19,19 @@ from torch.nn import functional
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
+from whenpool.models.encoder import word_mask
+from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER
-from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
+from whenpool.probes import (
+    gradient_norms,
+    gradient_profile,
+    nwi,
+    padding_sweep,
+    step_megabytes,
+    vanishing_ratio,
+)  # fmt: skip
 from whenpool.runs.kinds.base import OnEpoch, Run, values_of
-from whenpool.runs.kinds.training import Prepared, Training, prepare, trained
+from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, test_texts, trained
 from whenpool.runs.run import Place, key, provenance
 from whenpool.training.loop import evaluate
 
@@ -46,7 +56,7 @@ class Probe(Run):
     required = f"{Training.required} probe probe_protocol"
     results = """probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95
         examples_at_95 validation_accuracy left middle right exponent accuracy_both accuracy_forward
-        accuracy_backward"""
+        accuracy_backward accuracy_last accuracy_mean accuracy_max majority_accuracy"""
     histories: ClassVar = {
         "gradients": "position mean",
         "first_steps": "position mean",
@@ -55,9 +65,10 @@ class Probe(Run):
         "nwi": "position mean",
         "directions": "direction accuracy",
         "memory": "words megabytes",
+        "states": "readout accuracy",
     }
     points = """position mean median std examples ratio band_ratio train_accuracy validation_accuracy
-        share_added accuracy words megabytes"""
+        share_added accuracy words megabytes median_ratio lower_quartile upper_quartile"""
     order = ("probe", *Training.order)
     epochs = 1
 
@@ -187,6 +198,10 @@ class GradientTrace(Probe):
 
     texts: int = 64  # training texts for the ratio
     sample: int = 256  # training, and validation texts, for the accuracies
+    # where these are given, the ratio is measured on the first test texts of so many words
+    shortest: int | None = None
+    longest: int | None = None
+    until: int | None = None  # the last look is after so many texts; None: when the training ends
 
     probe = "trace"
 
@@ -200,7 +215,7 @@ class GradientTrace(Probe):
 
     @property
     def cost(self) -> float:
-        looks = 45  # at the model while it is trained on 1K texts
+        looks = 20 if self.until else 45  # at the model while it is trained on 1K texts
         return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self.training.words
 
     @property
@@ -262,10 +277,12 @@ class WordImportance(Probe):
         return 0.2 * self.texts * words * words / self.k
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
+        shortest, longest = (
+            max(self.shortest or 0, self.k),
+            self.longest or int(dataset.test.ids.lengths.max()),
+        )
+        chosen = _of_length(dataset.test, shortest, longest, self.texts)
         lengths = dataset.test.ids.lengths
-        shortest, longest = max(self.shortest or 0, self.k), self.longest or int(lengths.max())
-        chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: self.texts]
-        check(len(chosen), f"no test text has {shortest} to {longest} words; choose other lengths")
         texts, parts = dataset.test.to(_device_of(model)), []
         for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
             batch = texts.batch(part, PADDING_INDEX)
@@ -377,6 +394,72 @@ class DirectionUse(Probe):
         return {"texts_probed": len(texts)} | accuracies, rows
 
 
+@dataclass(frozen=True)
+class UntrainedStates(Probe):
+    """What the states of a model hold before it is trained: the test accuracy of a logistic regression on the
+    last state (of each direction its own), the mean and the maximum of the states. It learns from all
+    training texts, and the validation texts choose its penalty."""
+
+    probe, on_trained = "states", False
+    effort = 1.0
+
+    @property
+    def cost(self) -> float:
+        run = self.training
+        texts = (
+            run.size + (run.validation or run.size) + (run.test or test_texts(run.corpus, run.length))
+        )
+        return EVALUATION * texts * run.words
+
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        splits = (dataset.train, dataset.validation, dataset.test)
+        read = [_readouts(model, texts.to(_device_of(model))) for texts in splits]
+        labels = [texts.labels.numpy() for texts in splits]
+        rows = [
+            {"readout": name, "accuracy": _regression([own[name] for own in read], labels)}
+            for name in READOUTS
+        ]
+        majority = 100 * float(np.bincount(labels[2]).max()) / len(labels[2])
+        found = {f"accuracy_{row['readout']}": row["accuracy"] for row in rows}
+        return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | found, rows
+
+
+READOUTS = ("last", "mean", "max")  # Poolings without weights, whose outputs a regression reads
+PENALTIES = tuple(10.0**power for power in range(-5, 2))  # C of the regression, the strongest first
+
+
+@torch.inference_mode()
+def _readouts(model: Any, texts: Texts) -> dict[str, Any]:
+    """What each of `READOUTS` makes of every text's states, (N, D)."""
+    model.eval()
+    poolings = {name: POOLINGS[name](model.encoder.output_size, True) for name in READOUTS}
+    found = {name: np.zeros((len(texts), model.encoder.output_size), np.float32) for name in READOUTS}
+    for part in batches_for(model, texts.ids.lengths, GRADIENT_WORDS):
+        batch = texts.batch(part, PADDING_INDEX)
+        states = model.encode(model.embed(batch.ids), batch.lengths)
+        mask = word_mask(batch.lengths, states.shape[1])
+        for name, pooling in poolings.items():
+            found[name][part.numpy()] = pooling(states, mask)[0].float().cpu().numpy()
+    return found
+
+
+def _regression(inputs: Sequence[Any], labels: Sequence[Any]) -> float:
+    """The test accuracy, in %, of a logistic regression with the penalty that validates best; inputs (N, D)
+    and labels (N,) of training, validation and test texts."""
+    from sklearn.linear_model import LogisticRegression
+
+    mean, std = inputs[0].mean(0), inputs[0].std(0)
+    train, validation, test = ((each - mean) / np.where(std > 0, std, 1.0) for each in inputs)
+    best = None
+    for penalty in PENALTIES:
+        fitted = LogisticRegression(C=penalty, max_iter=300).fit(train, labels[0])
+        score = fitted.score(validation, labels[1])
+        if best is None or score > best[0]:
+            best = score, 100 * float(fitted.score(test, labels[2]))
+    assert best
+    return best[1]
+
+
 PROBES = {kind.probe: kind for kind in Probe.__subclasses__()}
 """Every probe run by its name, in the order in which those of one training are executed."""
 
@@ -387,14 +470,18 @@ class Tracer:
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._model, self._next, device = model, 0.0, _device_of(model)
-        self._texts = dataset.train.first(probe.texts).to(device)
+        self._until, self._texts = probe.until or math.inf, dataset.train.first(probe.texts).to(device)
+        self._held_out = bool(probe.shortest and probe.longest)
+        if probe.shortest and probe.longest:
+            chosen = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts)
+            self._texts = dataset.test.take(chosen).to(device)
         judged = {"train": dataset.train, "validation": dataset.validation}
         self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
         self.rows: list[dict[str, Any]] = []
 
     def __call__(self, seen: int) -> None:
         """Look, if it is time; ``seen`` texts were learnt from."""
-        if seen < self._next:
+        if seen < self._next or seen > self._until:
             return
         self._next = max(seen + 128, seen * 1.1)
         norms, lengths = _norms(self._model, self._texts)
@@ -402,6 +489,10 @@ class Tracer:
         # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
         band = (profile[45:55].mean() / profile[0]).item()
         row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
+        if self._held_out:
+            names = ("lower_quartile", "median_ratio", "upper_quartile")
+            each = vanishing_ratio(norms, lengths).quantile(torch.tensor([0.25, 0.5, 0.75]))
+            row |= dict(zip(names, each.tolist(), strict=True))
         for name, texts in self._judged.items():
             row[f"{name}_accuracy"] = evaluate(self._model, texts).accuracy
         self.rows.append(row)
@@ -411,6 +502,14 @@ class Tracer:
         reached = next((row for row in self.rows if row["train_accuracy"] >= SATURATED), {})
         at_95 = {"ratio_at_95": reached.get("ratio"), "examples_at_95": reached.get("examples")}
         return {"ratio_at_start": self.rows[0]["ratio"], **at_95}
+
+
+def _of_length(texts: Texts, shortest: int, longest: int, count: int) -> Tensor:
+    """The numbers of the first texts with so many words; raises `InputError` where there is none."""
+    lengths = texts.ids.lengths
+    chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[:count]
+    check(len(chosen), f"no test text has {shortest} to {longest} words; choose other lengths")
+    return chosen
 
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import safetensors
 import safetensors.torch
 import torch
+from pandas import DataFrame
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora import find
-from whenpool.corpora.batches import PADDING_INDEX
+from whenpool.corpora.batches import PADDING_INDEX, Texts
 from whenpool.corpora.corpus import LENGTHS, VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.corpora.published import PUBLICATIONS
@@ -33,20 +34,44 @@ PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that old
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
 
 
+VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw""".split()
+"""The fields of a training that `variant_of` names."""
+
+
 def variant_of(
-    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None
-) -> str:
+    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None,
+    input_bias: Any = None, chrono_words: Any = 400, held: Any = None, shuffled: Any = False, draw: Any = 0,
+) -> str:  # fmt: skip
     """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
-    model without pooling goes: "orthogonal", "chrono", "low" or "forget 2"."""
+    model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
+    part of it is held, and that its labels are shuffled or its training texts another draw. Empty values
+    (None, NaN) are those of older runs."""
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
-    if forget_bias in ("chrono", "low"):
-        starts.append(forget_bias)
+    if isinstance(forget_bias, str) and forget_bias.startswith(("chrono", "low")):
+        words = (
+            "" if chrono_words in (400, None) or chrono_words != chrono_words else f" {chrono_words:g}"
+        )
+        starts.append(forget_bias + words)
     elif forget_bias not in ("thesis", None) and forget_bias == forget_bias:
         starts.append(f"forget {float(forget_bias):g}")
-    return ", ".join(starts if starts and base == "last" else [base, *starts])
+    if input_bias is not None and input_bias == input_bias:
+        starts.append(f"input {float(input_bias):g}")
+    named = starts if starts and base == "last" else [base, *starts]
+    named += [f"{held} held"] if isinstance(held, str) else []
+    named += ["shuffled labels"] if shuffled in (True, 1) else []
+    named += [f"draw {draw:g}"] if draw and draw == draw else []
+    return ", ".join(named)
 
 
+def with_model(rows: DataFrame) -> DataFrame:
+    """Rows of trainings, or probes of some, with a column ``model``, see `variant_of`."""
+    known = {name: rows[name] for name in VARYING if name in rows}
+    values = (dict(zip(known, own, strict=True)) for own in zip(*known.values(), strict=True))
+    return rows.assign(model=[variant_of(**own) for own in values])
+
+
+HELD = {"W_hh": "weight_hh"}  # Parts of an encoder that can be held, and what their names begin with
 EVALUATION = 1 / 3  # What reading a word costs without learning from it, beside a step of training on it
 CORPORA = ("imdb", "yelp", "yahoo", "amazon")
 
@@ -72,8 +97,8 @@ def test_texts(corpus: str, length: str) -> int:
     return sizes[length].test if length in sizes else 12_500  # as is usual
 
 
-SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias orthogonal drop_connect
-    masked""".split()
+SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias chrono_words
+    orthogonal drop_connect masked""".split()
 
 
 @cache
@@ -132,10 +157,15 @@ class Training(Run):
     trick: str | None = None  # one of `TRICKS`
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `whenpool.learnability`
+    input_bias: float | None = None  # see `whenpool.Encoder`
+    chrono_words: int = 400  # T of the start "chrono"
+    held: str | None = None  # the part of the encoder's weights that is not trained: "W_hh"
+    shuffled: bool = False  # whether the labels of the training texts are shuffled
+    draw: int = 0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
 
     @property
     def variant(self) -> str:
-        return variant_of(self.pooling, self.forget_bias, self.orthogonal, self.trick)
+        return variant_of(**{name: getattr(self, name) for name in VARYING})
 
     @property
     def training(self) -> "Training":  # type: ignore[override]
@@ -231,6 +261,10 @@ class Training(Run):
         check_known("length", self.length, LENGTHS)
         check_known("cell", self.cell, LISTED_CELLS)
         check_model(**{name: getattr(self, name) for name in SHAPE})
+        check(
+            self.held in (None, *HELD), f"held={self.held!r} is unknown; choose one of {', '.join(HELD)}"
+        )
+        check(self.draw >= 0, f"draw must be 0 or more, not {self.draw}")
         if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
             raise InputError("only gradient_directed takes strength and divergence; leave them out")
         if self.trick:
@@ -334,14 +368,20 @@ def vectors_of(run: Any, place: Place) -> WordVectors | None:
 def prepare(run: Training, place: Place) -> Prepared:
     """A training's texts, and its model before training."""
     encoded = encode(place.source(run), run.length, place.cache)
-    options = "size setting share validation test max_words seed"
+    options = "size setting share validation test max_words seed draw"
     read = {name: getattr(run, name) for name in options.split()}
     dataset = make_dataset(encoded, vectors=vectors_of(run, place), **read)
+    if run.shuffled:
+        order = torch.randperm(run.size, generator=torch.Generator().manual_seed(run.seed))
+        train = Texts(dataset.train.ids, dataset.train.labels[order])
+        dataset = replace(dataset, train=train)
     shape = {name: getattr(run, name) for name in SHAPE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         sizes = len(dataset.vocabulary), len(dataset.classes)
         model = TextClassifier(*sizes, padding_index=PADDING_INDEX, vectors=dataset.vectors, **shape)
+        for name, weights in model.encoder.named_parameters():
+            weights.requires_grad_(not run.held or HELD[run.held] not in name)
         return Prepared(encoded, dataset, model, torch.random.get_rng_state())
 
 

@@ -14,6 +14,7 @@ from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors
 
 SEEDS = 5
+SEEDS_FROM = 20  # Seeds of what claims of 2026-11-27 decide: runs with lower ones began before
 COMPACT: dict[str, Any] = {"max_words": 140, "hidden_size": 64, "epochs": 8}
 """The compact replication: what is reduced of the thesis. "quick" trains fewer such models."""
 COMPACT_TEST = {"imdb": 2_000}  # Test texts of the compact replication; of other corpora all

@@ -14,8 +14,18 @@ from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import SYSTEMS, FewShot
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import TRICKS, Training, grammar_of, test_texts
-from whenpool.runs.plans import FEWER_SEEDS, SEEDS, base_run, each, seeds_of, sizes_of, standard_runs
+from whenpool.runs.plans import (
+    FEWER_SEEDS,
+    SEEDS,
+    SEEDS_FROM,
+    base_run,
+    each,
+    seeds_of,
+    sizes_of,
+    standard_runs,
+)
 from whenpool.runs.plans.few_shot import few_shots
+from whenpool.runs.plans.last_state import last_state
 from whenpool.runs.plans.networks import architectures, recurrent_networks, regularised
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, Run, find_vectors
@@ -99,6 +109,9 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
                 yield probes.GradientProfile(early, **few)
                 if whole and base.size == 1_000:
                     yield probes.FirstSteps(early)
+            if whole and base.size == 1_000 and base.masked and LISTED_CELLS[base.cell].recurrent:
+                later = replace(first, pooling="last", masked=False, seed=SEEDS_FROM + base.seed)
+                yield probes.GradientProfile(later)
             brief = request.profile != "paper" and base.size > 10_000
             for training in each(base, pooling=("last",) if brief else poolings):
                 yield probes.GradientTrace(training, **few, **({"sample": 16} if few else {}))
@@ -131,6 +144,8 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
                     yield probes.DirectionUse(unmasked, **few)
                     if whole and base.size == 1_000 and LISTED_CELLS[base.cell].forgets:
                         yield probes.PaddingSweep(replace(masked, forget_bias="chrono"))
+                    if whole and base.size in (1_000, 10_000):
+                        yield probes.PaddingSweep(replace(unmasked, seed=SEEDS_FROM + base.seed))
         if corpus == "imdb" and whole and request.masked and request.poolings is None:
             yield from _padding_and_gates(request, place)
 
@@ -285,6 +300,7 @@ PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
     "word_importance": _word_importance,
     "few_shot": _as_quick(few_shots, "imdb"),
     "learnability": _learnability,
+    "last_state": last_state,
     "recurrent_networks": _as_quick(recurrent_networks, "imdb"),
     "sequence_labelling": _as_quick(_taggings, "ud_ewt", "wnut17"),
     "other_architectures": _as_quick(architectures, "imdb"),
@@ -315,7 +331,7 @@ def thesis_table(run: Run) -> tuple[str, ...]:
     if not isinstance(run, Training) or run.corpus not in THESIS_CORPORA:
         return ()
     named = {"corpus", "length", "setting", "size", "pooling", "trick", "seed", "vectors"}
-    if run.changed().keys() - named or run.pooling not in THESIS_POOLINGS:
+    if run.changed().keys() - named or run.pooling not in THESIS_POOLINGS or run.seed >= SEEDS:
         return ()
     if run.trick:
         brief = run.corpus == "imdb" and run.length == "long" and run.size == 10_000

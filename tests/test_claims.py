@@ -210,6 +210,62 @@ def test_claims_compare_means_of_models(change, rows, expected):
         assert finding.value == pytest.approx(value)
 
 
+def gaps(*groups, **change):
+    """A claim that each of some poolings is 10 points above the BiLSTM, from their test accuracies."""
+    names = ["mean", "max", "attention"][: len(groups)]
+    rows = LAST + [row for name, own in zip(names, groups, strict=True) for row in valued(own, name)]
+    return found(replace(GAP, of={"model": names}, **change), table_of("accuracy", rows))
+
+
+def test_each_of_several_comparisons_counts_and_the_one_that_decides_is_shown():
+    # The mean least in favour, 11.4, has the interval that is inside: the wide one reaches out.
+    firm = gaps([71.4, 71.5, 71.6], [74, 78, 82])
+    assert (firm.verdict, firm.value, firm.level) == ("undecided", pytest.approx(17.9), 0.95)
+    assert firm.low < 10 < firm.high
+    assert gaps([71.4, 71.5, 71.6], [77, 78, 79]).verdict == "holds"
+    assert gaps([71.4, 71.5, 71.6], [77, 78, 79]).value == pytest.approx(11.4)
+    # One comparison outside at 95 %, not at 98.3 %, is undecided among three, and shown at that level.
+    alone, among = gaps([66, 67, 68]), gaps([66, 67, 68], [80, 80.1, 80.2], [80, 80.1, 80.2])
+    assert (alone.verdict, alone.level) == ("does not hold", 0.95)
+    assert (among.verdict, among.value) == ("undecided", pytest.approx(6.9))
+    assert among.level == pytest.approx(1 - 0.05 / 3)
+    assert among.high > 10 > alone.high
+    # One that is outside at that level decides, however much the others are inside.
+    against = gaps([66.9, 67, 67.1], [80, 80.1, 80.2], [60, 80, 100])
+    assert (against.verdict, against.value) == ("does not hold", pytest.approx(6.9))
+    assert "98.3 % interval" in against.measured
+    # With too few seeds of one the means say so far; what others decide against the claim stays decided.
+    assert gaps([66.9, 67, 67.1], [80]).verdict == "does not hold"
+    assert (gaps([80, 81, 82], [80]).verdict, gaps([80, 81, 82], [64]).verdict) == (
+        "so far holds", "so far does not hold",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "rule", "hangs_on"), [
+    ([80, 80.1, 80.2, 80.3], ">= 10", ()), ([71.5, 71.6, 71.7, 71.8], ">= 10", ("the threshold",)),
+    ([80, 81, 82, 110], ">= 10", None), ([80, 81, 90], ">= 1", ("one seed",)),
+    ([60, 61, 62, 63], ">= 10", ()), ([68.5, 68.6, 68.7, 68.8], ">= 10", ("the threshold",)),
+    ([60.05, 60.1, 60.2, 60.1], "-3 to 3", ()),
+    ([62.5, 62.6, 62.7, 62.6], "-3 to 3", ("the threshold", "one seed")),
+])  # fmt: skip
+def test_a_firm_verdict_survives_other_thresholds_and_the_loss_of_any_seed(values, rule, hangs_on):
+    finding = gaps(values, rule=rule)
+    assert finding.hangs_on == hangs_on
+    assert finding.firm == (None if hangs_on is None else not hangs_on)
+    assert (finding.verdict == "undecided") == (hangs_on is None)
+    assert Rule.parse(">= -4").moved(0.25) == Rule.parse(">= -3")
+    assert Rule.parse("-4 to 8").moved(-0.25) == Rule.parse("-5 to 10")
+
+
+def test_a_claim_that_other_encoders_were_run_for_has_numbers_and_no_verdict():
+    claim = replace(LEVEL, untested=("compact",))
+    rows = valued([64, 65, 66]) + valued([64, 65, 66], scale="compact")
+    told = decide(claim, table_of("accuracy", rows)).at
+    assert (told["thesis"].verdict, told["thesis"].firm) == ("holds", False)
+    assert (told["compact"].verdict, told["compact"].firm) == (claims.OTHER_ENCODER, None)
+    assert (told["compact"].value, told["compact"].n) == (65, 3)
+
+
 def test_a_ratio_is_compared_by_its_logarithm():
     values = [0.01, 0.1, 10.0]
     finding = found(replace(RATIO, rule="<= 1"), table_of("ratio_at_95", valued(values)))

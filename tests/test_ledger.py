@@ -192,15 +192,17 @@ def test_every_claim_has_a_row_that_can_be_linked_to(decided):
 
 
 def test_a_row_has_the_verdicts_and_what_the_compact_replication_changes():
-    (row,) = parsed([DECISION]).findall(".//tbody/tr")
-    assert texts_of(row)[1:7] == [
+    at = DECISION.at | {"thesis": replace(LARGE, hangs_on=("one seed",))}
+    (row,) = parsed([replace(DECISION, at=at)]).findall(".//tbody/tr")
+    assert texts_of(row)[1:8] == [
         " ", "? undecided−0.5 (−2 to 1.5), n = 3pilots: −9, n = 2",
         "✓ so far holds0.5, n = 1part of the corpus",
+        "thesis's scale: hangs on one seed",
         '"%" < 0. Compact: < 1, size 1,000, 2,000, since it is small', "2026-01-02", "§2.1",
     ]  # fmt: skip
-    assert [cell.get("data-sort") for cell in row[1:4]] == ["6", "2", "3"]
+    assert [cell.get("data-sort") for cell in row[1:4]] == ["7", "2", "3"]
     (alone,) = parsed([ENDLESS]).findall(".//tbody/tr")
-    assert [alone[3].get("data-sort"), texts_of(alone)[3].strip()] == ["6", ""]
+    assert [alone[3].get("data-sort"), texts_of(alone)[3].strip()] == ["7", ""]
     assert texts_of(alone)[1] == "✓ so far holds−1.5, n = 1"
     assert "Compact" not in texts_of(alone)[4]
     assert texts_of(alone)[0].startswith("A <b>. b")  # what a claim says is escaped

@@ -142,11 +142,17 @@ class Finding:
             "verdict": self.verdict,
             "value": self.value if math.isfinite(self.value) else None,
             "interval": [self.low, self.high] if known else None,
-            "level": self.level,
             "n": self.n,
-            "firm": self.firm,
-            "hangs_on": list(self.hangs_on or ()),
-        } | ({"part_of_corpus": True} if self.part else {})
+        } | {
+            name: value
+            for name, value, told in (
+                ("level", self.level, self.level > LEVEL),
+                ("firm", self.firm, self.firm is not None),
+                ("hangs_on", self.hangs_on, bool(self.hangs_on)),
+                ("part_of_corpus", True, self.part),
+            )
+            if told
+        }
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,12 @@ def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:
     return {name: sum(d.verdict(scale) == name for d in decided) for name in VERDICTS}
 
 
+def firm(decided: Sequence[Decision], scale: str) -> tuple[int, int]:
+    """How many verdicts at a scale are firm, see `whenpool.book.report.claims`, and how many there are."""
+    there = [d.at[scale].firm for d in decided if scale in d.at and d.at[scale].firm is not None]
+    return sum(there), len(there)
+
+
 def lacking(decided: Sequence[Decision]) -> int:
     """How many claims are not run at the thesis's scale for want of data."""
     return sum(d.verdict("thesis") == "not run" and bool(d.claim.needs) for d in decided)
@@ -161,6 +167,8 @@ def as_csv(decided: Sequence[Decision]) -> str:
     for row in map(row_of, decided):
         for name in ("verdict", "compact", "thesis"):
             found = row.pop(name) or {"verdict": "", "value": None, "interval": None, "n": None}
+            if name != "thesis":
+                row[f"{name}_firm"] = found.get("firm")
             low, high = found["interval"] or (None, None)
             row |= {name: found["verdict"], f"{name}_value": found["value"]}
             row |= {f"{name}_low": low, f"{name}_high": high, f"{name}_n": found["n"]}
@@ -202,6 +210,7 @@ def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str
     for scale, name in SCALE_NAMES.items():
         each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
         line += f"; {name}: {', '.join(each)}" if each else ""
+        line += " ({} of {} verdicts are firm)".format(*firm(decided, scale)) if each else ""
     parts.append(line)
     if tables is not None and len(tables):
         parts.append(left_aligned(shares_frame(tables)))
@@ -252,6 +261,6 @@ def ledger_html(decided: Sequence[Decision]) -> str:
     return Environment(autoescape=True).from_string(source).render(
         run=[d for d in decided if d not in waiting], waiting=waiting, marks=MARKS, order=[*VERDICTS, ""],
         offered=lambda scale: [(name, name) for name, n in counts(decided, scale).items() if n],
-        rules=rules, place_of=place_of, link_of=link_of,
+        rules=rules, scales=SCALE_NAMES, place_of=place_of, link_of=link_of,
         titles={name: title_of(name) for name in dict.fromkeys(d.claim.chapter for d in decided)},
     )  # fmt: skip

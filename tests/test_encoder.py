@@ -129,13 +129,20 @@ def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
     left, mask = torch.zeros_like(inputs), words.flip(1)
     left[mask] = inputs[words]
     encoder = kind(5, 6).double().eval()
-    with pytest.raises(InputError, match="texts are padded on the left; pad on the right, or"):
-        encoder(left, LENGTHS)
     with pytest.raises(InputError, match=r"the mask must be \(B, T\) = \(4, 9\), not \(4, 8\)"):
         encoder(left, mask=mask[:, 1:])
     states = encoder(left, mask=mask)
     torch.testing.assert_close(states[mask], encoder(inputs, LENGTHS)[words])
     assert not states[~mask].any()
+
+
+@pytest.mark.parametrize("cell", ["lstm", "transformer"])
+def test_padding_is_told_by_lengths_never_by_what_a_word_is(cell):
+    """Words that are numbered as padding, or whose vectors are zeros, are words like others."""
+    model = TextClassifier(9, 2, "mean", cell, 8, 4, padding_index=1).eval()
+    ids, lengths = torch.tensor([[1, 2, 3, 4], [1, 1, 5, 0], [1, 0, 0, 0]]), torch.tensor([4, 3, 1])
+    alone = [model(row[:n].unsqueeze(0), n.unsqueeze(0)) for row, n in zip(ids, lengths, strict=True)]
+    torch.testing.assert_close(model(ids, lengths), torch.cat(alone))
 
 
 @pytest.mark.skipif(not processor_has_bfloat16(), reason="this processor has no bfloat16")
@@ -177,7 +184,6 @@ def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
 
 def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit():
     ids = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]])
-    lengths = torch.tensor([4, 2, 1])
     for model in (TextClassifier(9, 2, hidden_size=4), SequenceTagger(9, 2, hidden_size=4)):
         with pytest.raises(InputError, match="lengths are missing"):
             model(ids)
@@ -185,8 +191,6 @@ def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit
     model = TextClassifier(9, 2, embedding_size=5, hidden_size=4, vectors=vectors, padding_index=1)
     assert torch.equal(model.embed(ids)[0, 0], vectors[2])
     assert model.embedding.weight.requires_grad
-    with pytest.raises(InputError, match="texts are padded on the left; pad them on the right"):
-        model(ids.flip(1), lengths)
     with pytest.raises(InputError, match=r"the shape \(9, 5\), but the embedding needs \(9, 6\)"):
         TextClassifier(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
 

@@ -88,11 +88,12 @@ class Checkpoint:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {word: number for number, word in enumerate(self.vocabulary)}
+        numbers = {word: number for number, word in enumerate(self.vocabulary)}
+        return numbers | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
 
     def knows(self, word: str) -> bool:
         """Whether the model has a vector of its own for a word."""
-        return word in self._numbers
+        return self.number(word) != UNKNOWN_INDEX
 
     def number(self, word: str) -> int:
         """The row of the embedding that stands for a word, known or not."""

@@ -16,7 +16,7 @@ import torch
 from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
+from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
 from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
 from whenpool.explain.explanation import Explanation, explain
@@ -134,9 +134,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             words, targets = [words[row] for row in learnt], targets[learnt]
         vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
         vocabulary = tokens.build_vocabulary(Counter(chain(*words)), whole["vocabulary_limit"])
+        number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
 
         def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
-            rows = ([vocabulary.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
+            rows = ([number_of.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
             return Texts(Ragged.of(rows), torch.tensor(targets))
 
         with torch.random.fork_rng(devices=[]):

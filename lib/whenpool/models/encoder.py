@@ -215,9 +215,6 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if (lengths < 1).any():
         text = int(lengths.argmin())
         raise InputError(f"text {text} has no words; leave it out, or give it one unknown word")
-    first, last = ((inputs[:, place] == 0).all(-1) for place in (0, -1))  # padding embeds as zeros
-    if (first & ~last & (lengths < T)).any():
-        raise InputError("texts are padded on the left; pad on the right, or give an encoder mask=mask")
 
 
 def reversal_rows(lengths: Tensor, longest: int) -> Tensor:

@@ -154,6 +154,32 @@ def changed(model=Theirs, **modules):
     return made.double()
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("change", "says"), [
+    (lambda encoder, _: torch.compile(encoder, backend="eager"), "TextClassifier runs its LSTM without"),
+    (lambda encoder, _: encoder.compile(backend="eager") or encoder, "probe the model as it was before"),
+    (torch.jit.trace, "probe the model that it was made from"),
+    (lambda encoder, fed: torch.export.export(encoder, fed).module(), "was traced, exported or quant"),
+    (lambda encoder, _: torch.ao.quantization.quantize_dynamic(encoder), "LSTM was traced, exported or"),
+])  # fmt: skip
+def test_a_recurrence_that_cannot_be_looked_into_is_refused(change, says):
+    """Its norms would be the direct part alone, as if all gradients had vanished."""
+    model = classifier().float().eval()
+    model.encoder = change(model.encoder, (model.embed(IDS).detach(), LENGTHS))
+    with pytest.raises(InputError, match=says):
+        gradient_norms(model, IDS, LENGTHS, LABELS)
+
+
+def test_what_is_compiled_and_still_seen_or_not_used_is_probed():
+    exact, seen, halved = norms_by_loop(classifier()), classifier(), classifier()
+    seen.classifier = torch.compile(seen.classifier, backend="eager")
+    seen.unused = torch.compile(nn.LSTM(6, 5), backend="eager")
+    halved.encoder.layers[0][0] = torch.compile(halved.encoder.layers[0][0], backend="eager")
+    for model in (seen, halved, torch.compile(classifier(), backend="eager")):
+        found = gradient_norms(model, IDS, LENGTHS, LABELS)
+        torch.testing.assert_close(found, exact, equal_nan=True)
+
+
 def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolated():
     norms = torch.tensor([[4.0, 9.0, 1.0, 7.0, 5.0], [2.0, 6.0, torch.nan, torch.nan, torch.nan]])
     assert vanishing_ratio(norms, torch.tensor([5, 2])).tolist() == [0.25, 3.0]

@@ -50,7 +50,7 @@ class Tap(NamedTuple):
 def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
     model leaves a `Tap`. The states are what they were; gradients of the recurrences' own parameters are
-    not. Raises `InputError` for a recurrence that cannot be tapped."""
+    not. Raises `InputError` for a module that cannot be looked into."""
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
@@ -62,6 +62,10 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
             recurrences[module] = _run
         else:
             known = not isinstance(module, nn.RNNCellBase)
+            closed = isinstance(module, torch.jit.ScriptModule | torch.fx.GraphModule)
+            closed |= type(module).__module__.startswith("torch.ao.")
+            made = f"{type(module).__name__} was traced, exported or quantised, and shows no gradients"
+            check(not closed, f"{made}; probe the model that it was made from")
         instead = "nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
         check(known, f"{type(module).__name__} cannot be probed; use {instead}")
     try:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, InputError, TextClassifier
@@ -168,6 +169,16 @@ def test_a_recurrence_that_cannot_be_looked_into_is_refused(change, says):
     model.encoder = change(model.encoder, (model.embed(IDS).detach(), LENGTHS))
     with pytest.raises(InputError, match=says):
         gradient_norms(model, IDS, LENGTHS, LABELS)
+
+
+def test_pruned_recurrences_are_probed_with_the_weights_that_are_left():
+    pruned, plain = (Theirs(nn.LSTM, layers=2).double() for _ in range(2))
+    plain.load_state_dict(pruned.state_dict())
+    for name in ("weight_ih_l0", "weight_hh_l0", "weight_hh_l1_reverse"):
+        prune.l1_unstructured(pruned.rnn, name, 0.5)
+        getattr(plain.rnn, name).data.copy_(getattr(pruned.rnn, name))
+    found, expected = (gradient_norms(model, IDS, LENGTHS, LABELS) for model in (pruned, plain))
+    torch.testing.assert_close(found, expected, equal_nan=True)
 
 
 def test_what_is_compiled_and_still_seen_or_not_used_is_probed():

@@ -92,7 +92,8 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
 
     if below:
         lower = _like(module, module.input_size, module.num_layers - 1)
-        lower.load_state_dict(module.state_dict(), strict=False)  # but for the top layer's
+        for own, given in zip(lower._flat_weights, module._flat_weights, strict=False):  # but the top's
+            own.copy_(given.detach())
         inputs, lower_end = lower(inputs, part(slice(0, below)))
     tap, end = _run_top(module, inputs, part(slice(below, None)))
     taps.append(tap)

@@ -250,7 +250,8 @@ def _classes(labels: Iterable[Any]) -> np.ndarray:
     listed = list(labels) if len(shape) == 1 else np.asarray(labels).ravel().tolist()
     for row, label in enumerate(listed):
         none = str(label).lower() in ("none", "nan", "nat", "<na>", "tensor(nan)")
-        check(isinstance(label, str) or not none, f"label {row} is missing; leave its text out")
+        there = label != "" if isinstance(label, str) else not none
+        check(there, f"label {row} is missing; leave its text out")
     try:
         given = column_or_1d(np.asarray(listed))
         many = len(np.unique(given)) > max(20, len(given) / 2)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whenpool.base.errors import InputError, check
-from whenpool.base.paths import project_root
+from whenpool.base.paths import MANIFEST, data_directory, project_root
 
 if TYPE_CHECKING:
     from whenpool.runs.run import Place
@@ -36,7 +36,10 @@ def check_machine(
             marks.append(mark)
         return "missing" not in marks
 
-    if not complete(_packages(*_requirements())):
+    python, needed = _requirements()
+    if ((data or data_directory()) / MANIFEST).is_file():  # texts are numbers already
+        needed = [line for line in needed if not line.startswith("torchtext")]
+    if not complete(_packages(python, needed)):
         return False
     from whenpool.runs.request import Request  # which needs some of the packages
     from whenpool.runs.run import Place
@@ -172,6 +175,9 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
     from whenpool.runs.run import VECTORS, find_vectors
 
     published = [name for name in names if name in PUBLICATIONS]
+    if published and (place.data / MANIFEST).is_file():
+        yield _packed(place.data, [name for name in published if PUBLICATIONS[name].find(place.data)])
+        return
     for name in names:
         if name not in published:
             yield "ok", f"corpus {name}: generated when it is needed"
@@ -205,6 +211,16 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
         yield "ok", f"filler: {find_filler(place.data).name}"
     except InputError as error:
         yield "missing", f"filler: {error}"
+
+
+def _packed(folder: Path, names: Sequence[str]) -> Finding:
+    from whenpool.runs.pack import check_pack
+
+    try:
+        check_pack(folder)
+    except InputError as error:
+        return "missing", f"packed data: {error}"
+    return "ok", f"packed data: {', '.join(names)}; runs read them with --packed {folder}"
 
 
 def _folders(place: "Place") -> Iterator[Finding]:

@@ -159,7 +159,7 @@ def changed(model=Theirs, **modules):
 @pytest.mark.parametrize(("change", "says"), [
     (lambda encoder, _: torch.compile(encoder, backend="eager"), "TextClassifier runs its LSTM without"),
     (lambda encoder, _: encoder.compile(backend="eager") or encoder, "probe the model as it was before"),
-    (torch.jit.trace, "probe the model that it was made from"),
+    (torch.jit.trace, "TracedModule was traced, exported or quantised; probe the original"),
     (lambda encoder, fed: torch.export.export(encoder, fed).module(), "was traced, exported or quant"),
     (lambda encoder, _: torch.ao.quantization.quantize_dynamic(encoder), "LSTM was traced, exported or"),
 ])  # fmt: skip

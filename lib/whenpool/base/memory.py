@@ -15,13 +15,12 @@ def usable_megabytes(root: Path = Path("/")) -> float:
     with suppress(AttributeError, ValueError, OSError):
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     with suppress(OSError):
-        groups = (root / "proc/self/cgroup").read_text()
-        for kind, group in re.findall(r"^\d+:(|memory):(/.*)$", groups, re.MULTILINE):
-            folder, file = ("memory", "memory.limit_in_bytes") if kind else ("", "memory.max")
+        listed = (root / "proc/self/cgroup").read_text()
+        for kind, group in re.findall(r"^\d+:(|memory):(/.*)$", listed, re.MULTILINE):
+            file = "memory/{}/memory.limit_in_bytes" if kind else "./{}/memory.max"
             for inside in (Path(group), *Path(group).parents):  # a container may show the last alone
                 with suppress(OSError, ValueError):  # none, or "max"
-                    limit = root / "sys/fs/cgroup" / folder / inside.relative_to("/") / file
-                    found.append(int(limit.read_text()))
+                    found.append(int((root / "sys/fs/cgroup" / file.format(inside)).read_text()))
     return min(found, default=8e9) / 1e6
 
 

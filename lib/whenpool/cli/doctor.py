@@ -91,9 +91,7 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
             yield "missing", f"{name} {version} cannot be loaded ({reason}): {mend}"
     if right:
         yield "ok", ", ".join(right)
-    try:
-        metadata.version("jupyter-book")
-    except metadata.PackageNotFoundError:
+    if not importlib.util.find_spec("jupyter_book"):
         yield "note", "jupyter-book is not installed: runs can start, but the book cannot be built"
 
 
@@ -172,11 +170,17 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
     from whenpool.corpora.published import PUBLICATIONS
     from whenpool.corpora.settings import find_filler
     from whenpool.corpora.sources import statistics_of
+    from whenpool.runs.pack import check_pack
     from whenpool.runs.run import VECTORS, find_vectors
 
     published = [name for name in names if name in PUBLICATIONS]
     if published and (place.data / MANIFEST).is_file():
-        yield _packed(place.data, [name for name in published if PUBLICATIONS[name].find(place.data)])
+        try:
+            check_pack(place.data)
+            there = [name for name in published if PUBLICATIONS[name].find(place.data)]
+            yield "ok", f"packed data: {', '.join(there)}; runs read them with --packed {place.data}"
+        except InputError as error:
+            yield "missing", f"packed data: {error}"
         return
     for name in names:
         if name not in published:
@@ -211,16 +215,6 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
         yield "ok", f"filler: {find_filler(place.data).name}"
     except InputError as error:
         yield "missing", f"filler: {error}"
-
-
-def _packed(folder: Path, names: Sequence[str]) -> Finding:
-    from whenpool.runs.pack import check_pack
-
-    try:
-        check_pack(folder)
-    except InputError as error:
-        return "missing", f"packed data: {error}"
-    return "ok", f"packed data: {', '.join(names)}; runs read them with --packed {folder}"
 
 
 def _folders(place: "Place") -> Iterator[Finding]:

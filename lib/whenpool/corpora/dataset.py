@@ -150,8 +150,7 @@ def _numbered(
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
     vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))
     number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
-    numbers = [number_of.get(word, UNKNOWN_INDEX) for word in encoded.words]
-    number = torch.tensor(numbers, dtype=torch.int32)
+    number = torch.tensor([number_of.get(word, UNKNOWN_INDEX) for word in encoded.words]).int()
 
     def renumbered(rows: Ragged) -> Ragged:
         return Ragged(number[rows.flat], rows.offsets)

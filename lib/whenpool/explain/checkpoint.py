@@ -88,8 +88,7 @@ class Checkpoint:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        numbers = {word: number for number, word in enumerate(self.vocabulary)}
-        return numbers | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
+        return {word: n for n, word in enumerate(self.vocabulary)} | {PADDING: UNKNOWN_INDEX}
 
     def knows(self, word: str) -> bool:
         """Whether the model has a vector of its own for a word."""

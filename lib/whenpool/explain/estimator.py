@@ -249,9 +249,8 @@ def _classes(labels: Iterable[Any]) -> np.ndarray:
     check(len(shape) == 1 or shape[1:] == (1,), "labels must be one class for each text, as one column")
     listed = list(labels) if len(shape) == 1 else np.asarray(labels).ravel().tolist()
     for row, label in enumerate(listed):
-        none = str(label).lower() in ("none", "nan", "nat", "<na>", "tensor(nan)")
-        there = label != "" if isinstance(label, str) else not none
-        check(there, f"label {row} is missing; leave its text out")
+        gone = ("",) if isinstance(label, str) else ("none", "nan", "nat", "<na>", "tensor(nan)")
+        check(str(label).lower() not in gone, f"label {row} is missing; leave its text out")
     try:
         given = column_or_1d(np.asarray(listed))
         many = len(np.unique(given)) > max(20, len(given) / 2)

@@ -11,7 +11,7 @@ Letters: B texts, T words of the longest, E units of an input, H units of a stat
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -34,24 +34,17 @@ def run_recurrence(
     rounding: AbstractContextManager[object] = nullcontext()
     if cast_on_gpu(inputs.device):
         fed = inputs.bfloat16()
-        given = _in_one_piece({**dict(module.named_parameters()), **given})
-        # what prunes weights multiplies with them
-        given |= {name: of.bfloat16() for name, of in module.named_buffers() if name.endswith("_mask")}
+        masks = {name: of for name, of in module.named_buffers() if name.endswith("_mask")}  # if pruned
+        if own := {**dict(module.named_parameters()), **given, **masks}:
+            # in one piece for cuDNN: torch flattens the weights of other precisions alone
+            flat = torch.cat([of.flatten() for of in own.values()]).bfloat16()
+            pieces = torch._utils._unflatten_dense_tensors(flat, [*own.values()])
+            given = dict(zip(own, pieces, strict=True))
     elif precision_used() == "bfloat16":
         rounding = torch.autocast("cpu", torch.bfloat16)
     with rounding:
         states = torch.func.functional_call(module, given, (fed,))[0] if given else module(fed)[0]
     return states.to(inputs.dtype)
-
-
-def _in_one_piece(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights rounded to bfloat16, one behind the other: torch flattens float32's alone for cuDNN."""
-    if not weights:
-        return {}
-    found, rest = {}, torch.cat([weight.flatten() for weight in weights.values()]).bfloat16()
-    for name, weight in weights.items():
-        found[name], rest = rest[: weight.numel()].view_as(weight), rest[weight.numel() :]
-    return found
 
 
 def record_recurrence(inputs: Tensor, weights: Sequence[Tensor], cell: str, hidden_size: int) -> Tensor:
@@ -83,14 +76,14 @@ def _empty(cell: str, input_size: int, hidden_size: int) -> nn.Module:
         return CELLS[cell](input_size, hidden_size, batch_first=True)
 
 
-def _named(module: nn.Module, weights: Sequence[Tensor]) -> dict[str, Tensor]:
-    return {name: own for (name, _), own in zip(module.named_parameters(), weights, strict=True)}
+def _run(cell: str, hidden_size: int, inputs: Tensor, *weights: Tensor) -> Tensor:
+    module = _empty(cell, inputs.shape[-1], hidden_size)
+    return run_recurrence(module, inputs, dict(zip(module._parameters, weights, strict=True)))
 
 
 @torch.library.custom_op("whenpool::recurrence", mutates_args=())
 def _recurrence(inputs: Tensor, weights: list[Tensor], cell: str, hidden_size: int) -> Tensor:
-    module = _empty(cell, inputs.shape[-1], hidden_size)
-    return run_recurrence(module, inputs, _named(module, weights)).contiguous()
+    return _run(cell, hidden_size, inputs, *weights).contiguous()
 
 
 @torch.library.custom_op("whenpool::recurrence_backward", mutates_args=())
@@ -98,12 +91,9 @@ def _backward(
     grad: Tensor, inputs: Tensor, weights: list[Tensor], cell: str, hidden_size: int
 ) -> list[Tensor]:
     """It runs the recurrence again; oneDNN's fused one cannot be differentiated here."""
-    module = _empty(cell, inputs.shape[-1], hidden_size)
     with warnings.catch_warnings(), torch.backends.mkldnn.flags(enabled=False):
         warnings.simplefilter("ignore")  # torch's, about an accelerator that nobody asked for
-        pull = torch.func.vjp(
-            lambda x, *own: run_recurrence(module, x, _named(module, own)), inputs, *weights
-        )[1]
+        pull = torch.func.vjp(partial(_run, cell, hidden_size), inputs, *weights)[1]
         return [part.contiguous() for part in pull(grad)]
 
 

@@ -127,9 +127,9 @@ def _check_heard(model: nn.Module, taps: list[Tap], loss: Tensor) -> None:
         if isinstance(module, nn.RNNBase | Cell) and module not in heard:
             own = [parameter for parameter in module.parameters() if parameter.requires_grad]
             grads = own and torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True)
-            unused = own and all(grad is None for grad in grads)
             runs = f"{type(model).__name__} runs its {type(module).__name__} without calling it"
-            check(unused, f"{runs}, as torch.compile does; probe the model as it was before")
+            compiled = f"{runs}, as torch.compile does; probe the model as it was before"
+            check(own and all(grad is None for grad in grads), compiled)
 
 
 def _check_steps(model: nn.Module, found: tuple[int, ...], ids: Tensor, lengths: Tensor) -> None:
@@ -150,8 +150,7 @@ def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap
     """The taps of the recurrence that was called last: none, one, or the two directions of an Encoder."""
     if encoder:
         by_module = {tap.module: tap for tap in taps}  # a module's last call
-        both = [getattr(module, "_orig_mod", module) for module in encoder.layers[-1]]  # compiled
-        return [by_module[module] for module in both]
+        return [by_module[getattr(module, "_orig_mod", module)] for module in encoder.layers[-1]]
     for other in taps[:-1]:
         last = taps[-1].inputs
         reached = last.requires_grad and torch.autograd.grad(

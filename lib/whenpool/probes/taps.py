@@ -63,9 +63,8 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
         else:
             known = not isinstance(module, nn.RNNCellBase)
             closed = isinstance(module, torch.jit.ScriptModule | torch.fx.GraphModule)
-            closed |= type(module).__module__.startswith("torch.ao.")
-            made = f"{type(module).__name__} was traced, exported or quantised, and shows no gradients"
-            check(not closed, f"{made}; probe the model that it was made from")
+            made = f"{type(module).__name__} was traced, exported or quantised; probe the original"
+            check(not (closed or type(module).__module__.startswith("torch.ao.")), made)
         instead = "nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
         check(known, f"{type(module).__name__} cannot be probed; use {instead}")
     try:

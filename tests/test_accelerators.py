@@ -4,6 +4,7 @@
 """
 
 import copy
+from unittest import mock
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 from whenpool import POOLINGS, TextClassifier
 from whenpool.corpora.batches import Batch
 from whenpool.learnability import GradientDirected, PenaltyAttention
+from whenpool.models import pooling as poolings
 from whenpool.models.batched_lstm import run_batched
 from whenpool.models.precision import precision, processor_has_bfloat16
 from whenpool.probes import gradient_norms, nwi
@@ -49,9 +51,25 @@ def error(found, exact):
 
 
 def compared(net, device, objective=None, name="float32", tolerance=None):
-    exact = learnt(copy.deepcopy(net).double(), "cpu", copy.deepcopy(objective))
-    with precision(name):
+    """The exact step takes its maxima at the words where the rounded one found them: of two states that
+    are nearly equal rounding may prefer the other, and the gradient then goes to another word."""
+    double, own, taken = copy.deepcopy(net).double(), copy.deepcopy(objective), []
+    largest = poolings._max_over_words
+
+    def noted(states, mask):
+        leaf = states.detach().requires_grad_()
+        taken.append(torch.autograd.grad(largest(leaf, mask).sum(), leaf)[0].double().cpu())  # 1 or 0
+        return largest(states, mask)
+
+    def same(states, mask):
+        values = (states * taken.pop(0)).sum(1)
+        assert (largest(states, mask) - values).max() < 2 * TOLERANCE[name]  # each state may be off
+        return values
+
+    with precision(name), mock.patch.object(poolings, "_max_over_words", noted):
         found = learnt(net.to(device), device, objective)
+    with mock.patch.object(poolings, "_max_over_words", same):
+        exact = learnt(double, "cpu", own)
     assert error(found, exact) < (tolerance or TOLERANCE[name])
 
 
@@ -62,7 +80,10 @@ def compared(net, device, objective=None, name="float32", tolerance=None):
 def test_poolings_and_cells_agree_with_float64(device, pooling, cell, layers, name):
     if name == "bfloat16" and device == "cpu" and not processor_has_bfloat16():
         pytest.skip("this processor has no bfloat16")
-    compared(model(pooling, cell, layers=layers), device, name=name)
+    net = model(pooling, cell, layers=layers)
+    for module in net.modules():
+        module.dropout = 0.0  # of a Transformer: each device draws other numbers
+    compared(net, device, name=name)
 
 
 @pytest.mark.parametrize("trick", [PenaltyAttention, GradientDirected])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
-from whenpool.corpora.batches import evaluation_batches, training_batches
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, evaluation_batches, training_batches
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.settings import SETTINGS, FillerStream, compose
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, load_vectors, start_from, tokenize
@@ -65,6 +65,15 @@ def test_a_text_without_tokens_is_one_unknown_word(tmp_path):
     encoded = encode(corpora.find(str(path), tmp_path), "any", tmp_path)
     lengths = torch.cat([texts.ids.lengths for texts in encoded.texts.values()])
     assert (len(lengths), lengths.min()) == (22, 1)
+
+
+def test_words_written_as_padding_are_unknown_words(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("text,label\n" + "".join(f"<PAD> word {i} <unk>,{i % 2}\n" for i in range(20)))
+    dataset = make_dataset(encode(corpora.find(str(path), tmp_path), "any", tmp_path), size=4)
+    for texts in (dataset.train, dataset.validation, dataset.test):
+        assert not (texts.ids.flat == PADDING_INDEX).any()
+        assert {texts.ids.row(row)[0].item() for row in range(len(texts))} == {UNKNOWN_INDEX}
 
 
 @pytest.mark.parametrize(("asked", "message"), [

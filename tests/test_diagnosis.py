@@ -14,8 +14,10 @@ from click.testing import CliRunner
 from outline import outline
 
 from whenpool import InputError, load, load_checkpoint
+from whenpool.base.memory import usable_megabytes
 from whenpool.book.report.advice import Advice
 from whenpool.cli import cli
+from whenpool.explain import diagnosis
 from whenpool.explain.diagnosis import Wish, diagnose
 from whenpool.explain.diagnosis import findings as concluded
 from whenpool.explain.diagnosis.data import survey
@@ -160,6 +162,33 @@ def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch
         assert [one.id for one in advice_on(200.0, 1_200, "unknown")] == ["a", "h"]
     monkeypatch.setattr("whenpool.book.report.advice.project_root", lambda: None)
     assert advice_on(200.0, 1_200, "unknown") == []
+
+
+@pytest.mark.parametrize(("groups", "limits", "megabytes"), [
+    ("0::/\n", {"memory.max": "512000000"}, 512),
+    ("0::/a/b\n", {"memory.max": "max", "a/memory.max": "300000000", "a/b/memory.max": "max"}, 300),
+    ("0::/a\n", {"memory.max": "max"}, None),
+    ("5:pids:/a\n4:memory:/a\n0::/\n", {"memory/memory.limit_in_bytes": "9223372036854771712",
+     "memory/a/memory.limit_in_bytes": "200000000"}, 200),
+    ("4:memory:/docker/x\n", {"memory/memory.limit_in_bytes": "100000000"}, 100),
+    ("5:pids:/a\n4:memory:/b\n", {"memory/a/memory.limit_in_bytes": "1"}, None),
+    (None, {"memory.max": "1"}, None),
+])  # fmt: skip
+def test_memory_is_that_of_the_container_not_of_its_host(tmp_path, groups, limits, megabytes):
+    files = {f"sys/fs/cgroup/{name}": limit for name, limit in limits.items()}
+    for name, text in (files | ({"proc/self/cgroup": groups} if groups else {})).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
+    assert usable_megabytes(tmp_path) == (megabytes or whole)
+
+
+def test_longer_texts_are_read_where_there_is_more_memory(monkeypatch):
+    words = []
+    for megabytes in (1, 1_000, 4_000):
+        monkeypatch.setattr(diagnosis, "usable_megabytes", lambda megabytes=megabytes: megabytes)
+        words.append(diagnosis._words_that_fit(workers=2))
+    assert words[0] == 64 < words[1] < words[2]
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,12 @@
 Transformer against its formulas written slowly and against torch's."""
 
 from functools import partial
+from itertools import accumulate, product
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.nn.utils import parameters_to_vector, prune, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
@@ -129,8 +130,6 @@ def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
     left, mask = torch.zeros_like(inputs), words.flip(1)
     left[mask] = inputs[words]
     encoder = kind(5, 6).double().eval()
-    with pytest.raises(InputError, match="texts are padded on the left; pad on the right, or"):
-        encoder(left, LENGTHS)
     with pytest.raises(InputError, match=r"the mask must be \(B, T\) = \(4, 9\), not \(4, 8\)"):
         encoder(left, mask=mask[:, 1:])
     states = encoder(left, mask=mask)
@@ -138,20 +137,63 @@ def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
     assert not states[~mask].any()
 
 
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("way", ["plain", "dropped", "compiled", "rounded"])
+def test_weights_go_by_name_though_pruning_puts_them_behind_the_others(
+    way, removed, inputs, monkeypatch
+):
+    made, found = [], []
+    for _ in range(2):
+        torch.manual_seed(0)
+        made.append(Encoder(5, 6, layers=2, drop_connect=0.5 if way == "dropped" else 0.0))
+    modules = [[module for layer in encoder.layers for module in layer] for encoder in made]
+    for (module, plain), name in product(zip(*modules, strict=True), ("weight_hh_l0", "weight_ih_l0")):
+        prune.l1_unstructured(module, name, 0.5)
+        getattr(plain, name).data.copy_(getattr(module, name))
+        if removed:
+            prune.remove(module, name)
+    for encoder, own in zip(made, modules, strict=True):
+        run = torch.compile(encoder, backend="eager") if way == "compiled" else encoder
+        torch.manual_seed(1)
+        with monkeypatch.context() as changed, precision("bfloat16" if way == "rounded" else "float32"):
+            changed.setattr("whenpool.models.recorded.cast_on_gpu", lambda device: way == "rounded")
+            states = run(inputs.float(), LENGTHS)
+        states.square().sum().backward()
+        found.append([states, *(module.bias_hh_l0.grad for module in own)])
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "transformer"])
+def test_padding_is_told_by_lengths_never_by_what_a_word_is(cell):
+    """Words that are numbered as padding, or whose vectors are zeros, are words like others."""
+    model = TextClassifier(9, 2, "mean", cell, 8, 4, padding_index=1).eval()
+    ids, lengths = torch.tensor([[1, 2, 3, 4], [1, 1, 5, 0], [1, 0, 0, 0]]), torch.tensor([4, 3, 1])
+    alone = [model(row[:n].unsqueeze(0), n.unsqueeze(0)) for row, n in zip(ids, lengths, strict=True)]
+    torch.testing.assert_close(model(ids, lengths), torch.cat(alone))
+
+
 @pytest.mark.skipif(not processor_has_bfloat16(), reason="this processor has no bfloat16")
 @pytest.mark.parametrize("on_gpu", [False, True])
 def test_bfloat16_is_near_float32_and_gives_float32_states(on_gpu, inputs, monkeypatch):
-    """On a GPU weights and inputs are rounded without autocast, as cuDNN's recurrences need it; the
-    arithmetic is tried here on a processor."""
+    """On a GPU weights and inputs are rounded without autocast and lie in one piece, as cuDNN's recurrences
+    need it; the arithmetic is tried here on a processor."""
     encoder, inputs, seen = Encoder(5, 8), inputs.float(), []
     exact = encoder(inputs, LENGTHS)
+
+    def look(module, fed, _):
+        weights = module._flat_weights
+        ends = accumulate(weight.numel() for weight in weights[:-1])
+        pieces = {weight.untyped_storage().data_ptr() for weight in weights}
+        behind = [weight.storage_offset() for weight in weights] == [0, *ends]
+        seen.append((fed[0].dtype, len(pieces) == 1 and behind))
+
     for module in encoder.layers[0]:
-        module.register_forward_pre_hook(lambda _, fed: seen.append(fed[0].dtype))
+        module.register_forward_hook(look)
     with precision("bfloat16"), monkeypatch.context() as changed:
         if on_gpu:
             changed.setattr("whenpool.models.recorded.cast_on_gpu", lambda device: True)
         rounded = encoder(inputs, LENGTHS)
-    assert seen == [torch.bfloat16 if on_gpu else torch.float32] * 2
+    assert seen == [(torch.bfloat16, True) if on_gpu else (torch.float32, False)] * 2
     assert rounded.dtype == torch.float32
     assert 0 < (rounded - exact).abs().max() < 2e-2
     rounded.sum().backward()
@@ -177,7 +219,6 @@ def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
 
 def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit():
     ids = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]])
-    lengths = torch.tensor([4, 2, 1])
     for model in (TextClassifier(9, 2, hidden_size=4), SequenceTagger(9, 2, hidden_size=4)):
         with pytest.raises(InputError, match="lengths are missing"):
             model(ids)
@@ -185,8 +226,6 @@ def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit
     model = TextClassifier(9, 2, embedding_size=5, hidden_size=4, vectors=vectors, padding_index=1)
     assert torch.equal(model.embed(ids)[0, 0], vectors[2])
     assert model.embedding.weight.requires_grad
-    with pytest.raises(InputError, match="texts are padded on the left; pad them on the right"):
-        model(ids.flip(1), lengths)
     with pytest.raises(InputError, match=r"the shape \(9, 5\), but the embedding needs \(9, 6\)"):
         TextClassifier(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
 

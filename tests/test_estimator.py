@@ -49,6 +49,16 @@ def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_sta
     assert (told.words[int(np.nanargmax(told.importance))], other.label) == ("fine", "bad")
 
 
+@pytest.mark.parametrize("word", ["<pad>", "<PAD>", "<unk>"])
+def test_words_that_look_like_padding_are_unknown_words(word, fitted):
+    odd = [f"{word} {text}" if row % 2 else f"{text} {word}" for row, text in enumerate(TEXTS)]
+    assert small().fit(odd, LABELS).score(odd, LABELS) == 1.0
+    found, same = (fitted.predict_proba([f"{one} a fine film", one]) for one in (word, "unheard"))
+    np.testing.assert_array_equal(found, same)
+    told, other = (fitted.explain(f"{one} fine {one}") for one in (word, "unheard"))
+    assert (told.effects, told.unknown) == (other.effects, (word.lower(),))
+
+
 def test_numbers_of_numpy_as_a_search_gives_them_are_numbers(tmp_path):
     grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2), "max_words": np.array([3])}
     search = GridSearchCV(small(), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
@@ -124,6 +134,10 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, [*LABELS[:-1], None]), "label 47 is missing"),
     ((TEXTS, [float("nan"), *LABELS[1:]]), "label 0 is missing"),
     ((TEXTS, [pd.NA, *LABELS[1:]]), "label 0 is missing"),
+    ((TEXTS, ["", *LABELS[1:]]), "label 0 is missing; leave its text out"),
+    ((TEXTS, np.array([*LABELS[:-1], ""])), "label 47 is missing"),
+    ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), "label 3 is missing"),
+    ((TEXTS, LABELS, (TEXTS[:2], ["good", ""])), "label 1 is missing"),
     ((TEXTS, np.linspace(0, 1, 48)), "labels must be one class .* nearly all different"),
     ((TEXTS, torch.full((48,), torch.nan)), "label 0 is missing"),
     ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, InputError, TextClassifier
@@ -152,6 +153,42 @@ def changed(model=Theirs, **modules):
     made = model(packed=False)
     vars(made)["_modules"] |= modules
     return made.double()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("change", "says"), [
+    (lambda encoder, _: torch.compile(encoder, backend="eager"), "TextClassifier runs its LSTM without"),
+    (lambda encoder, _: encoder.compile(backend="eager") or encoder, "probe the model as it was before"),
+    (torch.jit.trace, "TracedModule was traced, exported or quantised; probe the original"),
+    (lambda encoder, fed: torch.export.export(encoder, fed).module(), "was traced, exported or quant"),
+    (lambda encoder, _: torch.ao.quantization.quantize_dynamic(encoder), "LSTM was traced, exported or"),
+])  # fmt: skip
+def test_a_recurrence_that_cannot_be_looked_into_is_refused(change, says):
+    """Its norms would be the direct part alone, as if all gradients had vanished."""
+    model = classifier().float().eval()
+    model.encoder = change(model.encoder, (model.embed(IDS).detach(), LENGTHS))
+    with pytest.raises(InputError, match=says):
+        gradient_norms(model, IDS, LENGTHS, LABELS)
+
+
+def test_pruned_recurrences_are_probed_with_the_weights_that_are_left():
+    pruned, plain = (Theirs(nn.LSTM, layers=2).double() for _ in range(2))
+    plain.load_state_dict(pruned.state_dict())
+    for name in ("weight_ih_l0", "weight_hh_l0", "weight_hh_l1_reverse"):
+        prune.l1_unstructured(pruned.rnn, name, 0.5)
+        getattr(plain.rnn, name).data.copy_(getattr(pruned.rnn, name))
+    found, expected = (gradient_norms(model, IDS, LENGTHS, LABELS) for model in (pruned, plain))
+    torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+def test_what_is_compiled_and_still_seen_or_not_used_is_probed():
+    exact, seen, halved = norms_by_loop(classifier()), classifier(), classifier()
+    seen.classifier = torch.compile(seen.classifier, backend="eager")
+    seen.unused = torch.compile(nn.LSTM(6, 5), backend="eager")
+    halved.encoder.layers[0][0] = torch.compile(halved.encoder.layers[0][0], backend="eager")
+    for model in (seen, halved, torch.compile(classifier(), backend="eager")):
+        found = gradient_norms(model, IDS, LENGTHS, LABELS)
+        torch.testing.assert_close(found, exact, equal_nan=True)
 
 
 def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolated():

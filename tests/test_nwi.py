@@ -125,6 +125,12 @@ def test_what_is_not_known_to_split_is_not_reused():
     assert can_reuse(classifier())
 
 
+def test_padding_may_be_put_in_the_place_of_words():
+    model = classifier(padding_index=1)
+    reused, whole = (window_importance(model, *batch(), 5, 1, reuse=reuse) for reuse in (True, False))
+    torch.testing.assert_close(reused, whole, rtol=0, atol=1e-10, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("pooling", ["last", "mean", "max_attention"])
 def test_equal_importance_is_no_importance(pooling, dtype):

@@ -17,6 +17,7 @@ from small_runs import SMALL, result_of, wait_for
 
 from whenpool import InputError
 from whenpool.cli import cli
+from whenpool.cli.doctor import check_machine
 from whenpool.cli.options import chosen, planned_runs
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
@@ -76,6 +77,17 @@ def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
     check(2, "reading texts needs torchtext", *raw)
     cli.main(["pack", packed, *raw, *options], standalone_mode=False)
     check(0, "1 runs were done now", "--packed", packed)
+
+
+def test_a_look_at_the_machine_accepts_packed_data_without_torchtext(place, tmp_path, monkeypatch):
+    folder, said = tmp_path / "packed", []
+    list(pack([TRAINING], place, folder))
+    monkeypatch.setitem(sys.modules, "torchtext", None)
+    assert check_machine("cpu", "paper", folder, tmp_path / "runs", said.append)
+    assert f"ok      packed data: imdb; runs read them with --packed {folder}" in said
+    (folder / "pack.json").write_text('{"code": "older"}')
+    assert not check_machine("cpu", "paper", folder, tmp_path / "runs", said.append)
+    assert said[-3].startswith("missing packed data: another version of whenpool packed")
 
 
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):

@@ -89,6 +89,8 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, together, lon
     full, end = [found.tokenizer(text)["input_ids"] for text in TEXTS], WORDS.index("[SEP]")
     assert ids.to_lists() == [row if len(row) <= longest else [*row[: longest - 1], end] for row in full]
     assert cut == (1 if longest < 15 else 0)  # one text has 15 tokens, the others 8 at most
+    whole, special = found.tokenize(["[PAD] [SEP]"], 32)[0].row(0), map(WORDS.index, ("[PAD]", "[SEP]"))
+    assert not {*special} & {*whole.tolist()[1:-1]}  # words of a text are never special tokens
     told = f"max_tokens must be at most 32, which is all that {tiny} reads, not 33"
     assert refusal(found.tokenize, TEXTS, 33) == told
     assert refusal(found.tokenize, TEXTS, 7) == "max_tokens must be at least 8, not 7"

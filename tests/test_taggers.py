@@ -128,6 +128,11 @@ def test_words_are_known_by_themselves_their_suffix_and_their_shape():
     assert (suffix("Walking"), shape("McDonald's"), shape("3.14")) == ("ing", "XxXx.x", "d.d")
 
 
+def test_words_written_as_padding_are_unknown_words():
+    numbered = number(corpus(["<PAD>/X walking/V"], ["<pad>/X"]))
+    assert [part.ids.flat[0, 0] for part in (numbered.train, numbered.test)] == [UNKNOWN_INDEX] * 2
+
+
 def test_a_word_with_a_vector_is_known_though_training_lacks_it():
     vectors = WordVectors(["talking", "nowhere"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     numbered = number(corpus(["walking/V"], ["talking/V zork/V"]), False, vectors)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import project_root
-from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
+from whenpool.corpora.batches import PADDING, UNKNOWN_INDEX, Texts
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
@@ -135,7 +135,7 @@ def on_page() -> OnPage:
         {name: read_model(content, name) for name in models},
         {one["title"]: (tokenize(one["text"]), one["label"]) for one in found["examples"]},
         [tokenize(sentence) for sentence in found["filler"]],
-        {word: number for number, word in enumerate(content["words"].split(" "))},
+        {word: n for n, word in enumerate(content["words"].split(" "))} | {PADDING: UNKNOWN_INDEX},
     )
 
 

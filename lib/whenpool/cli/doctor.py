@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whenpool.base.errors import InputError, check
-from whenpool.base.paths import project_root
+from whenpool.base.paths import MANIFEST, data_directory, project_root
 
 if TYPE_CHECKING:
     from whenpool.runs.run import Place
@@ -36,7 +36,10 @@ def check_machine(
             marks.append(mark)
         return "missing" not in marks
 
-    if not complete(_packages(*_requirements())):
+    python, needed = _requirements()
+    if ((data or data_directory()) / MANIFEST).is_file():  # texts are numbers already
+        needed = [line for line in needed if not line.startswith("torchtext")]
+    if not complete(_packages(python, needed)):
         return False
     from whenpool.runs.request import Request  # which needs some of the packages
     from whenpool.runs.run import Place
@@ -88,9 +91,7 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
             yield "missing", f"{name} {version} cannot be loaded ({reason}): {mend}"
     if right:
         yield "ok", ", ".join(right)
-    try:
-        metadata.version("jupyter-book")
-    except metadata.PackageNotFoundError:
+    if not importlib.util.find_spec("jupyter_book"):
         yield "note", "jupyter-book is not installed: runs can start, but the book cannot be built"
 
 
@@ -169,9 +170,18 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
     from whenpool.corpora.published import PUBLICATIONS
     from whenpool.corpora.settings import find_filler
     from whenpool.corpora.sources import statistics_of
+    from whenpool.runs.pack import check_pack
     from whenpool.runs.run import VECTORS, find_vectors
 
     published = [name for name in names if name in PUBLICATIONS]
+    if published and (place.data / MANIFEST).is_file():
+        try:
+            check_pack(place.data)
+            there = [name for name in published if PUBLICATIONS[name].find(place.data)]
+            yield "ok", f"packed data: {', '.join(there)}; runs read them with --packed {place.data}"
+        except InputError as error:
+            yield "missing", f"packed data: {error}"
+        return
     for name in names:
         if name not in published:
             yield "ok", f"corpus {name}: generated when it is needed"

@@ -18,7 +18,7 @@ from torch import Tensor
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
-from whenpool.corpora.batches import UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
+from whenpool.corpora.batches import PADDING, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.settings import SHARE, FillerStream, check_setting, compose
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from, tokenize
 
@@ -159,8 +159,8 @@ def _numbered(
         )
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
     vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))
-    numbers = [vocabulary.get(word, UNKNOWN_INDEX) for word in encoded.words]
-    number = torch.tensor(numbers, dtype=torch.int32)
+    number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
+    number = torch.tensor([number_of.get(word, UNKNOWN_INDEX) for word in encoded.words]).int()
 
     def renumbered(rows: Ragged) -> Ragged:
         return Ragged(number[rows.flat], rows.offsets)

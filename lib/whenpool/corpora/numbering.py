@@ -7,14 +7,15 @@ so that a word that no training sentence has is known by its suffix and shape.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged, Texts
+from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged, Texts
 from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tagged import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from
@@ -65,7 +66,7 @@ def number(
     unseen = known & ({word.lower() for s in others for word in s.words} - counts.keys())
     among = counts | dict.fromkeys(sorted(unseen), 1)  # what has no count is left out
     words = build_vocabulary(among, len(among))
-    features: list[tuple[Callable[[str], str], dict[str, int]]] = [(str.lower, words)]
+    features: list[Any] = [(str.lower, words | {PADDING: UNKNOWN_INDEX})]  # if a text has such a word
     for feature in (suffix, shape) if with_features else ():
         values = sorted({feature(word) for sentence in corpus.train for word in sentence.words})
         features.append((feature, {value: i for i, value in enumerate(values, PADDING_INDEX + 1)}))

@@ -88,11 +88,11 @@ class Checkpoint:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {word: number for number, word in enumerate(self.vocabulary)}
+        return {word: n for n, word in enumerate(self.vocabulary)} | {PADDING: UNKNOWN_INDEX}
 
     def knows(self, word: str) -> bool:
         """Whether the model has a vector of its own for a word."""
-        return word in self._numbers
+        return self.number(word) != UNKNOWN_INDEX
 
     def number(self, word: str) -> int:
         """The row of the embedding that stands for a word, known or not."""

@@ -16,7 +16,7 @@ import torch
 from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
+from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
 from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
 from whenpool.explain.explanation import Explanation, explain
@@ -134,9 +134,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             words, targets = [words[row] for row in learnt], targets[learnt]
         vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
         vocabulary = tokens.build_vocabulary(Counter(chain(*words)), whole["vocabulary_limit"])
+        number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
 
         def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
-            rows = ([vocabulary.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
+            rows = ([number_of.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
             return Texts(Ragged.of(rows), torch.tensor(targets))
 
         with torch.random.fork_rng(devices=[]):
@@ -248,8 +249,8 @@ def _classes(labels: Iterable[Any]) -> np.ndarray:
     check(len(shape) == 1 or shape[1:] == (1,), "labels must be one class for each text, as one column")
     listed = list(labels) if len(shape) == 1 else np.asarray(labels).ravel().tolist()
     for row, label in enumerate(listed):
-        none = str(label).lower() in ("none", "nan", "nat", "<na>", "tensor(nan)")
-        check(isinstance(label, str) or not none, f"label {row} is missing; leave its text out")
+        gone = ("",) if isinstance(label, str) else ("none", "nan", "nat", "<na>", "tensor(nan)")
+        check(str(label).lower() not in gone, f"label {row} is missing; leave its text out")
     try:
         given = column_or_1d(np.asarray(listed))
         many = len(np.unique(given)) > max(20, len(given) / 2)

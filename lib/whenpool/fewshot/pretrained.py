@@ -95,6 +95,7 @@ class Pretrained:
                     return_overflowing_tokens=True,  # the rest of a text comes in rows of its own
                     return_attention_mask=False,
                     return_token_type_ids=False,
+                    split_special_tokens=True,  # "[PAD]" in a text is an ordinary word
                 )
             for text, row in zip(found["overflow_to_sample_mapping"], found["input_ids"], strict=True):
                 if rows.setdefault(start + text, row) is not row:

@@ -123,8 +123,9 @@ class Encoder(nn.Module):
         for module in modules if orthogonal else ():
             for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
                 nn.init.orthogonal_(gate)
-        # the parameters alone, in each module's own dictionary: torch.compile accepts no nn.LSTM
-        self._recorded = [[module._parameters for module in layer] for layer in both]
+        # each module's own dictionaries alone: torch.compile accepts no nn.LSTM
+        self._recorded = [[(module._parameters, module._buffers) for module in layer] for layer in both]
+        self._names = list(modules[0]._parameters)
 
     def forward(
         self, inputs: Tensor, lengths: Tensor | None = None, mask: Tensor | None = None
@@ -152,14 +153,17 @@ class Encoder(nn.Module):
         return [self._states(*each) for each in zip(recurrences, inputs, strict=True)]
 
     def _states(self, recurrence: Any, x: Tensor) -> Tensor:
-        recorded = isinstance(recurrence, dict)
-        weights = list(recurrence.values()) if recorded else []
+        recorded, changed = isinstance(recurrence, tuple), {}
+        own, masks = recurrence if recorded else (recurrence._parameters, {})
         if self.training and self.drop_connect:
-            weights = weights or list(recurrence.parameters())
-            weights[1] = nn.functional.dropout(weights[1], self.drop_connect)
-        if recorded:
-            return record_recurrence(x, weights, self.cell, self.hidden_size)
-        return run_recurrence(recurrence, x, weights)
+            name = "weight_hh_l0" if "weight_hh_l0" in own else "weight_hh_l0_orig"  # of a pruned one
+            check(name in own, "drop_connect needs plain weights; undo what computes weight_hh_l0")
+            changed = {name: nn.functional.dropout(own[name], self.drop_connect)}
+        if not recorded:
+            return run_recurrence(recurrence, x, changed)
+        own = {**own, **changed}
+        weights = [own[n] if n in own else own[f"{n}_orig"] * masks[f"{n}_mask"] for n in self._names]
+        return record_recurrence(x, weights, self.cell, self.hidden_size)
 
 
 Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]
@@ -225,9 +229,6 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if (lengths < 1).any():
         text = int(lengths.argmin())
         raise InputError(f"text {text} has no words; leave it out, or give it one unknown word")
-    first, last = ((inputs[:, place] == 0).all(-1) for place in (0, -1))  # padding embeds as zeros
-    if (first & ~last & (lengths < T)).any():
-        raise InputError("texts are padded on the left; pad on the right, or give an encoder mask=mask")
 
 
 def reversal_rows(lengths: Tensor, longest: int) -> Tensor:

@@ -9,9 +9,9 @@ Letters: B texts, T words of the longest, E units of an input, H units of a stat
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -25,21 +25,26 @@ from whenpool.models.precision import cast_on_gpu, precision_used
 _ONNX_GATES = {"lstm": ("LSTM", (0, 3, 1, 2)), "gru": ("GRU", (1, 0, 2)), "elman": ("RNN", (0,))}
 
 
-def run_recurrence(module: nn.Module, inputs: Tensor, weights: Sequence[Tensor] = ()) -> Tensor:
-    """The states (B, T, H) that a recurrence makes of inputs (B, T, E) in the precision in use, with
-    other ``weights`` than its own where some are given, in the order of its parameters."""
-    fed = inputs
+def run_recurrence(
+    module: nn.Module, inputs: Tensor, weights: Mapping[str, Tensor] | None = None
+) -> Tensor:
+    """The states (B, T, H) that a recurrence makes of inputs (B, T, E) in the precision in use, with other
+    ``weights`` than its own where some are given, by the names of its parameters."""
+    given, fed = dict(weights or {}), inputs
     rounding: AbstractContextManager[object] = nullcontext()
     if cast_on_gpu(inputs.device):
-        weights = [weight.bfloat16() for weight in weights or module.parameters()]
         fed = inputs.bfloat16()
+        masks = {name: of for name, of in module.named_buffers() if name.endswith("_mask")}  # if pruned
+        if own := {**dict(module.named_parameters()), **given, **masks}:
+            # in one piece for cuDNN: torch flattens the weights of other precisions alone
+            flat = torch.cat([of.flatten() for of in own.values()]).bfloat16()
+            pieces = torch._utils._unflatten_dense_tensors(flat, [*own.values()])
+            given = dict(zip(own, pieces, strict=True))
     elif precision_used() == "bfloat16":
         rounding = torch.autocast("cpu", torch.bfloat16)
     with rounding:
-        if not weights:
-            return module(fed)[0].to(inputs.dtype)
-        given = {name: own for (name, _), own in zip(module.named_parameters(), weights, strict=True)}
-        return torch.func.functional_call(module, given, (fed,))[0].to(inputs.dtype)
+        states = torch.func.functional_call(module, given, (fed,))[0] if given else module(fed)[0]
+    return states.to(inputs.dtype)
 
 
 def record_recurrence(inputs: Tensor, weights: Sequence[Tensor], cell: str, hidden_size: int) -> Tensor:
@@ -71,10 +76,14 @@ def _empty(cell: str, input_size: int, hidden_size: int) -> nn.Module:
         return CELLS[cell](input_size, hidden_size, batch_first=True)
 
 
+def _run(cell: str, hidden_size: int, inputs: Tensor, *weights: Tensor) -> Tensor:
+    module = _empty(cell, inputs.shape[-1], hidden_size)
+    return run_recurrence(module, inputs, dict(zip(module._parameters, weights, strict=True)))
+
+
 @torch.library.custom_op("whenpool::recurrence", mutates_args=())
 def _recurrence(inputs: Tensor, weights: list[Tensor], cell: str, hidden_size: int) -> Tensor:
-    module = _empty(cell, inputs.shape[-1], hidden_size)
-    return run_recurrence(module, inputs, weights).contiguous()
+    return _run(cell, hidden_size, inputs, *weights).contiguous()
 
 
 @torch.library.custom_op("whenpool::recurrence_backward", mutates_args=())
@@ -82,10 +91,9 @@ def _backward(
     grad: Tensor, inputs: Tensor, weights: list[Tensor], cell: str, hidden_size: int
 ) -> list[Tensor]:
     """It runs the recurrence again; oneDNN's fused one cannot be differentiated here."""
-    module = _empty(cell, inputs.shape[-1], hidden_size)
     with warnings.catch_warnings(), torch.backends.mkldnn.flags(enabled=False):
         warnings.simplefilter("ignore")  # torch's, about an accelerator that nobody asked for
-        pull = torch.func.vjp(lambda x, *own: run_recurrence(module, x, own), inputs, *weights)[1]
+        pull = torch.func.vjp(partial(_run, cell, hidden_size), inputs, *weights)[1]
         return [part.contiguous() for part in pull(grad)]
 
 

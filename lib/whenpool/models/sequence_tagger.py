@@ -5,7 +5,6 @@ units of a state (both directions together), C tags.
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -107,8 +106,7 @@ class SequenceTagger(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T) or (B, T, F) int64 numbers, right-padded, and (B,) lengths -> (B, T, C) logits; those
         after the end of a sentence mean nothing."""
-        words = cast(Tensor, lengths)  # if they are missing, the encoder says so
-        return self.classify(self.encode(self.embed(ids), words), words)
+        return self.classify(self.encode(self.embed(ids), lengths), lengths)  # type: ignore[arg-type]
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) or (B, T, F) int64 -> (B, T, E)."""

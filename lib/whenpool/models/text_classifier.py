@@ -4,12 +4,12 @@ Letters: B texts, T words of the longest, E units of an embedding, D units of a 
 directions together), C classes.
 """
 
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import LISTED_CELLS
@@ -95,14 +95,9 @@ class TextClassifier(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits.
 
-        Raises `InputError` when lengths are missing or do not fit, or ids are padded on the left.
+        Raises `InputError` when lengths are missing or do not fit.
         """
-        words = cast(Tensor, lengths)  # where they are missing, the encoder says so
-        pad = getattr(self.embedding, "padding_idx", None)
-        looked_at = ids.device.type == "cpu" and not torch.compiler.is_compiling()
-        if pad is not None and looked_at and (ids[:, :1].eq(pad) & ids[:, -1:].ne(pad)).any():
-            raise InputError("texts are padded on the left; pad them on the right")
-        return self.classify(self.encode(self.embed(ids), words), words)
+        return self.classify(self.encode(self.embed(ids), lengths), lengths)  # type: ignore[arg-type]
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, T, E)."""

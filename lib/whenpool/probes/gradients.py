@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from whenpool.base.errors import InputError, check
+from whenpool.models.cells import Cell
 from whenpool.models.encoder import Encoder, reversal_rows, word_mask
 from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
@@ -27,7 +28,7 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
     recurrence that is written in another way, as a loop, cannot be seen: its norms would be the direct
     part alone. Raises `InputError` for a model without the three steps, with another module for its
-    recurrence, or without a state for each word, or for a bad batch.
+    recurrence, or a compiled, traced or quantised one, or without a state for each word, or for a bad batch.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -87,7 +88,7 @@ def _total_norms(
     model: Any, ids: Tensor, lengths: Tensor, loss_of: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN after the end of each text."""
-    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
+    with tapped(model) as taps, evaluating(model), torch.inference_mode(False), torch.enable_grad():
         states = model.encode(model.embed(ids).detach(), lengths)
         if not isinstance(states, Tensor):
             kind = f"{type(model).__name__}.encode returned a {type(states).__name__}"
@@ -96,6 +97,7 @@ def _total_norms(
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
+        _check_heard(model, taps, loss)
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
         encoder = next((e for e in encoders if taps and taps[-1].module in e.layers[-1]), None)
         used = _top(model, taps, encoder)
@@ -118,6 +120,18 @@ def _total_norms(
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
 
+def _check_heard(model: nn.Module, taps: list[Tap], loss: Tensor) -> None:
+    """Raises `InputError` for a recurrence on which the loss depends though no call of it left a tap."""
+    heard = {tap.module for tap in taps}
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase | Cell) and module not in heard:
+            own = [parameter for parameter in module.parameters() if parameter.requires_grad]
+            grads = own and torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True)
+            runs = f"{type(model).__name__} runs its {type(module).__name__} without calling it"
+            compiled = f"{runs}, as torch.compile does; probe the model as it was before"
+            check(own and all(grad is None for grad in grads), compiled)
+
+
 def _check_steps(model: nn.Module, found: tuple[int, ...], ids: Tensor, lengths: Tensor) -> None:
     """Raises `InputError` unless there is a state for each word, up to the longest text or its padding."""
     steps = f"{found[1]} states of {found[0]} texts for ids of the shape {tuple(ids.shape[:2])}"
@@ -136,7 +150,7 @@ def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap
     """The taps of the recurrence that was called last: none, one, or the two directions of an Encoder."""
     if encoder:
         by_module = {tap.module: tap for tap in taps}  # a module's last call
-        return [by_module[module] for module in encoder.layers[-1]]
+        return [by_module[getattr(module, "_orig_mod", module)] for module in encoder.layers[-1]]
     for other in taps[:-1]:
         last = taps[-1].inputs
         reached = last.requires_grad and torch.autograd.grad(

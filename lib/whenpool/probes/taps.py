@@ -50,7 +50,7 @@ class Tap(NamedTuple):
 def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
     model leaves a `Tap`. The states are what they were; gradients of the recurrences' own parameters are
-    not. Raises `InputError` for a recurrence that cannot be tapped."""
+    not. Raises `InputError` for a module that cannot be looked into."""
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
@@ -62,6 +62,9 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
             recurrences[module] = _run
         else:
             known = not isinstance(module, nn.RNNCellBase)
+            closed = isinstance(module, torch.jit.ScriptModule | torch.fx.GraphModule)
+            made = f"{type(module).__name__} was traced, exported or quantised; probe the original"
+            check(not (closed or type(module).__module__.startswith("torch.ao.")), made)
         instead = "nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
         check(known, f"{type(module).__name__} cannot be probed; use {instead}")
     try:
@@ -88,7 +91,8 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
 
     if below:
         lower = _like(module, module.input_size, module.num_layers - 1)
-        lower.load_state_dict(module.state_dict(), strict=False)  # but for the top layer's
+        for own, given in zip(lower._flat_weights, module._flat_weights, strict=False):  # but the top's
+            own.copy_(given.detach())
         inputs, lower_end = lower(inputs, part(slice(0, below)))
     tap, end = _run_top(module, inputs, part(slice(below, None)))
     taps.append(tap)

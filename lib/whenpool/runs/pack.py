@@ -12,12 +12,12 @@ import torch
 import whenpool.corpora
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import code_fingerprint, write_atomically, write_pointer
+from whenpool.base.paths import MANIFEST
 from whenpool.corpora.dataset import SPLITS, encode, encoded_file, keep_encoded
 from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
 from whenpool.runs.kinds import Training
 from whenpool.runs.run import Place, Run, key
 
-MANIFEST = "pack.json"
 _CODE = Path(whenpool.corpora.__file__).parent
 
 

@@ -1,7 +1,6 @@
 """Which pooling for one's own texts: a small training of each, what probes find, and a page on it."""
 
 import math
-import os
 import shlex
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 import torch
 
 from whenpool.base.files import write_atomically
+from whenpool.base.memory import usable_megabytes
 from whenpool.base.paths import cache_directory, data_directory
 from whenpool.base.version import __version__
 from whenpool.explain.checkpoint import FACTS_FILE, save_checkpoint
@@ -84,12 +84,8 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
 
 
 def _words_that_fit(workers: int) -> int:
-    """The longest texts, a power of two, with which all trainings take a quarter of this machine's memory."""
+    """The longest texts, a power of two, with which all trainings take a quarter of the memory here."""
     model, size = TextClassifier(10, 2, embedding_size=100, hidden_size=HIDDEN), Training.batch_size
     batch = torch.ones(size, 64).long(), torch.full((size,), 64), torch.zeros(size).long()
     each = step_megabytes(model, *batch) / 64
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
-    except (AttributeError, ValueError, OSError):  # a system that does not say
-        memory = 8_000.0
-    return max(64, 2 ** int(math.log2(memory / 4 / workers / each)))
+    return max(64, 2 ** int(math.log2(usable_megabytes() / 4 / workers / each)))

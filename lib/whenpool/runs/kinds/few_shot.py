@@ -18,7 +18,7 @@ from torch import nn
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, tokens
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
+from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import pretrained as encoders
@@ -341,8 +341,9 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
     for row in words[0]:
         counts.update(row[: run.max_tokens])
     vocabulary, texts = tokens.build_vocabulary(counts, len(counts)), []
+    number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
     for split, rows in zip(splits, words, strict=True):
-        ids = ([vocabulary.get(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows)
+        ids = ([number_of.get(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows)
         texts.append(Texts(Ragged.of(ids), torch.tensor(split.labels)))
     cut = sum(len(row) > run.max_tokens for row in words[-1])  # of the test texts
     model = TextClassifier(

@@ -90,8 +90,8 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped; or with tabs or
     commas, and below a line with their counts, as word2vec writes. The file is parsed once; the copy kept in
-    ``cache_directory``, safetensors and plain text, loads fast. Raises `InputError` for a file that is missing
-    or no text, or whose lines differ in their number of values."""
+    ``cache_directory``, safetensors and plain text, loads fast. Raises `InputError` for a file that is
+    missing or no text, or whose lines differ in their number of values."""
     check(path.is_file(), f"word vectors {path} do not exist; `whenpool data` lists where to get them")
     words_file = _words_file(path, cache_directory)
     if not words_file.exists():
@@ -149,7 +149,7 @@ def _parse(path: Path) -> WordVectors:
                 except ValueError:
                     raise fault(f"what follows {shown} are not all numbers") from None
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
-                    words.append((mark == b"," and word.strip(b'"') or word).decode("utf-8"))
+                    words.append((word.strip(b'"') if mark == b"," else word).decode("utf-8"))
                     lines.append(number)
                     values.extend(row)
     except (OSError, EOFError, zlib.error) as error:

@@ -22,6 +22,7 @@ import psutil
 import yaml
 from jupyter_client.kernelspec import NoSuchKernel
 from jupytext.myst import MystMetadataParsingError
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError, InputError
@@ -77,17 +78,25 @@ def execute(
             extra_arguments=kernel,
             progress_bar=False,
         )
-    except PapermillExecutionError as error:
-        text, first = source.read_text("utf-8"), error.source.partition("\n")[0]
-        line = text.count("\n", 0, text.find(f"\n{error.source}\n```") + 1) + 1
+    except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
+        if isinstance(error, PapermillExecutionError):
+            code, why = error.source, f"{error.ename}: {error.evalue}"
+        else:
+            begun = [c for c in nbformat.read(executing, 4).cells if c.metadata.papermill.start_time]
+            code, why = begun[-1].source, f"it took longer than {duration(CELL_SECONDS)}"
+            if isinstance(error, DeadKernelError):
+                free = f"free some, or execute the chapter alone with --chapter {source.stem}"
+                why = f"the kernel died: it was killed, or memory ran out; {free}"
+        text, first = source.read_text("utf-8"), code.partition("\n")[0]
+        line = text.count("\n", 0, text.find(f"\n{code}\n```") + 1) + 1
         raise BookError(
-            f"book/{source.name}, the cell at line {line} ({first}): {error.ename}: {error.evalue}\n"
+            f"book/{source.name}, the cell at line {line} ({first}): {why}\n"
             f"The notebook up to this cell is {executing}"
         ) from None
     except UnicodeError:
         raise BookError(f"chapter {source.stem}: a name in {given} is not UTF-8; rename it") from None
-    except (NoSuchKernel, RuntimeError, OSError) as error:  # also of one that dies or takes long
-        why = InputError(str(error))  # in one line
+    except (NoSuchKernel, RuntimeError, OSError) as error:
+        why = str(InputError(str(error)))  # in one line
         raise BookError(f"chapter {source.stem}: the kernel does not start or answer: {why}") from None
     record = executed.metadata.papermill
     del record["input_path"], record["output_path"]  # folders of this machine

@@ -7,10 +7,11 @@ A *profile* says how large models and training sets are: "smoke" (tests: seconds
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os.path import isfile
 from pathlib import Path
-from typing import Any
+from types import GenericAlias
+from typing import Any, get_args
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.published import THESIS_CORPORA
@@ -20,6 +21,10 @@ from whenpool.models.registry import LISTED, LISTED_CELLS
 PROFILES = ("smoke", "quick", "compact", "paper")
 NARROWING = tuple("sizes settings poolings seeds labels systems unlabelled cell layers".split())
 """The attributes of a request that leave runs out, make them smaller, or put another model into them."""
+_KINDS = {
+    int: "a whole number", bool: "true or false", str: "a name",
+    tuple[int, ...]: "a list of whole numbers", tuple[str, ...]: "a list of names",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,16 @@ class Request:
     layers: int | None = None  # how many are stacked
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            kind = (get_args(field.type) or (field.type,))[0]  # the other is None
+            value = getattr(self, field.name)
+            several = isinstance(value, tuple)
+            kinds = (
+                {GenericAlias(tuple, (type(one), ...)) for one in value} if several else {type(value)}
+            )
+            given = list(value) if several else value
+            right = value is field.default or kinds == {kind}
+            check(right, f"{field.name} must be {_KINDS[kind]}, not {given!r:.60}")
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_setting(setting)

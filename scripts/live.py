@@ -42,7 +42,7 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
             print(next((line for line in told if line.startswith("whenpool: ")), told[-1]))
 
     if not (pages / "index.html").exists():
-        print("There is no book yet; the first build executes every chapter and takes some minutes")
+        print("There is no book yet; the first build executes every chapter, which may take 20 minutes")
     build()
     if not (pages / "index.html").exists():
         raise InputError("there is no book yet, and it could not be built; run make book")

@@ -26,19 +26,22 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError, InputError
-from whenpool.base.files import write_atomically
+from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED
 from whenpool.book.fresh import Freshness, sources_of_pages
 from whenpool.book.pages import lighten
 from whenpool.book.report.tables import duration
-from whenpool.runs.compute import compute
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.tagged import PUBLISHED
+from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only
 from whenpool.runs.plans.chapters import PLANS, chapter_named, needed, plan
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
+from whenpool.runs.store import Store
 
 CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
@@ -147,8 +150,15 @@ class Builder:
 
     @property
     def output(self) -> Path:
-        """What ``_build/html`` is written into: smoke-sized runs never replace the published pages."""
-        return self.root / "_build" / "smoke" if self.request.profile == "smoke" else self.root
+        """What ``_build/html`` is written into: neither smoke-sized runs nor other corpora than the profile's
+        replace the published pages."""
+        if self.request.profile == "smoke":
+            return self.root / "_build" / "smoke"
+        names = self.request.corpora or ()
+        plain = "-".join(re.sub(r"\W+", "-", Path(name).name) for name in names)[:60]
+        known = plain == "-".join(names)  # without folders and options
+        own = plain if known else f"{plain}-{hash_of(*names)[:8]}"
+        return self.root / "_build" / "corpora" / own if own else self.root
 
     @property
     def stage(self) -> Path:
@@ -230,7 +240,7 @@ class Builder:
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
             place = f"[{number}/{len(chapters)}] {name}"
             before = log.get(name, {}) if self._executed(name).exists() else {}
-            inputs = fresh.inputs(self._source(name))
+            inputs = fresh.inputs(self._source(name), None if name == STATUS else self._shown(name))
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
                 reason = "it reports on the other chapters"
@@ -275,6 +285,13 @@ class Builder:
                     raise
                 for future in futures:
                     future.result()  # raises the error of a chapter
+
+    def _shown(self, name: str) -> set[str]:
+        """Keys of the stored runs that a chapter may show: those that it needs, and any that may be a
+        reference run, since those are on published corpora; the status counts all."""
+        runs = plan(name, self.request, self.place) if name in PLANS else []
+        store = Store(self._folders()["WHENPOOL_STORE"])
+        return {*standing(runs, self.place).done.values(), *store.keys_on({*PUBLICATIONS, *PUBLISHED})}
 
     def _parameters(self) -> dict[str, Any]:
         request = self.request

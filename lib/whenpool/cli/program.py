@@ -97,7 +97,8 @@ def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -
         click.echo(f"whenpool: {error}", err=True)
         sys.exit(1)
     if request.profile != "smoke":
-        click.echo("Open it in a browser, or run `make serve`.")
+        apart = "; the book of the profile's own corpus in _build/html stays as it was"
+        click.echo(f"Open it in a browser{apart if request.corpora else ', or run `make serve`'}.")
 
 
 @cli.command()

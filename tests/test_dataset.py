@@ -138,13 +138,13 @@ def test_vectors_are_what_torchtext_reads(tmp_path):
     (b"", ": no line has a word and its numbers; fetch them again"),
     (b"\n\n", ": no line has a word and its numbers; fetch them again"),
     (b"400000 100\n", ": no line has a word and its numbers; fetch them again"),
-    (b"good 1 2 3\nbad 1 2\n", ", line 2: 2 numbers follow 'bad', but 3 the words above; correct or delete"),
-    (b"word,d1,d2\ngood,1,2\n", ", line 1: what follows 'word' are not all numbers; correct or delete it"),
-    (b"good;1;2\n", ", line 1: no number follows 'good;1;2'; put spaces between"),
-    (b"gut 0,1 0,2\n", ", line 1: what follows 'gut' are not all numbers"),
-    (b"good 1 2\n\nbad nan 2\n", ", line 3: 'bad' has numbers that are not finite"),
-    (b"2 3\ngood " + torch.ones(3).numpy().tobytes(), ", line 2: this is not text; save the vectors as text"),
-    ("good 1 2\n".encode("utf-16"), ", line 1: this is not text; save the vectors as text"),
+    (b"good 1 2 3\nbad 1 2\n", ", line 2: 2 numbers follow 'bad', but 3 the first word; put a space"),
+    (b"word,d1,d2\ngood,1,2\n", ", line 1: not all that follow 'word' are numbers; correct or delete it"),
+    (b"good;1;2\n", ", line 1: 0 numbers follow 'good;1;2'; put a space before each number"),
+    (b"gut 0,1 0,2\n", ", line 1: not all that follow 'gut' are numbers"),
+    (b"good 1 2\n\nbad 1e39 2\n", ", line 3: not all that follow 'bad' are numbers"),
+    (b"2 3\ngood " + torch.ones(3).numpy().tobytes(), ", line 2: this is not text; save it so"),
+    ("good 1 2\n".encode("utf-16"), ", line 1: this is not text; save it so"),
 ])  # fmt: skip
 def test_vectors_that_cannot_be_read_are_told_by_their_line(tmp_path, content, message):
     (tmp_path / "v.txt").write_bytes(content)

@@ -154,11 +154,10 @@ class Builder:
         replace the published pages."""
         if self.request.profile == "smoke":
             return self.root / "_build" / "smoke"
-        names = self.request.corpora or ()
+        if not (names := self.request.corpora):
+            return self.root
         plain = "-".join(re.sub(r"\W+", "-", Path(name).name) for name in names)[:60]
-        known = plain == "-".join(names)  # without folders and options
-        own = plain if known else f"{plain}-{hash_of(*names)[:8]}"
-        return self.root / "_build" / "corpora" / own if own else self.root
+        return self.root / "_build" / "corpora" / f"{plain}-{hash_of(*names)[:8]}"
 
     @property
     def stage(self) -> Path:

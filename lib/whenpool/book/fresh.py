@@ -1,9 +1,9 @@
 """Which chapters are executed again: those of which something that they depend on has changed.
 
 While a chapter is executed, its kernel notes every file that it opens. The hashes of those that belong to the
-library and to the book's data, and of the chapter's text, parameters, packages, corpora and the runs that it may show, stay in
-``executed.json`` beside the executed notebooks. The pages are rendered again when one of their sources has
-changed.
+library and to the book's data, and of the chapter's text, parameters, packages, corpora and the runs that it
+may show, stay in ``executed.json`` beside the executed notebooks. The pages are rendered again when one of
+their sources has changed.
 """
 
 import functools

@@ -49,9 +49,8 @@ def main() -> None:
     sys.exit(2)
 
 
-def _plain(error: UnicodeError) -> tuple[str, int]:
+def _plain(error: Any) -> tuple[str, int]:
     """What stands for letters that the encoding of the output lacks; JSON still says the same."""
-    assert isinstance(error, UnicodeEncodeError)
     plain = error.object[error.start : error.end].translate(_PLAIN)
     return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in plain), error.end
 

@@ -118,7 +118,7 @@ def _rows_of(
     path: Path, lines: list[str], mark: str, wanted: list[str], quoting: Any = csv.QUOTE_MINIMAL
 ) -> list[Row]:
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
-    start, rows, joined = 1, list[Row](), list[tuple[str, list[str]]]()
+    start, rows, taken = 1, list[Row](), list[list[str]]()
     advice = "end each quoted field with a quote, and write a quote within it twice"
     try:
         columns = [name.strip() for name in next(reader, [])]
@@ -131,8 +131,11 @@ def _rows_of(
         places = [columns.index(column) for column in wanted]
         start = reader.line_num + 1
         for row in reader:
-            where, own = f"{path}, line {start}", lines[start - 1 : reader.line_num]
-            start = reader.line_num + 1
+            where, own, start = (
+                f"{path}, line {start}",
+                lines[start - 1 : reader.line_num],
+                reader.line_num + 1,
+            )
             few = quoting == csv.QUOTE_NONE and 0 < len(row) < len(columns)
             if few or any(row[len(columns) :]):
                 found = f"the line has {len(row)} fields, but the header has {len(columns)}"
@@ -140,22 +143,21 @@ def _rows_of(
             if row:
                 text, label = (row[place] if place < len(row) else None for place in places)
                 rows.append((where, text, label))
-            if len(own) > 1:
-                joined.append((where, own))
+                taken.append(own)
     except csv.Error as error:
         raise InputError(f"{path}, line {start}: {error}; {advice}") from None
     # a quote too many joins rows in silence: then lines of a field have a known label, or just enough tabs
-    several = {where for where, _ in joined}
-    labels = {label.strip() for where, _, label in rows if label and where not in several}
+    labels = {row[2].strip() for row, own in zip(rows, taken, strict=True) if row[2] and len(own) == 1}
     before = places[0] < places[1]  # so that the first line of such a row has its label, not the last
-    place = places[1] - len(columns) * before
 
     def is_row(line: str) -> bool:
         cells = line.strip("\r\n").split(mark)
-        known = len(cells) >= len(columns) and cells[place].strip(' "') in labels
+        known = (
+            len(cells) >= len(columns) and cells[places[1] - before * len(columns)].strip(' "') in labels
+        )
         return known or (mark == "\t" and len(cells) == len(columns))
 
-    for where, own in joined:
+    for (where, _, _), own in zip(rows, taken, strict=True):
         inner = [line for line in (own[:-1] if before else own[1:]) if line.strip()]
         if inner and all(map(is_row, inner)):
             raise InputError(f"{where}: a quote joins the row with those below; {advice}")

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -115,20 +116,18 @@ def _words_file(path: Path, cache_directory: Path) -> Path:
 
 
 def _parse(path: Path) -> WordVectors:
-    words, lines, values = list[str](), list[int](), array("f")
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    number = size = 0
+    words, values, number, size = list[str](), array("f"), 0, 0
     mark: bytes | None = None  # what separates numbers; None: any white space
+    opened: Any = gzip.open if path.suffix == ".gz" else open
 
-    def fault(what: str, mend: str = "correct or delete it") -> InputError:
-        return InputError(f"word vectors {path}, line {number}: {what}; {mend}")
+    def fault(what: str) -> InputError:
+        return InputError(f"word vectors {path}, line {number}: {what}")
 
     try:
         with opened(path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if b"\0" in line or path.suffix == ".bin":
-                    mend = "save the vectors as text, such as with gensim's save_word2vec_format"
-                    raise fault("this is not text", mend)
+                    raise fault("this is not text; save it so, as with gensim's save_word2vec_format")
                 line = line.removeprefix(b"\xef\xbb\xbf").rstrip()  # without a byte order mark
                 if not words:
                     other = max(b",", b"\t", key=line.count)
@@ -138,29 +137,25 @@ def _parse(path: Path) -> WordVectors:
                 if not line or (number == 1 and len(numbers) == 1 and (word + numbers[0]).isdigit()):
                     continue  # the second is how many words and numbers there are
                 shown, size = f"{word.decode('utf-8', 'replace')!r:.60}", size or len(numbers)
-                if not numbers:
-                    raise fault(
-                        f"no number follows {shown}", "put spaces between a word and its numbers"
+                if not len(numbers) == size > 0:
+                    found = (
+                        f"{len(numbers)} numbers follow {shown}"
+                        + f", but {size} the first word" * bool(words)
                     )
-                if len(numbers) != size:
-                    raise fault(f"{len(numbers)} numbers follow {shown}, but {size} the words above")
+                    raise fault(f"{found}; put a space before each number, or delete the line")
                 try:
-                    row = [*map(float, numbers)]
+                    row = array("f", map(float, numbers))
+                    check(all(map(isfinite, row)), "also as they are stored")
                 except ValueError:
-                    raise fault(f"what follows {shown} are not all numbers") from None
+                    raise fault(
+                        f"not all that follow {shown} are numbers; correct or delete it"
+                    ) from None
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
                     words.append((word.strip(b'"') if mark == b"," else word).decode("utf-8"))
-                    lines.append(number)
                     values.extend(row)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
             f"word vectors {path} cannot be read: {error!s:.200}; fetch them again"
         ) from None
     check(words, f"word vectors {path}: no line has a word and its numbers; fetch them again")
-    matrix = torch.frombuffer(values, dtype=torch.float32).view(-1, size)
-    finite = torch.isfinite(matrix).all(1)
-    if not bool(finite.all()):
-        wrong = int(finite.int().argmin())
-        number = lines[wrong]
-        raise fault(f"{words[wrong]!r:.60} has numbers that are not finite")
-    return WordVectors(words, matrix)
+    return WordVectors(words, torch.frombuffer(values, dtype=torch.float32).view(-1, size))

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from os.path import isfile
 from pathlib import Path
-from types import GenericAlias
 from typing import Any, get_args
 
 from whenpool.base.errors import InputError, check, check_known
@@ -50,15 +49,16 @@ class Request:
 
     def __post_init__(self) -> None:
         for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            given, items = (list(value), value) if isinstance(value, tuple) else (value, [value])
             kind = (get_args(field.type) or (field.type,))[0]  # the other is None
-            value = getattr(self, field.name)
-            several = isinstance(value, tuple)
-            kinds = (
-                {GenericAlias(tuple, (type(one), ...)) for one in value} if several else {type(value)}
+            item = (*get_args(kind), kind)[0]
+            right = (given is value) == (item is kind) and {*map(type, items)} == {item}
+            check(value is field.default or right, f"{name} must be {_KINDS[kind]}, not {given!r:.60}")
+            check(
+                value is None or item is not int or min(items) >= 1,
+                f"{name} must be at least 1, not {given}",
             )
-            given = list(value) if several else value
-            right = value is field.default or kinds == {kind}
-            check(right, f"{field.name} must be {_KINDS[kind]}, not {given!r:.60}")
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_setting(setting)
@@ -70,10 +70,6 @@ class Request:
             raise InputError(f"layers must be from 1 to 64, not {self.layers}")
         if self.paraphrases and not isfile(self.paraphrases):
             raise InputError(f"paraphrases file {self.paraphrases} does not exist; check its path")
-        for name in ("seeds", "unlabelled", "labels", "sizes"):
-            value = getattr(self, name)
-            for count in (value,) if isinstance(value, int) else value or ():
-                check(count >= 1, f"{name} must be at least 1, not {count}")
 
     @property
     def corpus_names(self) -> tuple[str, ...]:

@@ -123,25 +123,20 @@ def test_new_runs_repeat_the_chapters_that_can_show_them(book, monkeypatch):
 
 
 def test_a_book_of_other_corpora_has_a_folder_of_its_own(tmp_path):
-    own = [tmp_path / name / "texts.jsonl" for name in "ab"]
-    named = (
-        None,
-        ("imdb",),
-        ("imdb", "yelp"),
-        ("synthetic:classes=4",),
-        *((str(file),) for file in own),
-    )
+    named = {
+        "imdb": ("imdb",), "imdb-yelp": ("imdb", "yelp"), "synthetic-classes-4": ("synthetic:classes=4",),
+        "texts-jsonl": ("/mine/a/texts.jsonl",),
+    }  # fmt: skip
     place = builder(tmp_path, []).place
-    found = [building.Builder(tmp_path, Request("quick", names), place).output for names in named]
-    assert len(set(found)) == len(found)
-    assert found[:3] == [
-        tmp_path,
-        *(tmp_path / "_build" / "corpora" / name for name in ("imdb", "imdb-yelp")),
-    ]
-    for folder, name in zip(
-        found[3:], ("synthetic-classes-4", "texts-jsonl", "texts-jsonl"), strict=True
-    ):
-        assert re.fullmatch(rf"{name}-\w{{8}}", folder.name)
+
+    def output(corpora):
+        return building.Builder(tmp_path, Request("quick", corpora), place).output
+
+    assert output(None) == tmp_path
+    for name, corpora in named.items():
+        assert output(corpora).parent == tmp_path / "_build" / "corpora"
+        assert re.fullmatch(rf"{name}-\w{{8}}", output(corpora).name)
+    assert output(("/mine/b/texts.jsonl",)) != output(named["texts-jsonl"])
 
 
 def test_what_another_version_noted_is_executed_again(book):

@@ -36,15 +36,10 @@ class Store:
     set_aside: list[str] = field(default_factory=list)  # a line for each file since the store was opened
 
     def put(
-        self,
-        identity: Mapping[str, Any],
-        run: Mapping[str, Any],
-        result: Mapping[str, Any],
-        provenance: Mapping[str, Any],
-        history: Iterable[Mapping[str, Any]] = (),
-        weights: bytes | None = None,
-        kind: str | None = None,
-    ) -> str:
+        self, identity: Mapping[str, Any], run: Mapping[str, Any], result: Mapping[str, Any],
+        provenance: Mapping[str, Any], history: Iterable[Mapping[str, Any]] = (),
+        weights: bytes | None = None, kind: str | None = None,
+    ) -> str:  # fmt: skip
         """Store a finished run and return its key; without ``kind`` the configuration shows it."""
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}

@@ -13,7 +13,9 @@ from livereload import Server
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
-from whenpool.book.build import chapter_named
+from whenpool.book.build import Builder, chapter_named
+from whenpool.runs.request import Request, corpora_named
+from whenpool.runs.run import Place
 
 HOST = "127.0.0.1"
 
@@ -26,7 +28,12 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
         raise InputError("the chapters are not here; run this inside a clone of the repository")
     sources = {path.stem: path for path in sorted((root / "book").glob("*.md"))}
     last = chapter_named(chapter, list(sources))
-    pages = root / "_build" / ("smoke/_build" if "smoke" in options else "") / "html"
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--profile", default="quick")
+    parser.add_argument("--corpus", action="append")
+    asked, _ = parser.parse_known_args(options)
+    request = Request(asked.profile, corpora_named(asked.corpus))
+    pages = Builder(root, request, Place.default()).output / "_build" / "html"
 
     def build(chapter: str | None = None) -> None:
         """Build a chapter, or the last one; a mistake in it is one line, and its page stays as it was."""
@@ -42,7 +49,7 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
             print(next((line for line in told if line.startswith("whenpool: ")), told[-1]))
 
     if not (pages / "index.html").exists():
-        print("There is no book yet; the first build executes every chapter and takes some minutes")
+        print("There is no book yet; the first build executes every chapter, which may take 20 minutes")
     build()
     if not (pages / "index.html").exists():
         raise InputError("there is no book yet, and it could not be built; run make book")

@@ -127,6 +127,21 @@ def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs
     assert target.exists()
 
 
+def test_a_kernel_that_dies_is_told_with_its_cell(tmp_path):
+    source = tmp_path / "sums.md"
+    source.write_text(
+        HEAD + code_cell("1 + 1") + code_cell("import os, signal\nos.kill(os.getpid(), 9)")
+    )
+    line = source.read_text().split("\n").index("import os, signal") + 1
+    with pytest.raises(BookError) as told:
+        execute(source, tmp_path / "sums.ipynb", {})
+    assert str(told.value).splitlines() == [
+        f"book/sums.md, the cell at line {line} (import os, signal): the kernel died: it was killed, or "
+        "memory ran out; free some, or execute the chapter alone with --chapter sums",
+        f"The notebook up to this cell is {tmp_path / 'sums.executing.ipynb'}",
+    ]
+
+
 @pytest.mark.parametrize("error", [RuntimeError("Kernel died\nbefore replying"), OSError("no sockets")])
 def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch, error):
     monkeypatch.setattr("papermill.execute_notebook", Mock(side_effect=error))

@@ -115,10 +115,55 @@ def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):
     assert {file.suffix for file in (cache / "vectors").iterdir()} == {".txt", ".safetensors"}
     path.write_bytes(gzip.compress(b"other 1 2 3 4\n"))  # a file that was replaced is read anew
     assert load_vectors(path, cache).words == ["other"]
-    for content in (b"good 1 2 3\nbad 1 2\n", b"good one two three\n", b""):
-        path.write_bytes(gzip.compress(content))
-        with pytest.raises(InputError, match=r"word vectors .*small.3d.txt.gz cannot be read"):
+    for content in (b"", gzip.compress(b"good 1 2 3\n" * 9)[:-9], b"good 1 2 3\n"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"word vectors .*small.3d.txt.gz.*; fetch them again$"):
             load_vectors(path, cache)
+
+
+@pytest.mark.parametrize("content", [
+    b"good 1 2.5\nbad -3 4\n", b"2 2\ngood 1 2.5 \nbad -3 4 \n\n", b"\xef\xbb\xbfgood 1 2.5\r\nbad -3 4\r\n",
+    b"good\t1\t2.5\nbad\t-3\t4", b"2,2\ngood,1,2.5\n\"bad\",-3,4\n", b"good, 1, 2.5\nbad, -3, 4\n",
+    b"good\t1 2.5\ncaf\xe9\t5 6\nbad\t-3  4\n",
+])  # fmt: skip
+def test_vectors_are_read_however_they_are_separated(tmp_path, content):
+    (tmp_path / "v.txt").write_bytes(content)
+    found = load_vectors(tmp_path / "v.txt", tmp_path)
+    assert (found.words, found.matrix.tolist()) == (["good", "bad"], [[1, 2.5], [-3, 4]])
+
+
+def test_vectors_are_what_torchtext_reads(tmp_path):
+    draw = random.Random(0)
+    words = [f"w{i}" for i in range(50)] + [",", '"', "caf\xe9", "a\xa0b", "1"]
+    lines = [" ".join([word, *(repr(draw.gauss(0, 1)) for _ in range(5))]) for word in words]
+    file = tmp_path / "v.txt"
+    file.write_text("\n".join(["55 5", *lines]) + "\n", "utf-8")
+    found, expected = load_vectors(file, tmp_path / "a"), torchtext.vocab.Vectors(file, tmp_path / "b")
+    assert found.words == expected.itos == words
+    assert torch.equal(found.matrix, expected.vectors[: len(words)])
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"", ": no line has a word and its numbers; fetch them again"),
+    (b"\n\n", ": no line has a word and its numbers; fetch them again"),
+    (b"400000 100\n", ": no line has a word and its numbers; fetch them again"),
+    (b"good 1 2 3\nbad 1 2\n", ", line 2: 2 numbers follow 'bad', but 3 the first word; put a space"),
+    (b"word,d1,d2\ngood,1,2\n", ", line 1: not all that follow 'word' are numbers; correct or delete it"),
+    (b"good;1;2\n", ", line 1: 0 numbers follow 'good;1;2'; put a space before each number"),
+    (b"gut 0,1 0,2\n", ", line 1: not all that follow 'gut' are numbers"),
+    (b"good 1 2\n\nbad 1e39 2\n", ", line 3: not all that follow 'bad' are numbers"),
+    (b"2 3\ngood " + torch.ones(3).numpy().tobytes(), ", line 2: this is not text; save it so"),
+    ("good 1 2\n".encode("utf-16"), ", line 1: this is not text; save it so"),
+])  # fmt: skip
+def test_vectors_that_cannot_be_read_are_told_by_their_line(tmp_path, content, message):
+    (tmp_path / "v.txt").write_bytes(content)
+    with pytest.raises(InputError, match=f"^word vectors .*v.txt{message}"):
+        load_vectors(tmp_path / "v.txt", tmp_path)
+
+
+def test_vectors_of_one_number_are_vectors(tmp_path):
+    (tmp_path / "v.txt").write_text("good 1.5\nbad -0.5\n")
+    assert load_vectors(tmp_path / "v.txt", tmp_path).matrix.tolist() == [[1.5], [-0.5]]
 
 
 def test_poolings_and_seeds_share_texts_and_have_vectors_of_their_own(encoded):

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from outline import outline
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.cli import cli
+from whenpool.cli import cli, main
 from whenpool.explain import explanation as explaining
 from whenpool.explain.explanation import as_html, as_json, as_text, explain
 from whenpool.explain.words import AGAINST, COLOUR, attention_weights, per_word, strip, strips
@@ -136,6 +136,26 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
     assert rows[0]["words"][2]["importance"] is None
     shown("--text", "A good film", "--output", str(out))  # its name says which format
     assert json.loads(out.read_text("utf-8"))[0]["label"] == "pos"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp437", "koi8-r", "utf-8"])
+def test_commands_print_whatever_the_encoding_of_the_output(tmp_path, monkeypatch, encoding):
+    def printed(*words):
+        out = io.TextIOWrapper(io.BytesIO(), encoding)
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "argv", ["whenpool", *words])
+        main()
+        out.flush()
+        return out.buffer.getvalue().decode(encoding)
+
+    monkeypatch.setattr("whenpool.book.report.ledger.written", lambda *_: "3.6·10⁻⁶ −0.5 ✗")
+    expected = "3.6·10⁻⁶ −0.5 ✗" if encoding == "utf-8" else r"3.6·10^-6 -0.5 \u2717"
+    assert printed("claims") == f"{expected}\n"
+    words = ("explain", "--model", str(made(tmp_path)), "--text", "a good 映画 \U0001f600")
+    assert re.search("%  [#█]+\n", shown := printed(*words))
+    assert ("映画" in shown) == (encoding == "utf-8")
+    (row,) = json.loads(printed(*words, "--format", "json"))
+    assert [word["word"] for word in row["words"]] == ["a", "good", "映画", "\U0001f600"]
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -8,14 +8,19 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
 from clones import HEAD, ROOT, builder, clone, code_cell
+from small_runs import SMALL
 
 from whenpool.base.errors import BookError
 from whenpool.book import build as building
 from whenpool.book import fresh
+from whenpool.runs.engine import Report
+from whenpool.runs.request import Request
+from whenpool.runs.store import Store
 
 EXECUTE = building.execute
 CELL = """import sys
@@ -25,7 +30,7 @@ sys.path.insert(0, str(root / "lib" / "whenpool"))
 import tiny
 (root / "data" / "paper" / "accuracy.csv").read_text()"""
 USED = ("lib/whenpool/tiny.py", "data/paper/accuracy.csv")
-OPENED = {"index": USED, "runs": ("data/runs/smoke",), "status": ()}
+OPENED = {"index": USED, "runs": ("data/runs/smoke",), "status": ("data/runs/smoke",)}
 AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "unchanged")
 STATUS = {"status": "executing, since it reports on the other chapters"}
 FIRST, ASKED = "executing, since it has not been executed yet", "executing, since it was asked for"
@@ -79,8 +84,6 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book):
     ):
         edit(folder / file, "\n")
         assert build() == (AS_BEFORE | {chapter: f"executing, since {reason}"} | STATUS, True)
-    (folder / "data" / "runs" / "smoke" / "new.json").touch()
-    assert build() == (AS_BEFORE | {"runs": "executing, since its runs changed"} | STATUS, True)
     for unread in ("data/paper/vanishing.csv", "data/runs/smoke/.lock", "lib/whenpool/other.py"):
         (folder / unread).write_text("")
     assert build() == (AS_BEFORE, False)
@@ -88,6 +91,52 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book):
     assert build() == (AS_BEFORE, True)
     assert build(["runs"]) == ({"runs": ASKED} | STATUS, True)
     assert build(force=True) == ({"index": ASKED, "runs": ASKED} | STATUS, True)
+
+
+def test_new_runs_repeat_the_chapters_that_can_show_them(book, monkeypatch):
+    """Those that the chapter needs, and on published corpora those that may be reference runs; the status
+    counts all."""
+    folder, build = book
+    place, counted = builder(folder, []).place, {"status": "executing, since its runs changed"}
+    own, other = SMALL, replace(SMALL, seed=1)
+    monkeypatch.setattr(building, "PLANS", {"runs": None})
+    monkeypatch.setattr(building, "plan", lambda *_: [own])
+    monkeypatch.setattr(building, "compute", lambda *_, **__: Report())
+    build()
+
+    def store(store, run, **named):
+        identity = run.identity(place) | named
+        return store.put(identity, run.row() | named, {"test_accuracy": 50.0}, {"seconds": 1.0})
+
+    store(place.store, other)
+    assert build() == (AS_BEFORE | counted, True)
+    store(place.store, own)
+    assert build() == (AS_BEFORE | {"runs": "executing, since its runs changed"} | STATUS, True)
+    shown = Store(
+        folder / "data" / "runs"
+    )  # of the smallest profile, which has a folder of its own, too
+    store(shown, other, corpus="/mine/texts.csv")
+    assert build() == (AS_BEFORE | counted, True)
+    store(shown, other, corpus="imdb")
+    assert build() == (AS_BEFORE | {"runs": "executing, since its runs changed"} | STATUS, True)
+    assert build() == (AS_BEFORE, False)
+
+
+def test_a_book_of_other_corpora_has_a_folder_of_its_own(tmp_path):
+    named = {
+        "imdb": ("imdb",), "imdb-yelp": ("imdb", "yelp"), "synthetic-classes-4": ("synthetic:classes=4",),
+        "texts-jsonl": ("/mine/a/texts.jsonl",),
+    }  # fmt: skip
+    place = builder(tmp_path, []).place
+
+    def output(corpora):
+        return building.Builder(tmp_path, Request("quick", corpora), place).output
+
+    assert output(None) == tmp_path
+    for name, corpora in named.items():
+        assert output(corpora).parent == tmp_path / "_build" / "corpora"
+        assert re.fullmatch(rf"{name}-\w{{8}}", output(corpora).name)
+    assert output(("/mine/b/texts.jsonl",)) != output(named["texts-jsonl"])
 
 
 def test_what_another_version_noted_is_executed_again(book):

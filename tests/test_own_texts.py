@@ -43,6 +43,50 @@ def test_formats_and_columns_may_be_others(tmp_path, monkeypatch):
     assert load("~/A.TSV").splits == load(tsv).splits == expected.splits
 
 
+PLAIN = [(f"film {i}", "good" if i % 2 else "bad") for i in range(6)]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+@pytest.mark.parametrize("label_first", [False, True])
+def test_a_quote_that_joins_rows_is_told_by_its_row_or_is_a_letter(tmp_path, mark, label_first):
+    def lines(*rows):
+        return "".join(f"{mark.join(row[::-1] if label_first else row)}\n" for row in rows)
+
+    path, other = tmp_path / "a.csv", ("fine", "bad")
+    usual = [("text", "label"), *PLAIN]
+    path.write_text(lines(*usual) + lines(('"Great film', "good"), other, ('so so"', "bad")))
+    if mark == "\t":
+        found = [(text, label) for text, label, _ in read_own(path, "text", "label")]
+        assert found[-3:] == [('"Great film', "good"), other, ('so so"', "bad")]
+        path.write_text(path.read_text() + "one field alone\n")
+    with pytest.raises(InputError, match=r"a\.csv, line 8: a quote joins the row with those below; end"):
+        list(read_own(path, "text", "label"))
+    long = f'"Good{mark} really.\n\nIt is{mark}{mark} well{mark} ""fine"".\nSee it."', "good"
+    path.write_text(lines(*usual, long))  # but texts of several lines are texts
+    assert [*read_own(path, "text", "label")][-1].text == long[0][1:-1].replace('""', '"')
+
+
+@pytest.mark.parametrize(("suffix", "content", "text"), [
+    (".csv", '"He said \\"no\\", and left",good\n"C:\\\\",bad\n', 'He said "no", and left'),
+    (".csv", '"It ends with \\"no\\"",good\n"Fine",bad\n', 'It ends with "no"'),
+    (".tsv", '"Great" film\tgood\nFine\tbad\n', '"Great" film'),
+    (".tsv", '"He said ""no"""\tgood\nFine\tbad\n', 'He said "no"'),
+])  # fmt: skip
+def test_quotes_are_read_as_other_programs_write_them(tmp_path, suffix, content, text):
+    path = tmp_path / f"a{suffix}"
+    path.write_text(f"text{',' if suffix == '.csv' else chr(9)}label\n{content}")
+    assert next(iter(read_own(path, "text", "label")))[:2] == (text, "good")
+
+
+def test_a_tab_is_shown_as_one(tmp_path):
+    (tmp_path / "a.tsv").write_text('text\tlabel\nx\ty\tz\n"a" b\n')
+    with pytest.raises(
+        InputError, match=r"line 2: the line has 3 .*; put fields that hold '\\t' in quotes"
+    ):
+        list(read_own(tmp_path / "a.tsv", "text", "label"))
+    assert str(InputError("'\t' expected after '\"'")) == r"""'\t' expected after '"'"""
+
+
 def numbered(label, count):
     return [(f"{label} {i}", label) for i in range(count)]
 

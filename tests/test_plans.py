@@ -12,6 +12,7 @@ import pytest
 from small_runs import RECORDS
 
 from whenpool import InputError
+from whenpool.book.chapter import open_chapter
 from whenpool.book.report.verdicts import probes_of_either_scale, published
 from whenpool.corpora import load
 from whenpool.corpora.published import THESIS_CORPORA
@@ -192,6 +193,25 @@ def test_which_other_runs_are_admitted(run, admitted, refused):
 def test_a_mistake_in_only_is_one_line(text, message):
     with pytest.raises(InputError, match=rf"\A--only {re.escape(message)}.*\Z"):
         Only.parse(text)
+
+
+@pytest.mark.parametrize(("only", "message"), [
+    ({"sizes": 1_000}, "sizes must be a list of whole numbers, not 1000"),
+    ({"sizes": []}, "sizes must be a list of whole numbers, not []"),
+    ({"sizes": [1_000.5]}, "sizes must be a list of whole numbers, not [1000.5]"),
+    ({"labels": ["3"]}, "labels must be a list of whole numbers, not ['3']"),
+    ({"poolings": "last"}, "poolings must be a list of names, not 'last'"),
+    ({"seeds": "3"}, "seeds must be a whole number, not '3'"),
+    ({"seeds": True}, "seeds must be a whole number, not True"),
+    ({"layers": [2]}, "layers must be a whole number, not [2]"),
+    ({"masked": "no"}, "masked must be true or false, not 'no'"),
+    ({"cell": 1}, "cell must be a name, not 1"),
+    ({"size": [1_000]}, "only 'size' is unknown; choose one of sizes, settings, poolings, seeds"),
+    ([1_000], """only must be such as {"sizes": [1000]}, not [1000]"""),
+])  # fmt: skip
+def test_a_mistake_in_what_a_notebook_narrows_is_one_line(only, message):
+    with pytest.raises(InputError, match=rf"\A{re.escape(message)}.*\Z"):
+        open_chapter("training_to_skip", only=only)
 
 
 def test_what_cannot_be_known_beforehand_says_what_there_is(place):

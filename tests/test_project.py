@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from whenpool import TextClassifier, save_checkpoint
+from whenpool.book.build import is_notebook
 from whenpool.cli import cli
 
 PINS = {
@@ -163,3 +164,16 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
 ])  # fmt: skip
 def test_the_audit_of_packages_is_a_line_and_an_exit_code(output, errors, expected):
     assert AUDIT["verdict"](2, output, errors) == expected
+
+
+@pytest.mark.parametrize(
+    "chapter", [page for page in CHAPTERS if is_notebook(page)], ids=lambda page: page.stem
+)
+def test_a_chapter_that_jupytext_writes_again_keeps_its_head(chapter):
+    """An editor of notebooks opens the chapter, and writes what it changes as text."""
+    notebook = jupytext.writes(jupytext.read(chapter), fmt="ipynb")
+    again = jupytext.writes(jupytext.reads(notebook, fmt="ipynb"), fmt="md:myst")
+    before, after = (yaml.safe_load(text.split("---\n")[1]) for text in (chapter.read_text(), again))
+    for head in (before, after):
+        del head["jupytext"]["text_representation"]  # the version of jupytext
+    assert before == after

@@ -31,7 +31,8 @@ echo "$@" >> "$CALLS"
 case $1 in
     check) printf 'note    corpus imdb: not there; fetch it\\nok      corpus yelp: whole\\n' ;;
     run) mkdir -p "$WHENPOOL_STORE"; echo '{}' > "$WHENPOOL_STORE/abc.json" ;;
-    book) mkdir -p _build/stage/book; echo '{}' > _build/stage/book/chapter.ipynb ;;
+    book) built=_build/stage/book; case "$*" in *--corpus*) built=_build/corpora/a/$built ;; esac
+        mkdir -p $built; echo '{}' > $built/chapter.ipynb ;;
 esac
 [ "$1" != "${FAILING:-}" ] || exit 2
 """
@@ -181,8 +182,9 @@ def clone(tmp_path):
     return go
 
 
-def test_the_order_of_what_it_does_on_a_gpu(clone):
-    asked = {"ONLY": "table=1.6", "DEADLINE": "40m", "CHAPTER": "training_to_skip"}
+@pytest.mark.parametrize("corpus", [{}, {"CORPUS": "yelp"}])
+def test_the_order_of_what_it_does_on_a_gpu(clone, corpus):
+    asked = {"ONLY": "table=1.6", "DEADLINE": "40m", "CHAPTER": "training_to_skip"} | corpus
     done, calls, folder = clone(MODELS_PER_BATCH=25, PRECISION="tf32", **asked)
     assert done.returncode == 0, done.stderr
     assert [words[0] for words in calls] == "check run run compare run record book status".split()
@@ -195,7 +197,8 @@ def test_the_order_of_what_it_does_on_a_gpu(clone):
         assert options in first  # of the corpora the first that is here
     assert compare == f"compare {' '.join(stores)} --record --results data/results"
     which = "--deadline 40m --chapter training_to_skip --only table=1.6"
-    assert whole == f"run --profile paper {given} {which}"
+    named = "--corpus yelp " if corpus else ""  # the book of which lies in a folder of its own
+    assert whole == f"run --profile paper {named}{given} {which}"
     assert book.endswith("--deadline 1s")
     packed = folder / "_build" / "runner" / "whenpool-results.tar.gz"
     with tarfile.open(packed) as archive:

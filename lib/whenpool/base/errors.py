@@ -21,7 +21,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        line = " ".join(line.strip() for line in message.splitlines())
+        line = " ".join(line.strip() for line in message.replace("\t", r"\t").splitlines())
         line = _CONTROL.sub("\ufffd", line)  # a terminal would obey, or could not show it
         if len(line) > LONGEST:
             line = f"{line[: LONGEST - 500]} … {line[-490:]}"

@@ -22,22 +22,26 @@ import psutil
 import yaml
 from jupyter_client.kernelspec import NoSuchKernel
 from jupytext.myst import MystMetadataParsingError
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError, InputError
-from whenpool.base.files import write_atomically
+from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED
 from whenpool.book.fresh import Freshness, sources_of_pages
 from whenpool.book.pages import lighten
 from whenpool.book.report.tables import duration
-from whenpool.runs.compute import compute
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.tagged import PUBLISHED
+from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only
 from whenpool.runs.plans.chapters import PLANS, chapter_named, needed, plan
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
+from whenpool.runs.store import Store
 
 CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
@@ -77,17 +81,25 @@ def execute(
             extra_arguments=kernel,
             progress_bar=False,
         )
-    except PapermillExecutionError as error:
-        text, first = source.read_text("utf-8"), error.source.partition("\n")[0]
-        line = text.count("\n", 0, text.find(f"\n{error.source}\n```") + 1) + 1
+    except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
+        if isinstance(error, PapermillExecutionError):
+            code, why = error.source, f"{error.ename}: {error.evalue}"
+        else:
+            begun = [c for c in nbformat.read(executing, 4).cells if c.metadata.papermill.start_time]
+            code, why = begun[-1].source, f"it took longer than {duration(CELL_SECONDS)}"
+            if isinstance(error, DeadKernelError):
+                free = f"free some, or execute the chapter alone with --chapter {source.stem}"
+                why = f"the kernel died: it was killed, or memory ran out; {free}"
+        text, first = source.read_text("utf-8"), code.partition("\n")[0]
+        line = text.count("\n", 0, text.find(f"\n{code}\n```") + 1) + 1
         raise BookError(
-            f"book/{source.name}, the cell at line {line} ({first}): {error.ename}: {error.evalue}\n"
+            f"book/{source.name}, the cell at line {line} ({first}): {why}\n"
             f"The notebook up to this cell is {executing}"
         ) from None
     except UnicodeError:
         raise BookError(f"chapter {source.stem}: a name in {given} is not UTF-8; rename it") from None
-    except (NoSuchKernel, RuntimeError, OSError) as error:  # also of one that dies or takes long
-        why = InputError(str(error))  # in one line
+    except (NoSuchKernel, RuntimeError, OSError) as error:
+        why = str(InputError(str(error)))  # in one line
         raise BookError(f"chapter {source.stem}: the kernel does not start or answer: {why}") from None
     record = executed.metadata.papermill
     del record["input_path"], record["output_path"]  # folders of this machine
@@ -138,8 +150,14 @@ class Builder:
 
     @property
     def output(self) -> Path:
-        """What ``_build/html`` is written into: smoke-sized runs never replace the published pages."""
-        return self.root / "_build" / "smoke" if self.request.profile == "smoke" else self.root
+        """What ``_build/html`` is written into: neither smoke-sized runs nor other corpora than the profile's
+        replace the published pages."""
+        if self.request.profile == "smoke":
+            return self.root / "_build" / "smoke"
+        if not (names := self.request.corpora):
+            return self.root
+        plain = "-".join(re.sub(r"\W+", "-", Path(name).name) for name in names)[:60]
+        return self.root / "_build" / "corpora" / f"{plain}-{hash_of(*names)[:8]}"
 
     @property
     def stage(self) -> Path:
@@ -221,7 +239,7 @@ class Builder:
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
             place = f"[{number}/{len(chapters)}] {name}"
             before = log.get(name, {}) if self._executed(name).exists() else {}
-            inputs = fresh.inputs(self._source(name))
+            inputs = fresh.inputs(self._source(name), None if name == STATUS else self._shown(name))
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
                 reason = "it reports on the other chapters"
@@ -266,6 +284,13 @@ class Builder:
                     raise
                 for future in futures:
                     future.result()  # raises the error of a chapter
+
+    def _shown(self, name: str) -> set[str]:
+        """Keys of the stored runs that a chapter may show: those that it needs, and any that may be a
+        reference run, since those are on published corpora; the status counts all."""
+        runs = plan(name, self.request, self.place) if name in PLANS else []
+        store = Store(self._folders()["WHENPOOL_STORE"])
+        return {*standing(runs, self.place).done.values(), *store.keys_on({*PUBLICATIONS, *PUBLISHED})}
 
     def _parameters(self) -> dict[str, Any]:
         request = self.request

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.book.report import verdicts
 from whenpool.book.report.claims import Decision, decisions, rows_at
 from whenpool.book.report.measures import Runs
@@ -19,7 +19,7 @@ from whenpool.runs.compute import compute, rows_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.plans.chapters import plan
-from whenpool.runs.request import Request, corpora_named, placed
+from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
 
 COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
@@ -144,6 +144,11 @@ def open_chapter(
     from whenpool.book.report.figures import use_style
 
     use_style()
+    check(
+        isinstance(only, Mapping | None), f'only must be such as {{"sizes": [1000]}}, not {only!r:.60}'
+    )
+    for name in only or ():
+        check_known("only", name, (*NARROWING, "masked", "paraphrases"))
     narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
     request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
     return Chapter(name, request, Place.default(Path(data) if data else None, smoke=profile == "smoke"))

@@ -107,17 +107,13 @@ def _pair(first: Any, second: Any) -> dict[str, Any]:
     if file.exists() and other_file.exists():
         weight = _largest_difference(file, other_file)
     return {
-        **row[[*CELL, *CIRCUMSTANCES]],
-        **other[[*CIRCUMSTANCES]].add_suffix("_other"),
+        **row[[*CELL, *CIRCUMSTANCES]], **other[[*CIRCUMSTANCES]].add_suffix("_other"),
         "identical": same and row[_RESULTS].equals(other[_RESULTS]) and not weight > 0,
-        "difference": difference,
-        "accuracy": abs(difference),
-        "loss": abs(other["test_loss"] - row["test_loss"]),
-        "weight": weight,
-        "commit": row.get("commit"),
-        "commit_other": other.get("commit"),
+        "difference": difference, "accuracy": abs(difference),
+        "loss": abs(other["test_loss"] - row["test_loss"]), "weight": weight,
+        "commit": row.get("commit"), "commit_other": other.get("commit"),
         "finished": max(str(row["finished"]), str(other["finished"])),
-    }
+    }  # fmt: skip
 
 
 def _largest_difference(*files: Path) -> float:

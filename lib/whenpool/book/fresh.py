@@ -1,9 +1,9 @@
 """Which chapters are executed again: those of which something that they depend on has changed.
 
 While a chapter is executed, its kernel notes every file that it opens. The hashes of those that belong to the
-library and to the book's data, and of the chapter's text, parameters, packages, corpora and runs, stay in
-``executed.json`` beside the executed notebooks. The pages are rendered again when one of their sources has
-changed.
+library and to the book's data, and of the chapter's text, parameters, packages, corpora and the runs that it
+may show, stay in ``executed.json`` beside the executed notebooks. The pages are rendered again when one of
+their sources has changed.
 """
 
 import functools
@@ -11,7 +11,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -50,9 +50,11 @@ class Freshness:
     store: Path  # likewise
     cache: Path  # its files do not count
 
-    def inputs(self, source: Path) -> dict[str, str]:
-        """Hashes of what a chapter depends on, apart from the files that it opens."""
-        return {"text": digest(source), **self._shared}
+    def inputs(self, source: Path, keys: Collection[str] | None = None) -> dict[str, str]:
+        """Hashes of what a chapter depends on, apart from the files that it opens; of the stored runs only
+        those with some ``keys`` count where they are given."""
+        runs = [file for file in self._stored if keys is None or file.stem in keys]
+        return {"text": digest(source), **self._shared, "runs": hash_of_states(runs)}
 
     @functools.cached_property
     def _shared(self) -> dict[str, str]:
@@ -61,8 +63,11 @@ class Freshness:
             "parameters": hash_of(json.dumps(self.parameters, sort_keys=True)),
             "packages": hash_of(sys.version, digest(self.root / "requirements.txt")),
             "corpora": hash_of_states(self.corpora.rglob("*")),
-            "runs": hash_of_states([*self.store.glob("*.*"), *self.store.glob("smoke/*.*")]),
         }
+
+    @functools.cached_property
+    def _stored(self) -> list[Path]:
+        return [*self.store.glob("*.*"), *self.store.glob("smoke/*.*")]
 
     def record(self, inputs: Mapping[str, str], notes: Path, began: float) -> dict[str, Any]:
         """What is to be remembered of a chapter that was executed: its `inputs` before, and the files that

@@ -45,12 +45,9 @@ def chosen_runs() -> dict[str, Training]:
 
 
 def export(
-    runs: dict[str, Training],
-    place: Place,
-    file: Path,
-    words: int = WORDS,
+    runs: dict[str, Training], place: Place, file: Path, words: int = WORDS,
     say: Callable[[str], None] = print,
-) -> None:
+) -> None:  # fmt: skip
     """Write the models of some trainings on the same texts, before and after training, with the accuracy of
     the stored run, and of what is written, in which all but the most frequent ``words`` are unknown."""
     content: dict[str, Any] = {"matrices": {}, "models": {}}

@@ -1,11 +1,14 @@
 """The commands of ``whenpool``. Rooms are entered inside them, so that ``--help`` waits for no torch."""
 
+import codecs
+import json
 import os
 import signal
 import sys
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +24,15 @@ if TYPE_CHECKING:
     from whenpool.runs.filter import Only
 
 
+_PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹−█", "0123456789-#") | {ord("⁻"): "^-"}
+
+
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2."""
     signal.signal(signal.SIGTERM, _stop)
+    codecs.register_error("plain", _plain)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="plain")
     try:
         cli.main(standalone_mode=False)
         return
@@ -38,6 +47,12 @@ def main() -> None:
         line = f"{error.filename or 'a file'}: {error.strerror or error}"
     click.echo(f"whenpool: {InputError(line)}", err=True)
     sys.exit(2)
+
+
+def _plain(error: Any) -> tuple[str, int]:
+    """What stands for letters that the encoding of the output lacks; JSON still says the same."""
+    plain = error.object[error.start : error.end].translate(_PLAIN)
+    return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in plain), error.end
 
 
 class _Terminated(KeyboardInterrupt):
@@ -81,7 +96,8 @@ def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -
         click.echo(f"whenpool: {error}", err=True)
         sys.exit(1)
     if request.profile != "smoke":
-        click.echo("Open it in a browser, or run `make serve`.")
+        apart = "; the book of the profile's own corpus in _build/html stays as it was"
+        click.echo(f"Open it in a browser{apart if request.corpora else ', or run `make serve`'}.")
 
 
 @cli.command()

@@ -113,18 +113,10 @@ def keep_encoded(corpus: EncodedCorpus, file: Path) -> None:
 
 
 def make_dataset(
-    encoded: EncodedCorpus,
-    *,
-    size: int,
-    setting: str = "standard",
-    share: float = SHARE,
-    validation: int | None = None,
-    test: int | None = None,
-    max_words: int | None = None,
-    vectors: WordVectors | None = None,
-    seed: int = 0,
-    draw: int = 0,
-) -> Dataset:
+    encoded: EncodedCorpus, *, size: int, setting: str = "standard", share: float = SHARE,
+    validation: int | None = None, test: int | None = None, max_words: int | None = None,
+    vectors: WordVectors | None = None, seed: int = 0, draw: int = 0,
+) -> Dataset:  # fmt: skip
     """Compose, count, and renumber. Raises `InputError` when the corpus has fewer texts than asked for; by
     default there are as many validation as training texts, and all test texts. ``max_words`` cuts a text
     before it is composed; ``vectors`` start the embedding, and the ``seed`` draws those that are missing.
@@ -167,12 +159,9 @@ def _numbered(
 
     return Dataset(
         **{split: Texts(renumbered(texts.ids), texts.labels) for split, texts in composed.items()},
-        vocabulary=list(vocabulary),
-        vectors=None,
-        classes=encoded.classes,
-        filler_passes=passes,
+        vocabulary=list(vocabulary), vectors=None, classes=encoded.classes, filler_passes=passes,
         test_filler=renumbered(encoded.filler["test"]) if encoded.filler else None,
-    )
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts

@@ -51,12 +51,9 @@ class NumberedCorpus(Splits):
 
 
 def number(
-    corpus: TaggedCorpus,
-    with_features: bool = True,
-    vectors: WordVectors | None = None,
-    seed: int = 0,
+    corpus: TaggedCorpus, with_features: bool = True, vectors: WordVectors | None = None, seed: int = 0,
     with_spelling: bool = False,
-) -> NumberedCorpus:
+) -> NumberedCorpus:  # fmt: skip
     """Number the words and tags of a corpus; ``with_features`` suffix and shape as well, F = 3,
     ``with_spelling`` also the number of the form in which a word is written. Words that have ``vectors``
     are known even where no training sentence has them; the ``seed`` draws those of words that have none."""
@@ -90,15 +87,11 @@ def number(
 
     frequency = torch.tensor([counts.get(word, 0) for word in words])
     return NumberedCorpus(
-        **{name: numbered(part) for name, part in corpus.splits.items()},
-        tags=corpus.tags,
-        sizes=sizes,
-        rare=frequency == 1,
-        seen=frequency > 0,
-        vectors=start_from(vectors, words, seed),
+        **{name: numbered(part) for name, part in corpus.splits.items()}, tags=corpus.tags, sizes=sizes,
+        rare=frequency == 1, seen=frequency > 0, vectors=start_from(vectors, words, seed),
         later=torch.tensor([i in s.later for s in corpus.test for i in range(len(s))]),
         spelling=spelling,
-    )
+    )  # fmt: skip
 
 
 def spelled(corpus: TaggedCorpus) -> tuple[dict[str, int], Tensor]:

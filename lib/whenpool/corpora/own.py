@@ -4,8 +4,8 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +87,12 @@ def read_own(
             gaps.append(gap)
 
 
-def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
+def _read_table(path: Path, text_column: str, label_column: str) -> list[Row]:
+    """The rows by the first way of writing quotes that gives a table: quotes enclose fields and are doubled
+    within them; there a backslash is before each; in a table of tabs they are letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
-    lines = lines_of(path)
-    header = next(lines, "")
+    lines = list(lines_of(path))
+    header = lines[0] if lines else ""
     check(header.strip(), f"{path} has no header; write the names of its columns into the first line")
     wanted = [text_column.strip(), label_column.strip()]
 
@@ -99,9 +101,25 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
         return set(wanted) <= set(columns), len(columns)
 
     # Other marks than commas may separate a .csv: the one by which the header has the columns asked for
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t|", key=fit)
-    reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True)
-    start = 1
+    mark = "\t" if path.suffix.lower() == ".tsv" else max(",;\t|", key=fit)
+    try:
+        return _rows_of(path, lines, mark, wanted)
+    except InputError:
+        escaped = [re.sub(r'(?<!\\)((?:\\\\)*)\\"', r'\1""', line) for line in lines]
+        with suppress(InputError):
+            return _rows_of(path, escaped, mark, wanted)
+        with suppress(InputError):
+            check(mark == "\t", "commas are in most texts")
+            return _rows_of(path, lines, mark, wanted, csv.QUOTE_NONE)
+        raise
+
+
+def _rows_of(
+    path: Path, lines: list[str], mark: str, wanted: list[str], quoting: Any = csv.QUOTE_MINIMAL
+) -> list[Row]:
+    reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
+    start, rows, taken = 1, list[Row](), list[list[str]]()
+    advice = "end each quoted field with a quote, and write a quote within it twice"
     try:
         columns = [name.strip() for name in next(reader, [])]
         for column in wanted:
@@ -113,17 +131,37 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
         places = [columns.index(column) for column in wanted]
         start = reader.line_num + 1
         for row in reader:
-            where = f"{path}, line {start}"
-            start = reader.line_num + 1
-            if any(row[len(columns) :]):
+            where, own, start = (
+                f"{path}, line {start}",
+                lines[start - 1 : reader.line_num],
+                reader.line_num + 1,
+            )
+            few = quoting == csv.QUOTE_NONE and 0 < len(row) < len(columns)
+            if few or any(row[len(columns) :]):
                 found = f"the line has {len(row)} fields, but the header has {len(columns)}"
-                raise InputError(f"{where}: {found}; put fields that hold {delimiter!r} in quotes")
+                raise InputError(f"{where}: {found}; put fields that hold {mark!r} in quotes")
             if row:
                 text, label = (row[place] if place < len(row) else None for place in places)
-                yield where, text, label
+                rows.append((where, text, label))
+                taken.append(own)
     except csv.Error as error:
-        advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{path}, line {start}: {error}; {advice}") from None
+    # a quote too many joins rows in silence: then lines of a field have a known label, or just enough tabs
+    labels = {row[2].strip() for row, own in zip(rows, taken, strict=True) if row[2] and len(own) == 1}
+    before = places[0] < places[1]  # so that the first line of such a row has its label, not the last
+
+    def is_row(line: str) -> bool:
+        cells = line.strip("\r\n").split(mark)
+        known = (
+            len(cells) >= len(columns) and cells[places[1] - before * len(columns)].strip(' "') in labels
+        )
+        return known or (mark == "\t" and len(cells) == len(columns))
+
+    for (where, _, _), own in zip(rows, taken, strict=True):
+        inner = [line for line in (own[:-1] if before else own[1:]) if line.strip()]
+        if inner and all(map(is_row, inner)):
+            raise InputError(f"{where}: a quote joins the row with those below; {advice}")
+    return rows
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:

@@ -1,14 +1,16 @@
-"""Words, vocabularies and word vectors. Texts and files of vectors are read by torchtext 0.6, for which the
-authors' code was written; it is the last version in pure Python, and is loaded when it is needed. Nothing
-here touches the network."""
+"""Words, vocabularies and word vectors. Texts are read by torchtext 0.6, for which the authors' code was
+written; it is the last version in pure Python, and is loaded when it is needed. Nothing here touches the
+network."""
 
+import gzip
 import re
-import ssl
-import tempfile
 import zlib
+from array import array
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,7 +31,7 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 
 def tokenize(text: str) -> list[str]:
     """The lower-case words and punctuation marks of a text, by torchtext's ``basic_english``."""
-    words: list[str] = _torchtext().data.utils.get_tokenizer("basic_english")(text)
+    words: list[str] = _tokenizer()(text)
     return words
 
 
@@ -41,13 +43,12 @@ def without_spaces(texts: Iterable[str]) -> bool:
 
 
 @cache
-def _torchtext() -> Any:
+def _tokenizer() -> Any:
     try:
-        import torchtext.data.utils
-        import torchtext.vocab
+        from torchtext.data.utils import get_tokenizer
     except ModuleNotFoundError:
         raise InputError("reading texts needs torchtext: pip install 'whenpool[runs]'") from None
-    return torchtext
+    return get_tokenizer("basic_english")
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,10 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
-    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped. torchtext parses
-    the file once; the copy kept in ``cache_directory``, safetensors and plain text, loads fast. Raises
-    `InputError` for a file that is missing, or whose lines differ in their number of values."""
+    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped; or with tabs or
+    commas, and below a line with their counts, as word2vec writes. The file is parsed once; the copy kept in
+    ``cache_directory``, safetensors and plain text, loads fast. Raises `InputError` for a file that is
+    missing or no text, or whose lines differ in their number of values."""
     check(path.is_file(), f"word vectors {path} do not exist; `whenpool data` lists where to get them")
     words_file = _words_file(path, cache_directory)
     if not words_file.exists():
@@ -114,20 +116,46 @@ def _words_file(path: Path, cache_directory: Path) -> Path:
 
 
 def _parse(path: Path) -> WordVectors:
-    reading = _torchtext().vocab
-    trust, bar = ssl._create_default_https_context, reading.tqdm
-    reading.tqdm = lambda lines, **_: lines  # it draws a bar for each file
+    words, values, number, size = list[str](), array("f"), 0, 0
+    mark: bytes | None = None  # what separates numbers; None: any white space
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+
+    def fault(what: str) -> InputError:
+        return InputError(f"word vectors {path}, line {number}: {what}")
+
     try:
-        with tempfile.TemporaryDirectory() as scratch:  # and leaves a pickle there
-            read = reading.Vectors(str(path), cache=scratch)
-    except (RuntimeError, ValueError, OSError, EOFError, LookupError, TypeError, zlib.error) as error:
-        raise InputError(f"word vectors {path} cannot be read: {error!s:.200}") from None
-    finally:  # it also switches off the checking of https certificates in the whole process
-        ssl._create_default_https_context, reading.tqdm = trust, bar
-    read.vectors = read.vectors[: len(read.itos)]  # words that are not UTF-8 are left out
-    check(read.itos, f"word vectors {path} cannot be read: no line has a word and its numbers")
-    finite = torch.isfinite(read.vectors).all(1)
-    if not bool(finite.all()):
-        word = read.itos[int(finite.int().argmin())]
-        raise InputError(f"word vectors {path}: {word!r:.60} has numbers that are not finite")
-    return WordVectors(read.itos, read.vectors)
+        with opened(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if b"\0" in line or path.suffix == ".bin":
+                    raise fault("this is not text; save it so, as with gensim's save_word2vec_format")
+                line = line.removeprefix(b"\xef\xbb\xbf").rstrip()  # without a byte order mark
+                if not words:
+                    other = max(b",", b"\t", key=line.count)
+                    spaces = line.count(b" ") - line.count(other + b" ")
+                    mark = other if line.count(other) > spaces else None
+                word, *numbers = line.split(mark) or [b""]
+                if not line or (number == 1 and len(numbers) == 1 and (word + numbers[0]).isdigit()):
+                    continue  # the second is how many words and numbers there are
+                shown, size = f"{word.decode('utf-8', 'replace')!r:.60}", size or len(numbers)
+                if not len(numbers) == size > 0:
+                    found = (
+                        f"{len(numbers)} numbers follow {shown}"
+                        + f", but {size} the first word" * bool(words)
+                    )
+                    raise fault(f"{found}; put a space before each number, or delete the line")
+                try:
+                    row = array("f", map(float, numbers))
+                    check(all(map(isfinite, row)), "also as they are stored")
+                except ValueError:
+                    raise fault(
+                        f"not all that follow {shown} are numbers; correct or delete it"
+                    ) from None
+                with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
+                    words.append((word.strip(b'"') if mark == b"," else word).decode("utf-8"))
+                    values.extend(row)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"word vectors {path} cannot be read: {error!s:.200}; fetch them again"
+        ) from None
+    check(words, f"word vectors {path}: no line has a word and its numbers; fetch them again")
+    return WordVectors(words, torch.frombuffer(values, dtype=torch.float32).view(-1, size))

@@ -34,13 +34,9 @@ class Selection:
 
 
 def select(
-    corpus: Corpus,
-    per_class: int,
-    seed: int,
-    unlabelled: int = 0,
-    validation: int | None = None,
+    corpus: Corpus, per_class: int, seed: int, unlabelled: int = 0, validation: int | None = None,
     test: int | None = None,
-) -> Selection:
+) -> Selection:  # fmt: skip
     """Draw the texts of a run: ``per_class`` labelled ones of each class, so many ``unlabelled`` others, and
     the first of ``validation`` and ``test``; where there are fewer, all.
 

@@ -74,14 +74,9 @@ class BagOfWordsVAE(nn.Module):
 
 
 def pretrain(
-    vae: BagOfWordsVAE,
-    texts: Ragged,
-    steps: int = 2_000,
-    batch_size: int = 64,
-    learning_rate: float = 2e-3,
-    seed: int = 0,
-    device: torch.device | str = "cpu",
-) -> list[dict[str, float]]:
+    vae: BagOfWordsVAE, texts: Ragged, steps: int = 2_000, batch_size: int = 64,
+    learning_rate: float = 2e-3, seed: int = 0, device: torch.device | str = "cpu",
+) -> list[dict[str, float]]:  # fmt: skip
     """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises from 0
     to 1 over the first half of the steps. Returns for each pass over the texts the means of
     ``reconstruction`` and ``kl``.

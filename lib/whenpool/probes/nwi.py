@@ -126,14 +126,9 @@ def _of_labels(
 
 @torch.no_grad()
 def occlusion(
-    model: Any,
-    ids: Tensor,
-    lengths: Tensor,
-    k: int,
-    unknown_index: int = UNKNOWN_INDEX,
-    max_megabytes: float = 512.0,
-    reuse: bool = True,
-) -> tuple[Tensor, Tensor]:
+    model: Any, ids: Tensor, lengths: Tensor, k: int, unknown_index: int = UNKNOWN_INDEX,
+    max_megabytes: float = 512.0, reuse: bool = True,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """log P(class | text) of each class, (B, C), and by how much it changes, with its sign, when each window
     is replaced, (B, W, C), NaN behind; the arguments are those of `window_importance` (§1.9.3).
 

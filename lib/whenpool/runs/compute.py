@@ -52,16 +52,11 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
 
 
 def compute(
-    runs: Sequence[Run],
-    place: Place,
-    workforce: Workforce | None = None,
-    *,
+    runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
     skip_absent: Callable[[Run], bool] = lambda run: False,
-    keep_weights: Callable[[Run], bool] = lambda run: False,
-    label: str = "runs",
-    say: Callable[[str], None] = print,
-    seconds: Callable[[Run], float | None] = lambda run: None,
-) -> Report:
+    keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
+    say: Callable[[str], None] = print, seconds: Callable[[Run], float | None] = lambda run: None,
+) -> Report:  # fmt: skip
     """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`. Raises
     `InputError` when data are not here, or all runs failed.
 

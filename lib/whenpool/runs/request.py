@@ -7,10 +7,10 @@ A *profile* says how large models and training sets are: "smoke" (tests: seconds
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os.path import isfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.published import THESIS_CORPORA
@@ -20,6 +20,10 @@ from whenpool.models.registry import LISTED, LISTED_CELLS
 PROFILES = ("smoke", "quick", "compact", "paper")
 NARROWING = tuple("sizes settings poolings seeds labels systems unlabelled cell layers".split())
 """The attributes of a request that leave runs out, make them smaller, or put another model into them."""
+_KINDS = {
+    int: "a whole number", bool: "true or false", str: "a name",
+    tuple[int, ...]: "a list of whole numbers", tuple[str, ...]: "a list of names",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,17 @@ class Request:
     layers: int | None = None  # how many are stacked
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            given, items = (list(value), value) if isinstance(value, tuple) else (value, [value])
+            kind = (get_args(field.type) or (field.type,))[0]  # the other is None
+            item = (*get_args(kind), kind)[0]
+            right = (given is value) == (item is kind) and {*map(type, items)} == {item}
+            check(value is field.default or right, f"{name} must be {_KINDS[kind]}, not {given!r:.60}")
+            check(
+                value is None or item is not int or min(items) >= 1,
+                f"{name} must be at least 1, not {given}",
+            )
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_setting(setting)
@@ -55,10 +70,6 @@ class Request:
             raise InputError(f"layers must be from 1 to 64, not {self.layers}")
         if self.paraphrases and not isfile(self.paraphrases):
             raise InputError(f"paraphrases file {self.paraphrases} does not exist; check its path")
-        for name in ("seeds", "unlabelled", "labels", "sizes"):
-            value = getattr(self, name)
-            for count in (value,) if isinstance(value, int) else value or ():
-                check(count >= 1, f"{name} must be at least 1, not {count}")
 
     @property
     def corpus_names(self) -> tuple[str, ...]:

@@ -88,17 +88,11 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
     if precision == "tf32x3" and not (together > 1 and kernels_on(device)):
         precision = "float32"  # which is computed instead
     return {
-        "commit": commit(),
-        "device": f"{device.split(':')[0]}: {name}",
-        "threads": torch.get_num_threads(),
-        "precision": precision,
-        "together": together,
-        "group": group,
-        "engine": _engine,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
+        "commit": commit(), "device": f"{device.split(':')[0]}: {name}",
+        "threads": torch.get_num_threads(), "precision": precision, "together": together, "group": group,
+        "engine": _engine, "torch": torch.__version__, "python": platform.python_version(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    }  # fmt: skip
 
 
 @cache

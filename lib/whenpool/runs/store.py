@@ -7,7 +7,7 @@ deleted and never counted. Published runs are the same rows in CSV files of the 
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -36,15 +36,10 @@ class Store:
     set_aside: list[str] = field(default_factory=list)  # a line for each file since the store was opened
 
     def put(
-        self,
-        identity: Mapping[str, Any],
-        run: Mapping[str, Any],
-        result: Mapping[str, Any],
-        provenance: Mapping[str, Any],
-        history: Iterable[Mapping[str, Any]] = (),
-        weights: bytes | None = None,
-        kind: str | None = None,
-    ) -> str:
+        self, identity: Mapping[str, Any], run: Mapping[str, Any], result: Mapping[str, Any],
+        provenance: Mapping[str, Any], history: Iterable[Mapping[str, Any]] = (),
+        weights: bytes | None = None, kind: str | None = None,
+    ) -> str:  # fmt: skip
         """Store a finished run and return its key; without ``kind`` the configuration shows it."""
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
@@ -89,6 +84,11 @@ class Store:
         """The keys of all runs here, the published ones included."""
         published = (self._record(kind.table)[1] for kind in KINDS.values())
         return {key for key, _ in self._rows()}.union(*published)
+
+    def keys_on(self, corpora: Collection[str]) -> set[str]:
+        """The keys of the runs stored here on some corpora, or on none that they name."""
+        named = ((key, row["run"].get("corpus")) for key, row in self._rows())
+        return {key for key, corpus in named if corpus is None or corpus in corpora}
 
     def has(self, key: str, with_weights: bool = False) -> bool:
         """Whether a run is done, and its weights are here if they are asked for."""

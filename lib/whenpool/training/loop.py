@@ -180,14 +180,9 @@ class State:
 
     @classmethod
     def of(
-        cls,
-        model: nn.Module,
-        best: dict[str, Tensor],
-        optimizer: torch.optim.Optimizer,
-        order: torch.Generator,
-        device: str,
-        facts: dict[str, Any],
-    ) -> "State":
+        cls, model: nn.Module, best: dict[str, Tensor], optimizer: torch.optim.Optimizer,
+        order: torch.Generator, device: str, facts: dict[str, Any],
+    ) -> "State":  # fmt: skip
         """Of a model, its best weights so far, and what the next steps depend on besides: the optimiser, the
         order of texts, and the generators that dropouts draw from."""
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
@@ -272,13 +267,9 @@ def train(
 
 
 def training_steps(
-    student: Student,
-    device: str,
-    objective: Objective,
-    watch: Callable[[int], None] | None = None,
-    parameters: Iterable[dict[str, Any]] | None = None,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Generator[tuple[Batch, Tensor] | Texts, Any, Outcome]:
+    student: Student, device: str, objective: Objective, watch: Callable[[int], None] | None = None,
+    parameters: Iterable[dict[str, Any]] | None = None, clock: Callable[[], float] = time.perf_counter,
+) -> Generator[tuple[Batch, Tensor] | Texts, Any, Outcome]:  # fmt: skip
     """As `train`, but the caller makes the backward passes and evaluates, so that it can do so for several
     models at once: yields each batch and the numbers (B,) of its texts, and is sent the loss and the logits
     once the parameters have their gradients; yields validation and test texts, and is sent their `Score`;

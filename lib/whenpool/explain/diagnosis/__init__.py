@@ -68,17 +68,13 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     verdict = verdict_on(found)
     shown = folder / "models" / (verdict.pooling or found.scores[0].pooling)
     page = Page(
-        texts,
-        plan,
-        found,
-        verdict,
+        texts, plan, found, verdict,
         advice_on(texts.middle, found.train, "unknown" if texts.much_cut else found.where),
         folder / "report.html",
         f'{shlex.join(["whenpool", "explain", "--model", str(shown)])} --text "..."',
         replace(wish, words=wish.words or (texts.words if texts.cut else None)).command,
-        time.monotonic() - started,
-        f"Made by whenpool {__version__} on {datetime.now(UTC):%d %B %Y}.",
-    )
+        time.monotonic() - started, f"Made by whenpool {__version__} on {datetime.now(UTC):%d %B %Y}.",
+    )  # fmt: skip
     write_atomically(page.report, page.html)
     return page
 

@@ -76,14 +76,10 @@ def processors() -> int:
 
 
 def run_all(
-    runs: Sequence[Run],
-    place: Place,
-    workforce: Workforce | None = None,
-    *,
-    keep_weights: Callable[[Run], bool] = lambda run: False,
-    label: str = "runs",
+    runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
+    keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
     seconds: Callable[[Run], float | None] = lambda run: None,
-) -> Report:
+) -> Report:  # fmt: skip
     """Execute the runs that are not stored yet, most informative first; each is stored the moment it ends. A
     worker that dies is replaced and its run tried again; several commands on one store share the work.
 

@@ -203,13 +203,10 @@ class RayPool:
         needed = {key(job.run.needs, self._place) for job in task if job.run.needs}
         files = {name: self._place.store.weights_file(name) for name in needed}
         order = Order(
-            task,
-            self._workforce,
-            {job.key: job.run.identity(self._place) for job in task},
+            task, self._workforce, {job.key: job.run.identity(self._place) for job in task},
             {name: file.read_bytes() for name, file in files.items() if file.exists()},
-            self._place.data.absolute(),
-            self._place.cache.absolute(),
-        )
+            self._place.data.absolute(), self._place.cache.absolute(),
+        )  # fmt: skip
         sent = _Sent(self._perform.remote(__version__, order))
         self._sent.append(sent)
         return sent

@@ -166,32 +166,22 @@ class FewShot(Run):
             torch.manual_seed(self.seed)
             system = make(self, len(corpus.classes), chosen, place, device)
             outcome = train(
-                system.model,
-                system.splits,
-                Recipe(looks, self.batch_size, self.learning_rate, passes=passes),
-                self.seed,
-                device,
-                on_epoch=lambda _: on_epoch() if on_epoch else None,
-                objective=system.objective,
+                system.model, system.splits,
+                Recipe(looks, self.batch_size, self.learning_rate, passes=passes), self.seed, device,
+                on_epoch=lambda _: on_epoch() if on_epoch else None, objective=system.objective,
                 parameters=system.parameters,
-            )
+            )  # fmt: skip
         result = {
             **scores_of(outcome, system.splits.test.labels),
-            "steps_done": steps_of(self, len(chosen.labelled)),
-            "classes": len(corpus.classes),
-            "corpus_complete": corpus.complete,
-            "labelled_texts": len(chosen.labelled),
-            "unlabelled_texts": len(chosen.unlabelled),
-            "unlabelled_read": system.unlabelled_read,
-            "validation_texts": len(chosen.validation),
-            "test_texts": len(chosen.test),
-            "test_cut": system.test_cut,
-            "tokens_read": system.tokens_read,
+            "steps_done": steps_of(self, len(chosen.labelled)), "classes": len(corpus.classes),
+            "corpus_complete": corpus.complete, "labelled_texts": len(chosen.labelled),
+            "unlabelled_texts": len(chosen.unlabelled), "unlabelled_read": system.unlabelled_read,
+            "validation_texts": len(chosen.validation), "test_texts": len(chosen.test),
+            "test_cut": system.test_cut, "tokens_read": system.tokens_read,
             "parameters": sum(p.numel() for p in system.model.parameters() if p.grad is not None),
-            "encoder_parameters": system.encoder_parameters,
-            "corpus_notes": " ".join(corpus.notes),
+            "encoder_parameters": system.encoder_parameters, "corpus_notes": " ".join(corpus.notes),
             "seconds": time.perf_counter() - started,
-        }
+        }  # fmt: skip
         weights = safetensors.torch.save(outcome.weights) if self.system == "max_attention" else None
         made, history = provenance(device), outcome.history_rows()
         return place.store.put(identity, self.row(), result, made, history, weights, self.kind)
@@ -347,14 +337,10 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
         texts.append(Texts(Ragged.of(ids), torch.tensor(split.labels)))
     cut = sum(len(row) > run.max_tokens for row in words[-1])  # of the test texts
     model = TextClassifier(
-        len(vocabulary),
-        classes,
-        run.system.removesuffix("_words"),
-        embedding_size=vectors.size if vectors else 100,
-        hidden_size=run.hidden_size,
-        padding_index=PADDING_INDEX,
-        vectors=tokens.start_from(vectors, vocabulary, run.seed),
-    )
+        len(vocabulary), classes, run.system.removesuffix("_words"),
+        embedding_size=vectors.size if vectors else 100, hidden_size=run.hidden_size,
+        padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, run.seed),
+    )  # fmt: skip
     return System(model, Splits(*texts), cut, run.max_tokens)
 
 

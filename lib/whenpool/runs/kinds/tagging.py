@@ -116,20 +116,13 @@ class Tagging(Run):
         profile += _profile(model, numbered, self, "after training")
         said = label(model, numbered.test)
         result: dict[str, Any] = {
-            **scores_of(outcome),
-            "classes": len(numbered.tags),
-            "corpus_complete": corpus.complete,
-            "entities": corpus.entities,
-            "train_texts": len(corpus.train),
-            "validation_texts": len(corpus.validation),
-            "test_texts": len(corpus.test),
-            "test_words": len(numbered.test.labels),
-            "vocabulary": numbered.sizes[0],
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "train_words": outcome.words,
-            "corpus_notes": " ".join(notes_of(self, place)),
-            "seconds": time.perf_counter() - started,
-        }
+            **scores_of(outcome), "classes": len(numbered.tags), "corpus_complete": corpus.complete,
+            "entities": corpus.entities, "train_texts": len(corpus.train),
+            "validation_texts": len(corpus.validation), "test_texts": len(corpus.test),
+            "test_words": len(numbered.test.labels), "vocabulary": numbered.sizes[0],
+            "parameters": sum(p.numel() for p in model.parameters()), "train_words": outcome.words,
+            "corpus_notes": " ".join(notes_of(self, place)), "seconds": time.perf_counter() - started,
+        }  # fmt: skip
         result |= {**_baselines(corpus), **_parts(numbered, said), **_shape_of(profile)}
         rows = [*outcome.history_rows(), *profile]
         if corpus.entities:

@@ -289,17 +289,11 @@ class Training(Run):
             torch.random.set_rng_state(start.random)
             try:
                 outcome = train(
-                    start.model,
-                    start.dataset,
-                    self.recipe,
-                    self.seed,
-                    device,
-                    on_epoch=lambda _: on_epoch() if on_epoch else None,
-                    watch=watch,
-                    objective=_objective(self, place),
-                    saved=None if watch else unfinished.read(0),
+                    start.model, start.dataset, self.recipe, self.seed, device,
+                    on_epoch=lambda _: on_epoch() if on_epoch else None, watch=watch,
+                    objective=_objective(self, place), saved=None if watch else unfinished.read(0),
                     save=None if watch else partial(unfinished.save, 0),
-                )
+                )  # fmt: skip
             except DivergenceError as error:
                 if not self.trick:
                     unfinished.remove(0)
@@ -336,21 +330,17 @@ class Prepared:
         encoded, dataset, model = self.encoded, self.dataset, self.model
         trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
         result: dict[str, Any] = trick | {
-            **scores_of(outcome, dataset.test.labels),
-            "classes": len(dataset.classes),
-            "corpus_complete": encoded.complete,
-            "train_texts": len(dataset.train),
-            "validation_texts": len(dataset.validation),
-            "test_texts": len(dataset.test),
+            **scores_of(outcome, dataset.test.labels), "classes": len(dataset.classes),
+            "corpus_complete": encoded.complete, "train_texts": len(dataset.train),
+            "validation_texts": len(dataset.validation), "test_texts": len(dataset.test),
             "vocabulary": len(dataset.vocabulary),
             "parameters": sum(p.numel() for p in model.parameters()),
             "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
             "train_words": outcome.words,
             **{f"filler_passes_{name}": passes for name, passes in dataset.filler_passes.items()},
             "filler": place.source(run).filler_name if run.setting != "standard" else None,
-            "corpus_notes": " ".join(encoded.notes),
-            "seconds": outcome.seconds,
-        }
+            "corpus_notes": " ".join(encoded.notes), "seconds": outcome.seconds,
+        }  # fmt: skip
         weights = safetensors.torch.save(outcome.weights) if keep_weights else None
         history = outcome.history_rows()
         place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
@@ -410,13 +400,10 @@ def _objective(run: Training, place: Place) -> Objective:
 
 
 def execute_batched(
-    runs: Sequence[Training],
-    place: Place,
-    device: str = "cpu",
-    keep_weights: Sequence[bool] = (),
+    runs: Sequence[Training], place: Place, device: str = "cpu", keep_weights: Sequence[bool] = (),
     on_epoch: Callable[[int], None] = lambda number: None,
     on_end: Callable[[int, str], None] = lambda number, failure: None,
-) -> None:
+) -> None:  # fmt: skip
     """Train several models of one shape without tricks at once (`whenpool.training.batched`), and store each
     when it ends; those that were stopped go on. ``on_epoch`` is called with the number of a run at the end
     of each of its epochs, ``on_end`` with that of a run that has ended, and why it failed, or ""."""

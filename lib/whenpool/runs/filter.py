@@ -11,9 +11,13 @@ from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from whenpool.runs.kinds.training import TRICKS, variant_of
 from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, chapter_named, plan, thesis_table
+from whenpool.runs.plans.last_state import START_OPTIONS
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run
 
+STARTS = dict.fromkeys(
+    variant_of("last", **own).split(", ")[0] for own in (*OTHER_STARTS, *START_OPTIONS)
+)
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
 KEYS = ("table", "corpus", "length", "size", "setting", "pooling", "seed", "system", "labels")
 NUMBERS = ("size", "seed", "labels")
@@ -21,7 +25,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "table": ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1"),  # of the thesis, that have runs
     "length": ("long", "short", "any"),
     "setting": SETTINGS,
-    "pooling": (*LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)),
+    "pooling": (*LISTED, *TRICKS, "low", *STARTS),
     "system": (*SYSTEMS, *CONTRAST),
 }
 """The values of keys that do not take any."""

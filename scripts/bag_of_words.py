@@ -42,7 +42,7 @@ SCALES: dict[str, dict[str, Any]] = {
     "compact": {"max_words": COMPACT["max_words"], "test": COMPACT_TEST[CORPUS]},
 }
 """What of a training's texts is special at each scale."""
-STRENGTHS = (1, 3, 10, 30, 100, 300, 1_000)
+STRENGTHS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000)
 """Values of C, the inverse of how strongly weights are held down; of equally good ones the first."""
 COLUMNS = (
     *("scale", "corpus", "setting", "size", "C", "validation_accuracy", "test_accuracy"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ import pytest
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import UNKNOWN_INDEX
+from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.tokens import tokenize
 from whenpool.runs.kinds.training import Training, prepare
 from whenpool.runs.store import Store
@@ -138,6 +140,17 @@ def test_a_bag_of_words_counts_the_texts_of_a_training_and_learns_from_them(plac
         assert getattr(read, split).labels.tolist() == getattr(given, split).labels.tolist()
     assert found["test_accuracy"] >= 90
     assert (found["test_texts"], found["C"] in bag.STRENGTHS) == (60, True)
+
+
+def test_the_file_of_the_bag_of_words_has_a_row_for_each_of_its_corpora():
+    rows = pd.read_csv(ROOT / "data" / "results" / "bag_of_words.csv", dtype={"commit": str})
+    assert tuple(rows.columns) == bag.COLUMNS
+    each = list(product(bag.SCALES, bag.COMPACT_SIZES[bag.CORPUS], SETTINGS))
+    assert list(rows[["scale", "size", "setting"]].itertuples(index=False, name=None)) == each
+    assert rows["test_accuracy"].between(70, 90).all()
+    known = rows["scale"].map({"thesis": 9_800, "compact": 2_000})  # as many as the trainings have
+    assert rows["test_texts"].eq(known).all()
+    assert not rows["commit"].str.endswith("+").any()
 
 
 def run(script=SCRIPT, **options):

@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 
 import numpy as np
@@ -417,6 +417,22 @@ def test_every_claim_is_decided_by_runs_that_the_book_plans(shared, scale, monke
             enough = claims.SEEDS_NEEDED if scale == "compact" else 1
             assert by_runs(claim, planned, scale).n >= enough, claim.id
     assert doubtful <= {"memory_exponent"}  # which depends on shapes alone
+
+
+def test_changes_of_rules_name_claims_that_there_are_or_were_withdrawn_and_say_why_in_sentences():
+    changes = pd.read_csv(ROOT / "data" / "paper" / "rule_changes.csv", dtype=str)
+    assert list(changes.columns) == ["date", "claim", "from", "to", "why"]
+    assert changes.notna().all(axis=None)
+    known = {claim.id for claim in claims.claims()}
+    for change in changes.to_dict("records"):
+        if not re.fullmatch(r"all \d+ claims( of several comparisons)?", change["claim"]):
+            unknown = set(change["claim"].split(" ")) - known
+            assert not unknown or change["to"].startswith("Withdrawn"), unknown
+        for text in (change["from"], change["to"], change["why"]):
+            assert len(text) <= 200
+            assert text == "not recorded" or re.fullmatch(r"\S.*\.", text), text
+    days = [date.fromisoformat(day).isoformat() for day in changes["date"]]
+    assert days == changes["date"].tolist() == sorted(days)
 
 
 def test_rows_at_a_scale_have_the_values_that_are_asked_for():

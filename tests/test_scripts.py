@@ -1,4 +1,4 @@
-"""The scripts: the authors' code as a witness, and what a GPU machine runs."""
+"""The scripts: the authors' code as a witness, a bag of words, and what a GPU machine runs."""
 
 import importlib
 import json
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -16,10 +17,13 @@ import pytest
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import UNKNOWN_INDEX
+from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.tokens import tokenize
+from whenpool.runs.kinds.training import Training, prepare
 from whenpool.runs.store import Store
 
 script = importlib.import_module("authors_code")
+bag = importlib.import_module("bag_of_words")
 CLONE = os.environ.get("WHENPOOL_AUTHORS_CODE", "")
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
@@ -121,6 +125,33 @@ def test_their_code_learns_what_we_give_it(runs, workplace):
     assert row["test_accuracy"] >= 90
     assert (row["train_texts"], row["validation_texts"], row["test_texts"]) == (100, 48, 48)
     assert not list(workplace.work.rglob("*.pt"))
+
+
+@pytest.mark.parametrize("setting", ["standard", "mid"])
+def test_a_bag_of_words_counts_the_texts_of_a_training_and_learns_from_them(place, setting):
+    easy = "synthetic:train=200,validation=40,test=80,shortest=30,longest=40,density=0.2,agreement=1"
+    run = Training(easy, setting, 150, "last", max_words=32, test=60)
+    given, read = prepare(run, place).dataset, bag.read_texts(run, place)
+    texts = {split: getattr(given, split).ids.to_lists() for split in script.FILES}
+    found = bag.measure(read)
+    for split, rows in texts.items():  # measuring has left them as they were
+        counted = bag.counts(getattr(read, split), len(read.vocabulary)).toarray()
+        expected = [[row.count(word) for word in range(len(given.vocabulary))] for row in rows]
+        assert counted.tolist() == expected
+        assert getattr(read, split).labels.tolist() == getattr(given, split).labels.tolist()
+    assert found["test_accuracy"] >= 90
+    assert (found["test_texts"], found["C"] in bag.STRENGTHS) == (60, True)
+
+
+def test_the_file_of_the_bag_of_words_has_a_row_for_each_of_its_corpora():
+    rows = pd.read_csv(ROOT / "data" / "results" / "bag_of_words.csv", dtype={"commit": str})
+    assert tuple(rows.columns) == bag.COLUMNS
+    each = list(product(bag.SCALES, bag.COMPACT_SIZES[bag.CORPUS], SETTINGS))
+    assert list(rows[["scale", "size", "setting"]].itertuples(index=False, name=None)) == each
+    assert rows["test_accuracy"].between(70, 90).all()
+    known = rows["scale"].map({"thesis": 9_800, "compact": 2_000})  # as many as the trainings have
+    assert rows["test_texts"].eq(known).all()
+    assert not rows["commit"].str.endswith("+").any()
 
 
 def run(script=SCRIPT, **options):

@@ -1,0 +1,118 @@
+"""A bag of words beside the models: TF-IDF and logistic regression on the very texts of the trainings.
+
+    pip install -e '.[sklearn]'
+    python scripts/bag_of_words.py --data FOLDER
+
+It reads the training, validation and test texts of the trainings, in the same settings and with the same
+filler, as numbers of the same vocabulary: IMDb, long, at the thesis's scale and at the compact one. Of each
+it counts the words; their order is lost. What is rare in the training texts weighs more (TF-IDF, with
+1 + log of a count), and of the `STRENGTHS` of logistic regression the one that validates best is tested.
+
+Nothing in it is drawn at random, so a row of the output has no seed: running it again gives the same
+accuracies. The texts of left and right differ in their order alone, so they have the same accuracies.
+"""
+
+import argparse
+import csv
+import io
+import sys
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.linear_model import LogisticRegression
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import write_atomically
+from whenpool.corpora.batches import Texts
+from whenpool.corpora.dataset import Dataset, encode, make_dataset
+from whenpool.corpora.settings import SETTINGS
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.plans import COMPACT, COMPACT_SIZES, COMPACT_TEST
+from whenpool.runs.run import Place, provenance
+
+CORPUS = "imdb"
+SCALES: dict[str, dict[str, Any]] = {
+    "thesis": {},
+    "compact": {"max_words": COMPACT["max_words"], "test": COMPACT_TEST[CORPUS]},
+}
+"""What of a training's texts is special at each scale."""
+STRENGTHS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000)
+"""Values of C, the inverse of how strongly weights are held down; of equally good ones the first."""
+COLUMNS = (
+    *("scale", "corpus", "setting", "size", "C", "validation_accuracy", "test_accuracy"),
+    *("test_texts", "seconds", "commit", "finished"),
+)
+
+
+def read_texts(run: Training, place: Place) -> Dataset:
+    """The texts that a training reads."""
+    encoded = encode(place.source(run), run.length, place.cache)
+    options = "size setting share validation test max_words draw"
+    return make_dataset(encoded, **{name: getattr(run, name) for name in options.split()})
+
+
+def counts(texts: Texts, words: int) -> csr_matrix:
+    """How often each of so many words occurs in each text (texts, words)."""
+    numbers, offsets = texts.ids.flat.numpy(), texts.ids.offsets.numpy()
+    each = np.ones(len(numbers)), numbers, offsets
+    found = csr_matrix(each, shape=(len(texts), words), copy=True)  # since it is changed in its place
+    found.sum_duplicates()
+    return found
+
+
+def measure(dataset: Dataset) -> dict[str, Any]:
+    """The best C, its accuracies, and how long it took of the processor's time."""
+    start, words = time.process_time(), len(dataset.vocabulary)
+    weigh = TfidfTransformer(sublinear_tf=True).fit(counts(dataset.train, words))
+    parts = dataset.train, dataset.validation, dataset.test
+    train, validation, test = ((weigh.transform(counts(p, words)), p.labels.numpy()) for p in parts)
+    models = (LogisticRegression(C=strength, max_iter=1_000).fit(*train) for strength in STRENGTHS)
+    best = max(models, key=lambda model: model.score(*validation))
+    return {
+        "C": best.C,
+        "validation_accuracy": round(100 * best.score(*validation), 3),
+        "test_accuracy": round(100 * best.score(*test), 3),
+        "test_texts": len(dataset.test),
+        "seconds": round(time.process_time() - start, 1),
+    }
+
+
+def rows(place: Place) -> Iterator[dict[str, Any]]:
+    """A row for each scale, size and setting."""
+    for scale, size, setting in product(SCALES, COMPACT_SIZES[CORPUS], SETTINGS):
+        run = Training(CORPUS, setting, size, "last", **SCALES[scale])
+        found = {"scale": scale} | {name: getattr(run, name) for name in ("corpus", "setting", "size")}
+        found |= measure(read_texts(run, place)) | provenance("cpu")
+        yield {name: found[name] for name in COLUMNS}
+
+
+def main(words: list[str] | None = None) -> int:
+    """What the command does; a mistake of the user's is one line and exit code 2."""
+    results = Path(__file__).resolve().parents[1] / "data" / "results" / "bag_of_words.csv"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help="Folder with corpora and filler.")
+    parser.add_argument("--output", type=Path, default=results, help=f"[default: {results.name}]")
+    given, text = parser.parse_args(words), io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    try:
+        for row in rows(Place.default(given.data.resolve())):
+            writer.writerow(row)
+            print(*row.values(), flush=True)
+        write_atomically(given.output.resolve(), text.getvalue())
+    except InputError as error:
+        print(f"bag_of_words: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

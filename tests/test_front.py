@@ -40,7 +40,7 @@ def test_the_page_names_the_numbers_of_the_runs():
         mid=both(50, 75, max=65, chrono=73), standard=both(70, 80, mean=74, chrono=75),
     )  # fmt: skip
     gradients_drawn, accuracies_drawn = front.draw_front(whole).axes
-    models = ["BiLSTM", "MeanPool", "MaxPool", "Att", "MaxAtt", "BiLSTM, chrono"]
+    models = ["BiLSTM", "MeanPool", "MaxPool", "Att", "MaxAtt", "BiLSTM, chrono", "bag of words"]
     assert [label.get_text() for label in accuracies_drawn.get_yticklabels()] == models
     assert len(gradients_drawn.lines) == 5
     facts = front.facts(whole)
@@ -71,7 +71,9 @@ def test_the_page_shows_the_thesiss_scale_once_three_seeds_of_all_are_there():
 def test_the_page_has_the_numbers_of_the_record(recorded):
     facts = front.facts(recorded)
     page = (ROOT / "book" / "index.md").read_text()
-    assert not [name for name in re.findall(r"\{glue:text\}`(\w+)`", page) if facts[name] == "?"]
+    glued = {*re.findall(r"\{glue:text\}`(\w+)`", page)}
+    assert not [name for name in glued & facts.keys() if facts[name] == "?"]
+    assert all(f'glue("{name}"' in page for name in glued - facts.keys() if not name.startswith("bag"))
     line = front.provenance(recorded)
     begins = r"Provenance of the first figure: \d+ runs; corpus imdb; 500, 1,000 training texts; "
     assert re.match(begins, line)

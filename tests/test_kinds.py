@@ -87,7 +87,7 @@ OTHER = {
     "length": "short", "share": 0.5, "cell": "gru", "bidirectional": False, "forget_bias": 2.0,
     "orthogonal": True, "strength": 0.5, "divergence": "reverse", "replaced": 0.5, "features": False,
     "encoding": "iob1", "dropout": 0.1, "unknown_rate": 0.1, "untrained": True, "longest": 96,
-    "attention": "plain", "seed": 1, "layers": 3,
+    "attention": "plain", "seed": 1, "layers": 3, "held": "W_hh", "shuffled": True, "input_bias": -2.0,
 }  # fmt: skip
 """Other values of fields where 7 is none."""
 FIXED = "vectors encoder paraphrases trick masked drop_connect weight_decay".split()

@@ -80,7 +80,8 @@ def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_can
     for cell in jupytext.read(path).cells:
         if cell.cell_type == "code":
             lines = cell.source.splitlines()
-            assert len(lines) <= 30
+            shown = not cell.metadata.get("tags")  # what a reader sees may be an experiment
+            assert len(lines) <= (60 if shown else 30)
             assert max(map(len, lines), default=0) <= 100
         if "finding" in cell.metadata.get("tags", ()):  # a chart beside its sentence
             assert cell.metadata["mystnb"]["image"]["alt"]

@@ -283,5 +283,8 @@ def _set_gate(module: Any, gate: int, value: Tensor | float) -> None:
     """Let the two bias vectors of a gate add up to a value, (H,) or one for all units; torch's order of gates
     is i, f, g, o."""
     first, second = (bias.detach().chunk(4) for bias in (module.bias_ih_l0, module.bias_hh_l0))
-    first[gate].copy_(torch.as_tensor(value).expand_as(first[gate]))
+    if isinstance(value, Tensor):
+        first[gate].copy_(value)
+    else:
+        first[gate].fill_(value)
     second[gate].zero_()

@@ -22,7 +22,7 @@ from whenpool.probes import gradient_norms
 from whenpool.probes.nwi import window_importance
 from whenpool.runs.kinds.training import Training, trained
 from whenpool.settings import compose
-from whenpool.theory.shrinkage import quiet_factor
+from whenpool.theory.shrinkage import expected_shrinkage, factor_of
 
 SCRIPTS = ROOT / "book" / "_static" / "try_it"
 SMALL = Training(SPEC, "standard", 60, "last", embedding_size=20, hidden_size=16, epochs=2, length="any")
@@ -277,8 +277,11 @@ def test_the_sliders_of_theory_draw_its_factor(chromium, tmp_path):
     file = tmp_path / "theory.html"
     file.write_text(f'<script src="{(SCRIPTS.parent / "gradient_theory.js").as_uri()}"></script>')
     with looked_at(chromium, file) as (page, _):
-        for bias in (-1.0, 0.0, 1.0, 3.0):
+        for bias in (-1.0, -0.2, 0.0, 1.0, 1.3, 3.0):
             found = page.evaluate("b => whenpoolGradientTheory.curve(b, 50)", bias)
-            distance, step = torch.arange(50.0), quiet_factor(bias)
+            step = page.evaluate("b => whenpoolGradientTheory.factor(b)", bias)
+            expected = factor_of(expected_shrinkage("lstm", 128, 100, bias, 1.0, 30), 10, 30)
+            assert step == pytest.approx(expected, abs=1e-4 if 2 * bias == round(2 * bias) else 4e-3)
+            distance = torch.arange(50.0)
             expected = torch.hypot(step**distance, step ** (49 - distance)).double()
             close([10**norm for norm in found], expected, 1e-4)

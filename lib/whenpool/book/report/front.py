@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from whenpool.base.paths import project_root
 from whenpool.book.report import few_shot
 from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, sample_of
 from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
@@ -130,6 +132,14 @@ class VerdictBars:
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
 
 
+def bag_of_words(scale: str, size: int, setting: str) -> float:
+    """The test accuracy, in %, of TF-IDF with logistic regression on the texts of IMDb's runs."""
+    file = (project_root() or Path()) / "data" / "results" / "bag_of_words.csv"
+    rows = pd.read_csv(file)
+    found = rows[has(rows, {"scale": scale, "size": size, "setting": setting})]["test_accuracy"]
+    return float(found.iloc[0])
+
+
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:
     """The gradient profiles that the figure draws: after the first 500 reviews, seen once."""
     points = runs.points("gradients")
@@ -157,14 +167,17 @@ def draw_front(runs: Runs) -> Figure:
     means = np.exp(logs.mean())  # geometric means over seeds, as in the text
     for model in reversed(MODELS):
         left.plot(means[model].iloc[:: 3 if model == "last" else 9], color=COLOURS[model], lw=2)
-    rows = {POOLING_NAMES[model]: (COLOURS[model], plain[model], mid[model]) for model in MODELS}
+    rows = {
+        POOLING_NAMES[model]: (COLOURS[model], plain[model].mean, mid[model].mean) for model in MODELS
+    }
     new, hidden = (
         sample_of(runs, "accuracy", scale, model="chrono", size=SIZE, setting=s) for s in SETTINGS
     )
     if new and hidden:
-        rows[STARTS["chrono"]] = (COLOURS["last"], new, hidden)
-    for place, (own, *samples) in enumerate(rows.values()):
-        values = [sample.mean for sample in samples]
+        rows[STARTS["chrono"]] = (COLOURS["last"], new.mean, hidden.mean)
+    bag = [bag_of_words(scale, SIZE, setting) for setting in SETTINGS]
+    rows["bag of words"] = (CHANCE_COLOUR, bag[0], bag[1])
+    for place, (own, *values) in enumerate(rows.values()):
         right.plot(values, [place, place], color=own, lw=2)
         for value, width, colour in ((values[0], 9, own), (values[1], 9, own), (values[1], 5, "w")):
             right.plot([value] * 2, [place] * 2, color=colour, lw=width, solid_capstyle="round")

@@ -12,7 +12,16 @@ from pandas import DataFrame
 from whenpool.base.errors import check_known
 from whenpool.base.paths import project_root
 from whenpool.book.report import few_shot, tricks
-from whenpool.book.report.claims import VERDICTS, Claim, Decision, Finding, claims, decisions, sample_of
+from whenpool.book.report.claims import (
+    DECIDED,
+    VERDICTS,
+    Claim,
+    Decision,
+    Finding,
+    claims,
+    decisions,
+    sample_of,
+)
 from whenpool.book.report.corpora import FIGURES, recorded_statistics
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.tables import judged
@@ -118,7 +127,7 @@ def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:
 
 def firm(decided: Sequence[Decision], scale: str) -> tuple[int, int]:
     """How many verdicts at a scale are firm, see `whenpool.book.report.claims`, and how many there are."""
-    there = [d.at[scale].firm for d in decided if scale in d.at and d.at[scale].firm is not None]
+    there = [bool(d.at[scale].firm) for d in decided if d.verdict(scale) in DECIDED]
     return sum(there), len(there)
 
 

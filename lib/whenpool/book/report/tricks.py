@@ -29,7 +29,7 @@ def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
     of `VARIANTS`, with a column ``variant``, see `whenpool.runs.kinds.training.variant_of`."""
     if runs.empty:
         return runs.assign(variant=[], setting=[])
-    runs = with_model(runs).rename(columns={"model": "variant"})
+    runs = runs.assign(variant=with_model(runs)["model"])
     as_chosen = column(runs, "strength").eq(Training.strength)
     as_chosen &= column(runs, "divergence").eq(Training.divergence)
     runs = runs[as_chosen | column(runs, "trick").ne("gradient_directed")]

@@ -49,10 +49,11 @@ def place(place):
 
 def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives(place, tmp_path):
     runs = [TRAINING, replace(TRAINING, setting="mid"), PaddingSweep(replace(TRAINING, setting="mid"))]
+    runs.append(replace(TRAINING, size=7, draw=1))
     compute(runs, place)
     assert list(pack([*runs, Tagging("ud_ewt")], place, tmp_path / "packed")) == [
         "1 runs are left out: only trainings and probes are packed",
-        "imdb, long: 12 train, 10 validation, 8 test texts", "small.8d.txt: 3 of 4 words",
+        "imdb, long: 14 train, 10 validation, 8 test texts", "small.8d.txt: 3 of 4 words",
     ]  # fmt: skip
     for file in ("aclImdb_v1.tar.gz", "wiki_sentences.jsonl", "small.8d.txt"):
         assert (tmp_path / "packed" / file).stat().st_size < 200

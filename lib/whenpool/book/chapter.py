@@ -98,7 +98,7 @@ class Chapter:
     def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
         """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs gave
         at a scale, "compact" or "thesis", a row for each. ``selection`` is what the runs have, such as
-        ``size=1000`` or ``setting=["standard", "mid"]``; what is not named is the scale's model on unmixed,
+        ``size=1000`` or ``setting=["standard", "mid"]``; what is not named is the scale's model on plain,
         masked, long IMDb reviews. Raises `InputError` for what there is not."""
         return rows_at(self.finished, measure, scale, **selection)
 

@@ -47,7 +47,7 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         whole = encode(source, length, place.cache)
         have = {split: len(texts) for split, texts in whole.texts.items()}
         counts = {  # of the first texts of each split, as many as the largest training reads
-            "train": max(run.size for run in own),
+            "train": max(run.size * (run.draw + 1) for run in own),
             "validation": max(run.validation or min(run.size, have["validation"]) for run in own),
             "test": max(run.test or have["test"] for run in own),
         }

@@ -195,7 +195,7 @@ def draw_front(runs: Runs) -> Figure:
         "chance", (right.lines[-1].get_xdata()[0], 4), xytext=(4, 0), color="#5c5c5c", **beside
     )
     right.annotate("in filler", (mid["last"].mean, 0), xytext=(7, -9), **beside)
-    right.annotate("as it is", (plain["last"].mean, 0), xytext=(-7, -9), ha="right", **beside)
+    right.annotate("plain", (plain["last"].mean, 0), xytext=(-7, -9), ha="right", **beside)
     right.set_yticks(range(len(rows)), list(rows))
     right.grid(False, axis="y")
     right.set(xlabel="test accuracy, %", ylim=(len(rows) - 0.4, -0.6))

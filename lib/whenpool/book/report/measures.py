@@ -50,7 +50,7 @@ _MODEL |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting":
 SCALES: dict[str, dict[str, Any]] = {"thesis": _MODEL, "compact": _MODEL | COMPACT}
 """What a run has at each scale where a claim does not say otherwise: the thesis's BiLSTM and training
 (§1.4.2), or the compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long,
-unmixed IMDb reviews."""
+plain IMDb reviews."""
 USED = {own.name for kind in (Training, FewShot, Tagging) for own in fields(kind)}
 USED |= set("model value key began corpus_complete validation_accuracy added share_added".split())
 USED |= {"readout", "predictor", "scale", "attention", "network", "input_variance"}

@@ -25,7 +25,7 @@ FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ les
 def standard_runs(
     corpus: str, sizes: Sequence[int], request: Request, place: Place
 ) -> Iterator[Training]:
-    """Trainings on unmixed texts, by size and seed; ``sizes`` are of "compact" and "paper"."""
+    """Trainings on plain texts, by size and seed; ``sizes`` are of "compact" and "paper"."""
     compact = request.profile == "compact"
     for length, own in sizes_of(corpus, request, place).items():
         if request.profile in ("compact", "paper") and corpus in PUBLICATIONS:

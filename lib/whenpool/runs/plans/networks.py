@@ -146,7 +146,7 @@ def regularised(request: Request, place: Place) -> Iterable[Training]:
 
 
 def _whole(plain: Training, request: Request) -> Iterable[Training]:
-    """What decides claims: unmixed texts, and of other settings models without pooling."""
+    """What decides claims: plain texts, and of other settings models without pooling."""
     settings, poolings = request.settings or ("standard", "mid"), request.poolings or COMPARED
     both = [name for name in _BOTH if name in poolings]
     if "standard" in settings:
@@ -161,7 +161,7 @@ def _whole(plain: Training, request: Request) -> Iterable[Training]:
 
 
 def _brief(plain: Training, request: Request, smoke: bool) -> Iterable[Training]:
-    """What two processors do in a minute, on unmixed texts whatever settings are asked for."""
+    """What two processors do in a minute, on plain texts whatever settings are asked for."""
     poolings, epochs = request.poolings or _BOTH, [2 if smoke else 20]
     for pooled in each(plain, pooling=poolings):
         yield from (pooled, replace(pooled, drop_connect=0.3), replace(pooled, weight_decay=1e-4))

@@ -1,0 +1,140 @@
+"""What "What the last state holds" rests on: starts of gates, parts that are held, draws, shuffled labels,
+the states of untrained models, and looks at held-out texts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from whenpool import Encoder, InputError
+from whenpool.probes import gradient_norms, vanishing_ratio
+from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, UntrainedStates
+from whenpool.runs.kinds.training import Training, prepare, trained
+from whenpool.runs.run import key
+
+SMALL = Training(
+    "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
+    "mid", 40, "last", length="any", embedding_size=10, hidden_size=8, epochs=2, learning_rate=1e-2,
+)  # fmt: skip
+
+
+def biases(**options):
+    """The sums of both bias vectors by gate (i, f, g, o), of the first direction."""
+    torch.manual_seed(3)
+    module = Encoder(4, 6, **options).layers[0][0]
+    return (module.bias_ih_l0 + module.bias_hh_l0).detach().chunk(4)
+
+
+def test_starts_set_the_gates_that_they_name_and_no_others():
+    usual, chrono = biases(), biases(forget_bias="chrono", chrono_words=50)
+    both = biases(forget_bias=5.0, input_bias=-5.0)
+    assert both[0].eq(-5).all()
+    assert both[1].eq(5).all()
+    assert torch.equal(chrono[0], -chrono[1])
+    assert (chrono[1] >= 0).all()
+    assert (chrono[1] <= np.log(49)).all()
+    for part, gate, other in (("forget", 1, 0), ("input", 0, 1)):
+        alone = biases(forget_bias=f"chrono {part}", chrono_words=50)
+        assert torch.equal(alone[gate], chrono[gate])
+        assert torch.equal(alone[other], usual[other])
+    for start in (both, chrono):
+        assert all(torch.equal(start[gate], usual[gate]) for gate in (2, 3))
+    with pytest.raises(InputError, match="input_bias needs cell='lstm'; leave it out"):
+        Encoder(4, 6, cell="gru", input_bias=-1.0)
+
+
+def test_a_state_with_these_gates_is_a_running_mean():
+    """f = 1 - 1/T and i = 1/T, once recurrent weights and those into the gates are zero."""
+    v, T = 3.0, 1 + np.exp(3.0)
+    encoder = Encoder(1, 1, forget_bias=v, input_bias=-v, bidirectional=False).double()
+    module = encoder.layers[0][0]
+    with torch.no_grad():
+        module.weight_hh_l0.zero_()
+        module.weight_ih_l0.zero_()
+        module.weight_ih_l0[2] = 1.0  # into the candidate g
+        for bias in (module.bias_ih_l0, module.bias_hh_l0):
+            bias[2:] = 0.0
+    x = torch.randn(1, 60, 1, dtype=torch.float64)
+    state = encoder(x, torch.tensor([60]))[0, -1, 0]
+    weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
+    cell = (weights * torch.tanh(x[0, :, 0])).sum()
+    assert state.item() == pytest.approx(0.5 * torch.tanh(cell).item(), rel=1e-9)
+
+
+def test_what_is_held_stays_as_it_was_and_the_rest_learns(place):
+    run = replace(SMALL, held="W_hh")
+    run.execute(place, keep_weights=True)
+    before, after = (dict(make(run, place).model.named_parameters()) for make in (prepare, trained))
+    for name, weights in after.items():
+        assert torch.equal(weights, before[name]) == ("weight_hh" in name), name
+    with pytest.raises(InputError, match="held='W_ih' is unknown; choose one of W_hh"):
+        key(replace(SMALL, held="W_ih"), place)
+
+
+def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(place):
+    first, second = (prepare(replace(SMALL, setting="standard", draw=draw), place) for draw in (0, 1))
+    words = [
+        [own.vocabulary[n] for n in row] for own in (first.dataset,) for row in own.train.ids.to_lists()
+    ]
+    other = [[second.dataset.vocabulary[n] for n in row] for row in second.dataset.train.ids.to_lists()]
+    assert not {tuple(row) for row in words} & {tuple(row) for row in other}
+    assert len(other) == len(words) == 40
+    with pytest.raises(InputError, match="120 train texts, but 160 were asked for"):
+        prepare(replace(SMALL, draw=3), place)
+    plain, mixed = (prepare(replace(SMALL, shuffled=own), place).dataset.train for own in (False, True))
+    assert torch.equal(plain.ids.flat, mixed.ids.flat)
+    assert not torch.equal(plain.labels, mixed.labels)
+    assert torch.equal(plain.labels.sort().values, mixed.labels.sort().values)
+
+
+def test_untrained_states_are_read_by_the_regression_that_validates_best(place):
+    probe = UntrainedStates(replace(SMALL, size=80, forget_bias=2.0))
+    prepared = prepare(probe.training, place)
+    splits = prepared.dataset.train, prepared.dataset.validation, prepared.dataset.test
+    states = []
+    for texts in splits:
+        rows = []
+        for index in range(len(texts)):
+            batch = texts.batch(torch.tensor([index]), 1)
+            model = prepared.model.eval()
+            h = model.encode(model.embed(batch.ids), batch.lengths)[0].detach()
+            rows.append([torch.cat([h[-1, :8], h[0, 8:]]), h.mean(0), h.max(0).values])
+        states.append([torch.stack(own).numpy() for own in zip(*rows, strict=True)])
+    found, rows = probe.measure(prepared.model, prepared.dataset)
+    for place_of, row in enumerate(rows):
+        train, *others = (own[place_of] for own in states)
+        middle, width = train.mean(0), train.std(0)
+        models = [
+            LogisticRegression(C=C, max_iter=300).fit((train - middle) / width, splits[0].labels)
+            for C in PENALTIES
+        ]
+        judged = [
+            ((own - middle) / width, texts.labels) for own, texts in zip(others, splits[1:], strict=True)
+        ]
+        scores = [[one.score(*own) for own in judged] for one in models]
+        best = max(range(len(models)), key=lambda number: scores[number][0])
+        assert row["accuracy"] == pytest.approx(100 * scores[best][1], abs=100 / 60 + 0.01), row[
+            "readout"
+        ]
+        assert found[f"accuracy_{row['readout']}"] == row["accuracy"]
+    assert found["majority_accuracy"] == 50
+
+
+def test_a_held_out_trace_looks_at_test_texts_of_its_lengths(place):
+    probe = GradientTrace(
+        replace(SMALL, epochs=6), texts=5, sample=10, shortest=40, longest=50, until=140
+    )
+    row = place.store.get(probe.execute(place))
+    looks, prepared = row["history"], prepare(probe.training, place)
+    assert [look["examples"] for look in looks] == [0, 128]
+    lengths = prepared.dataset.test.ids.lengths
+    chosen = ((lengths >= 40) & (lengths <= 50)).nonzero().flatten()[:5]
+    batch = prepared.dataset.test.batch(chosen, 1)
+    ratios = vanishing_ratio(gradient_norms(prepared.model, *batch), batch.lengths)
+    expected = [float(np.quantile(ratios.numpy(), q)) for q in (0.25, 0.5, 0.75)]
+    names = ("lower_quartile", "median_ratio", "upper_quartile")
+    assert [looks[0][name] for name in names] == pytest.approx(expected, rel=1e-4)
+    with pytest.raises(InputError, match="no test text has 900 to 990 words"):
+        replace(probe, shortest=900, longest=990).execute(place)

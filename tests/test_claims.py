@@ -482,6 +482,30 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
     assert Decision(LEVEL, early | {"compact": late.best}).told == "so far holds"
 
 
+def test_a_sentence_quotes_pilots_where_no_run_is_younger_than_the_rule():
+    none, own, old = Finding(), Finding("holds", 2.0, 1.5, 2.5, 3), Finding("holds", 19.2, 13.4, 24.1, 5)
+    for at, pilots, text in (
+        (own, old, "2 (1.5 to 2.5)"), (none, old, "19 (13 to 24, pilots)"),
+        (none, Finding("so far holds", 19.2, n=1), "19 (pilots)"), (none, none, "not run"),
+    ):  # fmt: skip
+        assert Decision(LEVEL, {"thesis": at}, {"thesis": pilots}).spoken("thesis") == text
+    assert Decision(LEVEL, {}).spoken("compact") == "not run"
+
+
+def test_a_chapter_writes_differences_with_their_intervals(place):
+    values = {"last": [60.0, 61.0, 62.0], "max": [71.0, 72.0, 76.0]}
+    rows = [row for model, own in values.items() for row in trained(own, model=model)]
+    chapter = Chapter("natural_bias", Request("quick"), place)
+    chapter.__dict__["finished"] = runs([*rows, *trained([50.0, 52.0, 51.0], setting="mid")])
+    own = {"size": 1_000, "model": "max"}
+    found = stats.ttest_ind(values["max"], values["last"], equal_var=False).confidence_interval()
+    told = f"12 ({found.low:.2g} to {found.high:.2g})"
+    assert chapter.difference("accuracy", "thesis", own, {"model": "last"}) == told
+    assert chapter.difference("accuracy", "compact", own, {"model": "last"}) == "not run"
+    asked = {"size": 1_000, "model": "last"}, {"setting": "mid"}, {"masked": True}
+    assert chapter.difference("accuracy", "thesis", *asked).startswith("0 (")  # the same, subtracted
+
+
 def test_a_table_has_a_row_for_each_claim():
     part = valued([61.23], scale="compact", corpus_complete=False)
     made = table_of("accuracy", valued([64, 65, 66]) + part)

@@ -12,9 +12,10 @@ import pandas as pd
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.book.report import verdicts
-from whenpool.book.report.claims import Decision, decisions, rows_at
+from whenpool.book.report.claims import Decision, Finding, decisions, rows_at, sample_of
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import html_of, provenance_line
+from whenpool.book.report.verdicts import estimate
 from whenpool.runs.compute import compute, rows_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
@@ -100,6 +101,25 @@ class Chapter:
         ``size=1000`` or ``setting=["standard", "mid"]``; what is not named is the scale's model on plain,
         masked, long IMDb reviews. Raises `InputError` for what there is not."""
         return rows_at(self.finished, measure, scale, **selection)
+
+    def difference(
+        self,
+        measure: str,
+        scale: str,
+        of: Mapping[str, Any],
+        against: Mapping[str, Any],
+        versus: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The mean of a measure minus the mean of what differs in ``against``, with its 95 % interval, as a
+        sentence has it; with ``versus`` the same comparison once more is subtracted, as in a claim."""
+        terms = [(1, dict(of)), (-1, {**of, **against})]
+        if versus is not None:
+            terms += [(-sign, {**selection, **versus}) for sign, selection in terms]
+        samples = [(sign, sample_of(self.finished, measure, scale, **one)) for sign, one in terms]
+        known = [(sign, sample) for sign, sample in samples if sample]
+        if len(known) < len(samples):
+            return "not run"
+        return Finding("", *estimate(known), n=min(sample.n for _, sample in known)).spoken
 
     def claims(self) -> list[Decision]:
         """The claims of this chapter with their verdicts, which are glued as verbs, ``claim_<id>``, and what

@@ -234,6 +234,15 @@ class Decision:
         """What the runs at this scale say."""
         return self.at.get(self.scale, Finding())
 
+    def spoken(self, scale: str) -> str:
+        """What runs at a scale measured, as a sentence has it; of pilots, and it says so, where there is no
+        younger run."""
+        own, pilots = self.at.get(scale, Finding()), self.pilots.get(scale, Finding())
+        if own.n or not pilots.n:
+            return own.spoken or "not run"
+        text = pilots.spoken
+        return f"{text[:-1]}, pilots)" if text.endswith(")") else f"{text} (pilots)"
+
     @property
     def told(self) -> str:
         """Their verdict, which says so where it is compact."""

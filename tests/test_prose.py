@@ -15,7 +15,6 @@ from whenpool.base.paths import project_root
 from whenpool.book import try_it
 from whenpool.book.report import claims, few_shot, tables, verdicts
 from whenpool.book.report.claims import rows_at
-from whenpool.book.report.front import POOLED
 from whenpool.book.report.verdicts import published
 from whenpool.models.registry import COMPARED
 from whenpool.probes import window_importance
@@ -81,14 +80,7 @@ def ends_differ_by_seed(means):
     return left.min() < -10 and left.max() > 10
 
 
-def more_reviews_leave_less_to_gain(means):
-    found = means("accuracy", ["size", "model"], size=[1_000, 5_000, 10_000]).unstack()
-    gains = found[list(POOLED)].max(axis=1) - found["last"]
-    return gains.is_monotonic_decreasing
-
-
 @pytest.mark.parametrize(("finding", "is_so"), [
-    ("With more reviews it seems to help less still", more_reviews_leave_less_to_gain),
     ("the BiLSTM and MeanPool have the lowest means", filler_costs_two_models_most),
     ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
     ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),

@@ -92,7 +92,7 @@ def compose(words, sentences, setting, share=0.66):
 
 def made_up(size, rng):
     """Balanced (words, label) for training, validation and test."""
-    sizes = (size, max(size // 4, 2), max(size // 2, 2))
+    sizes = (size, size // 4 + 1, size)
     return [[(review(n % 2, rng), n % 2) for n in range(count)] for count in sizes]
 
 

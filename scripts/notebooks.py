@@ -153,6 +153,8 @@ def _plain_directive(found: re.Match[str]) -> str:
     """An admonition becomes a quote under a bold title; other directives leave what they hold."""
     if found["kind"] in _DROPPED:
         return ""
+    if found["kind"] == "literalinclude":
+        return f"[{found['title']}]({found['title']})\n"
     text = re.sub(r"\A(?:[ \t]*:[\w-]+:.*\n)+", "", found["body"])  # without options
     if found["kind"] == "math":
         return f"$$\n{text}$$\n"

@@ -28,8 +28,9 @@ from pathlib import Path
 root = Path.cwd().parents[4]
 sys.path.insert(0, str(root / "lib" / "whenpool"))
 import tiny
+import beside
 (root / "data" / "paper" / "accuracy.csv").read_text()"""
-USED = ("lib/whenpool/tiny.py", "data/paper/accuracy.csv")
+USED = ("lib/whenpool/tiny.py", "data/paper/accuracy.csv", "_build/smoke/_build/stage/book/beside.py")
 OPENED = {"index": USED, "runs": ("data/runs/smoke",), "status": ("data/runs/smoke",)}
 AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "unchanged")
 STATUS = {"status": "executing, since it reports on the other chapters"}
@@ -40,7 +41,8 @@ FIRST, ASKED = "executing, since it has not been executed yet", "executing, sinc
 def book(tmp_path, monkeypatch):
     """A book of three chapters, and a build that executes and renders nothing but says what it would."""
     folder = clone(tmp_path, {"index": HEAD + code_cell(CELL), "runs": HEAD, "status": HEAD})
-    (folder / "lib" / "whenpool" / "tiny.py").write_text("VALUE = 1\n")
+    for file in ("lib/whenpool/tiny.py", "book/beside.py"):
+        (folder / file).write_text("VALUE = 1\n")
     (folder / "data" / "runs" / "smoke").mkdir(parents=True)
     monkeypatch.setattr(fresh, "LIBRARY", folder / "lib" / "whenpool")
     rendered = []
@@ -81,6 +83,7 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book):
         ("book/index.md", "index", "its text changed"),
         ("lib/whenpool/tiny.py", "index", "the library's tiny.py changed"),
         ("data/paper/accuracy.csv", "index", "data/paper/accuracy.csv changed"),
+        ("book/beside.py", "index", f"{USED[-1]} changed"),
     ):
         edit(folder / file, "\n")
         assert build() == (AS_BEFORE | {chapter: f"executing, since {reason}"} | STATUS, True)

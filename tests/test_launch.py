@@ -95,6 +95,7 @@ def test_roles_and_directives_become_plain_words():
         "(there)=\n## A heading": "## A heading",
         ":::{note} Mind\n:class: x\n\nthis\n:::\nafter": "> **Mind**\n>\n>\n> this\nafter",
         "```{bibliography}\n:all:\n```": "",
+        "```{literalinclude} a.py\n:language: python\n```": "[a.py](a.py)",
         '```{raw} html\n<script defer src="a.js"></script>\n```\n\nText.': "Text.",
         '```{figure} a.svg\n---\nname: fig-a\nalt: "A ring."\n---\nA ring ({numref}`fig-a`).\n```': (
             "![A ring.](a.svg)\n\n**Figure 1.** A ring (Figure 1)."

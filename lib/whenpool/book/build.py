@@ -214,7 +214,7 @@ class Builder:
 
     def _copy_sources(self, pages: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
-        ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints")
+        ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints", "__pycache__")
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
         shutil.copy(self.root / "_toc.yml", self.stage)
         with valid_yaml(self.root / "_config.yml") as text:

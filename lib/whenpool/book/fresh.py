@@ -1,9 +1,9 @@
 """Which chapters are executed again: those of which something that they depend on has changed.
 
 While a chapter is executed, its kernel notes every file that it opens. The hashes of those that belong to the
-library and to the book's data, and of the chapter's text, parameters, packages, corpora and the runs that it
-may show, stay in ``executed.json`` beside the executed notebooks. The pages are rendered again when one of
-their sources has changed.
+library, to the book's data or beside the chapter (modules), and of the chapter's text, parameters, packages,
+corpora and the runs that it may show, stay in ``executed.json`` beside the executed notebooks. The pages are
+rendered again when one of their sources has changed.
 """
 
 import functools
@@ -79,9 +79,10 @@ class Freshness:
             file = name
             if name.parent.name == "__pycache__":
                 file = Path(importlib.util.source_from_cache(str(name)))
-            # the library's own files and the book's data
+            # the library's own files, the book's data, and modules beside the chapter
             own = file.is_relative_to(LIBRARY) and file.suffix in (".py", ".html", ".toml")
             own |= file.is_relative_to(self.root / "data") and not file.is_dir()
+            own |= file.suffix == ".py" and file.parent == notes.resolve().parent
             if own and not any(map(file.is_relative_to, (self.corpora, self.store, self.cache))):
                 edited = file.exists() and file.stat().st_mtime >= began
                 files[str(file)] = "edited meanwhile" if edited else digest(file)
@@ -106,6 +107,7 @@ class Freshness:
 def sources_of_pages(stage: Path) -> str:
     """The hash of everything that pages are rendered from."""
     files = [file for file in stage.rglob("*") if file.is_file() and file.name != "executed.json"]
+    files = [file for file in files if file.suffix != ".pyc"]
     code = [LIBRARY / "book" / name for name in ("build.py", "pages.py")]
     return hash_of(*(f"{file} {digest(file)}" for file in sorted([*files, *code])))
 

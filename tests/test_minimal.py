@@ -1,0 +1,196 @@
+"""The paper in one file, book/minimal.py, does what the library does, and runs by itself."""
+
+import ast
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+from clones import CAPTURED, ROOT
+from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from whenpool import POOLINGS, Encoder, TextClassifier
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
+from whenpool.corpora.dataset import Splits
+from whenpool.models.encoder import word_mask
+from whenpool.models.registry import THESIS_POOLINGS
+from whenpool.probes import gradient_norms
+from whenpool.settings import SETTINGS, compose
+from whenpool.training.loop import Recipe, train
+
+FILE = ROOT / "book" / "minimal.py"
+LENGTHS = torch.tensor([9, 1, 5, 7])
+EXACT = {"rtol": 0, "atol": 1e-10}
+TINY = ["--size", "20", "--units", "4", "--epochs", "1"]
+
+
+@pytest.fixture
+def minimal(monkeypatch):
+    monkeypatch.syspath_prepend(FILE.parent)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    import minimal
+
+    return minimal
+
+
+@pytest.fixture
+def batch():
+    """Word numbers (B, T), padded on the right, and labels (B,)."""
+    torch.manual_seed(0)
+    ids = torch.randint(2, 30, (4, 9)).masked_fill(~word_mask(LENGTHS, 9), PADDING_INDEX)
+    return ids, torch.tensor([0, 1, 1, 0])
+
+
+def twins(minimal, pooling):
+    """The file's model and the library's, in float64, with the same weights."""
+    ours = minimal.Model(30, 2, pooling, units=4, size=6).double()
+    theirs = TextClassifier(30, 2, pooling, embedding_size=6, hidden_size=4).double()
+    theirs.load_state_dict({name: ours.state_dict()[own] for name, own in named(theirs).items()})
+    return ours, theirs
+
+
+def named(theirs):
+    """The names of the library's weights, and what the file calls them."""
+    renamed = {"encoder.layers.0": "lstms", "pooling.query": "query"}
+
+    def own(name):
+        for before, after in renamed.items():
+            name = name.replace(before, after)
+        return name
+
+    return {name: own(name) for name in theirs.state_dict()}
+
+
+def test_numbers_settings_and_poolings_have_the_names_of_the_library(minimal):
+    assert (minimal.UNKNOWN, minimal.PADDING) == (UNKNOWN_INDEX, PADDING_INDEX)
+    assert (minimal.SETTINGS, minimal.POOLINGS) == (SETTINGS, THESIS_POOLINGS)
+
+
+def test_the_states_are_those_of_the_encoder_and_of_a_packed_lstm(minimal, batch):
+    ours = minimal.Model(30, 2, "mean", units=4, size=6).double()
+    states, mask = ours.states(batch[0], LENGTHS)
+    assert torch.equal(mask, word_mask(LENGTHS, 9))
+    words, weights = ours.embedding(batch[0]), parameters_to_vector(ours.lstms.parameters())
+    encoder = Encoder(6, 4).double()
+    packed = nn.LSTM(6, 4, batch_first=True, bidirectional=True).double()
+    for module in (encoder, packed):
+        vector_to_parameters(weights, module.parameters())
+    torch.testing.assert_close(states, encoder(words, LENGTHS), **EXACT)
+    given = nn.utils.rnn.pack_padded_sequence(words, LENGTHS, batch_first=True, enforce_sorted=False)
+    found, _ = nn.utils.rnn.pad_packed_sequence(packed(given)[0], batch_first=True)
+    torch.testing.assert_close(states, found, **EXACT)
+
+
+@pytest.mark.parametrize("pooling", THESIS_POOLINGS)
+def test_a_pooling_is_that_of_the_library(minimal, pooling):
+    torch.manual_seed(1)
+    mask = word_mask(LENGTHS, 9)
+    for states in (torch.randn(4, 9, 8).double(), torch.randn(4, 9, 8).double() * mask.unsqueeze(2)):
+        theirs = POOLINGS[pooling](8).double()
+        ours = minimal.pool(pooling, states, mask, getattr(theirs, "query", None))
+        torch.testing.assert_close(ours, theirs(states, mask)[0], **EXACT)
+
+
+@pytest.mark.parametrize("bias", [None, 1.0])
+def test_the_forget_bias_is_the_sum_of_both_vectors(minimal, bias):
+    model = minimal.Model(30, 2, "last", units=4, forget_bias=bias)
+    for lstm in model.lstms:
+        sums = (lstm.bias_ih_l0 + lstm.bias_hh_l0).chunk(4)
+        assert [bool((gate == 1).all()) for gate in sums] == [False, bias == 1, False, False]
+
+
+@pytest.mark.parametrize("pooling", THESIS_POOLINGS)
+def test_gradient_norms_are_those_of_the_probe(minimal, batch, pooling):
+    ours, theirs = twins(minimal, pooling)
+    ids, labels = batch
+    found = minimal.gradient_norms(ours, ids, LENGTHS, labels)
+    expected = gradient_norms(theirs, ids, LENGTHS, labels)
+    torch.testing.assert_close(found, expected.nan_to_num(), rtol=1e-9, atol=1e-14)
+    assert not [p for p in ours.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("pooling", THESIS_POOLINGS)
+def test_an_epoch_of_one_step_is_that_of_the_library(minimal, batch, pooling, capsys):
+    ours, theirs = twins(minimal, pooling)
+    ids, labels = batch
+    rows = [row[:n].tolist() for row, n in zip(ids, LENGTHS, strict=True)]
+    texts = Texts(Ragged.of(rows), labels)
+    train(theirs, Splits(texts, texts, texts), Recipe(epochs=1), seed=0)
+    pairs = [*zip(rows, labels.tolist(), strict=True)]
+    minimal.train(ours, pairs, pairs, epochs=1, rate=2e-3, rng=random.Random(0))
+    for name, own in named(theirs).items():
+        torch.testing.assert_close(ours.state_dict()[own], theirs.state_dict()[name], **EXACT)
+    assert capsys.readouterr().out.startswith("epoch  1: training loss 0.")
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_composed_texts_are_those_of_the_library(minimal, setting):
+    rng = random.Random(0)
+    for words in range(1, 60, 7):
+        text, sentences = ["word"] * words, [[f"{n}"] * rng.randint(1, 9) for n in range(200)]
+        assert minimal.compose(text, iter(sentences), setting) == compose(text, sentences, setting)
+
+
+def test_reviews_are_as_long_as_it_says_and_their_evidence_speaks_for_their_class(minimal):
+    rng = random.Random(0)
+    spoken = []
+    for number in range(100):
+        words = minimal.review(number % 2, rng)
+        assert 60 <= len(words) <= 80
+        counts = [sum(word in kind for word in words) for kind in minimal.EVIDENCE]
+        spoken.append(counts[number % 2] / max(sum(counts), 1))
+    assert 0.7 < sum(spoken) / 100 < 0.9
+
+
+def test_it_needs_torch_numpy_and_python_alone():
+    nodes = list(ast.walk(ast.parse(FILE.read_text("utf-8"))))
+    names = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= {"torch", "numpy", *sys.stdlib_module_names}
+
+
+def test_the_command_runs_from_anywhere(tmp_path):
+    command = [sys.executable, FILE, "--pooling", "last", "--setting", "right", *TINY]
+    done = subprocess.run(command, cwd=tmp_path, **CAPTURED)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, test, before, after = done.stdout.splitlines()
+    assert first.startswith("epoch  1: ")
+    assert test.startswith("last in right: test ")
+    for line in (before, after):
+        assert "first 1.0e+00  middle " in line
+
+
+@pytest.mark.parametrize("setting", ["standard", "mid"])
+def test_it_reads_a_table_of_texts_and_labels(minimal, tmp_path, capsys, setting):
+    rows = [f'{n},"A {("fine", "dull", "long")[n % 3]} film, no {n}",{n % 3}\n' for n in range(30)]
+    (tmp_path / "own.csv").write_text("".join(["number,text,label\n", *rows, "31,,1\n"]))
+    tested = minimal.main(["--texts", str(tmp_path / "own.csv"), "--setting", setting, *TINY])
+    assert 0 <= tested <= 100
+    training, validation, test = minimal.read(tmp_path / "own.csv", 20, random.Random(0))
+    assert [len(training), len(validation), len(test)] == [18, 6, 6]
+    assert {label for _, label in training + validation + test} == {0, 1, 2}
+    assert capsys.readouterr().out.count("epoch") == 1
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    (None, r"own.csv cannot be read: .*No such file or directory.*"),
+    (b"text,stars\nfine,5\n", r"own.csv has no column 'label'"),
+    (b"words,label\nfine,5\n", r"own.csv has no column 'text'"),
+    (b"", r"own.csv has no column 'text'"),
+    (b"text,label\nfine,1\n\ndull\n", r"own.csv is too small: 1 texts of 1 classes"),
+    (b"text,label\nfine \xff,5\n", r"own.csv cannot be read: .*utf-8.*"),
+])  # fmt: skip
+def test_a_bad_table_is_one_line(minimal, tmp_path, monkeypatch, text, said):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "own.csv").write_bytes(text)
+    with pytest.raises(SystemExit, match=f"^minimal.py: {said}$"):
+        minimal.main(["--texts", "own.csv"])
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--units", "--size", "--rate"])
+def test_numbers_that_mean_nothing_are_one_line(minimal, option):
+    with pytest.raises(SystemExit, match="^minimal.py: .* must be greater than 0$"):
+        minimal.main([option, "0"])

@@ -254,7 +254,11 @@ def test_a_firm_verdict_survives_other_thresholds_and_the_loss_of_any_seed(value
     assert finding.firm == (None if hangs_on is None else not hangs_on)
     assert (finding.verdict == "undecided") == (hangs_on is None)
     assert Rule.parse(">= -4").moved(0.25) == Rule.parse(">= -3")
-    assert Rule.parse("-4 to 8").moved(-0.25) == Rule.parse("-5 to 10")
+    assert Rule.parse("-4 to 8").moved(-0.25) == Rule.parse("-5.5 to 9.5")
+    assert Rule.parse("> 0").moved(0.25) == Rule.parse("> 0")
+    assert Rule.parse(">= 95").moved(0.25, most=100.0) == Rule.parse(">= 96.25")
+    decades = Rule.parse("1e-6 to 1e-2").moved(0.5, ratio=True)
+    assert (decades.low, decades.high) == pytest.approx((1e-5, 1e-3))
 
 
 def test_a_claim_that_other_encoders_were_run_for_has_numbers_and_no_verdict():
@@ -414,7 +418,8 @@ def test_every_claim_is_decided_by_runs_that_the_book_plans(shared, scale, monke
     monkeypatch.setattr(Numbers, "places", watched)
     for claim in LEDGER:
         if scale in claim.scales and not MEASURES[claim.measure].drawn:
-            enough = claims.SEEDS_NEEDED if scale == "compact" else 1
+            exact = MEASURES[claim.measure].exact
+            enough = claims.SEEDS_NEEDED if scale == "compact" and not exact else 1
             assert by_runs(claim, planned, scale).n >= enough, claim.id
     assert doubtful <= {"memory_exponent"}  # which depends on shapes alone
 

@@ -197,7 +197,7 @@ def test_a_row_has_the_verdicts_and_what_the_compact_replication_changes():
     assert texts_of(row)[1:8] == [
         " ", "? undecided−0.5 (−2 to 1.5), n = 3pilots: −9, n = 2",
         "✓ so far holds0.5, n = 1part of the corpus",
-        "thesis's scale: hangs on one seed",
+        "thesis's: one seed",
         '"%" < 0. Compact: < 1, size 1,000, 2,000, since it is small', "2026-01-02", "§2.1",
     ]  # fmt: skip
     assert [cell.get("data-sort") for cell in row[1:4]] == ["7", "2", "3"]

@@ -82,7 +82,7 @@ def ends_differ_by_seed(means):
 
 @pytest.mark.parametrize(("finding", "is_so"), [
     ("the BiLSTM and MeanPool have the lowest means", filler_costs_two_models_most),
-    ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
+    ("In the middle of filler chrono comes closest to MaxAtt", chrono_alone_is_as_good),
     ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),
     ("reads it relies on the beginning of a text", padding_turns_the_model),
     ("With 5,000 reviews and padding masked the seeds disagree", ends_differ_by_seed),

@@ -145,7 +145,7 @@ def _numbered(
         start = draw * count if split == "train" else 0
         if not 1 <= count <= have - start:
             few = f"the corpus has {have:,} {split} texts, but {start + count:,} were asked for"
-            raise InputError(f"{few}; choose from 1 to {have:,}")
+            raise InputError(f"{few}; choose from 1 to {have // (1 + (draw if start else 0)):,}")
         composed[split], passes[split] = _composed(
             encoded, split, setting, share, count, max_words, start
         )

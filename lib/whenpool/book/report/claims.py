@@ -1,10 +1,12 @@
 """What the thesis claims, decided by our runs: ``data/paper/claims.yml``.
 
 A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.report.measures`), or
-the difference of two means over seeds, or their ratio; the rule is a threshold or a band. The claim *holds*
-when the whole 95 % interval of the quantity satisfies the rule. It *does not hold* when all of the interval
-violates the rule, else it is *undecided*; with fewer than three seeds the mean says *so far*. The same rule
-is applied to the runs at the thesis's scale, to the compact replication, and to the thesis's own numbers.
+the difference of two means over seeds, or their ratio; the rule is a threshold or a band. A claim may ask
+for k comparisons. It *holds* when the 95 % interval of each satisfies the rule. It *does not hold* when
+the interval of at least one, at level 1 - 0.05 / k, lies wholly outside (Bonferroni). Else it is *undecided*;
+with fewer than three seeds the means say *so far*. The same rule is applied to runs at the thesis's scale, to
+the compact replication, and to the thesis's own numbers. A verdict is *firm* when it stays the same with
+thresholds that are a quarter stricter or laxer, and without any one of the seeds.
 
 Verdicts read only runs that began after the rule was registered; what older runs say is a pilot.
 """
@@ -36,7 +38,7 @@ VERDICTS = (
 )  # fmt: skip
 DECIDED = VERDICTS[:2]
 LEVEL = 0.95  # of intervals
-LENIENCE = 0.25  # By which part of a threshold a firm verdict does not hang on it
+LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
 
@@ -70,16 +72,23 @@ class Rule:
         numbers = [value, self.low, self.high]
         if ratio:
             numbers = [math.log(x) if x > 0 else -math.inf for x in numbers]
-        return min(numbers[0] - numbers[1], numbers[2] - numbers[0])
+        low = math.inf if self.low == -math.inf else numbers[0] - numbers[1]
+        high = math.inf if self.high == math.inf else numbers[2] - numbers[0]
+        return min(low, high)
 
-    def moved(self, part: float) -> "Rule":
-        """The same with thresholds that are a part of themselves stricter, or laxer where it is negative."""
-        ends = self.low + part * abs(self.low), self.high - part * abs(self.high)
-        bounded = [
-            end if math.isfinite(end) else own
-            for end, own in zip(ends, (self.low, self.high), strict=True)
-        ]
-        return replace(self, low=bounded[0], high=bounded[1])
+    def moved(self, part: float, ratio: bool = False, most: float | None = None) -> "Rule":
+        """The same a part stricter, or laxer where it is negative: a threshold is moved by a part of itself,
+        or of its distance from the ``most`` that the quantity can be; the ends of a band by a part of half
+        its width, of ratios on a log scale. A threshold of 0 stays as it is."""
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            to, back = (math.log, math.exp) if ratio else (float, float)
+            step = part * (to(self.high) - to(self.low)) / 2
+            return replace(self, low=back(to(self.low) + step), high=back(to(self.high) - step))
+        if math.isfinite(self.low):
+            return replace(
+                self, low=self.low + part * abs(self.low if most is None else most - self.low)
+            )
+        return replace(self, high=self.high - part * abs(self.high))
 
     def verdict(self, low: float, high: float) -> str:
         """Of an interval."""
@@ -130,10 +139,8 @@ class Finding:
 
     @property
     def firmness(self) -> str:
-        """The same in words: "firm", "hangs on the threshold", or nothing."""
-        if self.hangs_on is None:
-            return ""
-        return f"hangs on {' and '.join(self.hangs_on)}" if self.hangs_on else "firm"
+        """The same in words: "firm", or what the verdict hangs on; nothing where there is none."""
+        return "" if self.hangs_on is None else " and ".join(self.hangs_on) or "firm"
 
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -226,7 +233,8 @@ class Decision:
     def scale(self) -> str:
         """The scale that a sentence quotes: compact where only that is decided, or run at all."""
         run = [scale for scale in SCALES if self.at.get(scale, Finding()).n]
-        decided = [scale for scale in run if not self.at[scale].verdict.startswith("so far")]
+        open_yet = ("so far", OTHER_ENCODER)
+        decided = [scale for scale in run if not self.at[scale].verdict.startswith(open_yet)]
         return (decided or run or ["thesis"])[0]
 
     @property
@@ -252,7 +260,10 @@ class Decision:
     def said(self) -> str:
         """The same as the verb of a sentence whose subject is the claim."""
         verdict, bracket, scale = self.told.partition(" (")
-        verb = {"undecided": "is undecided", "not run": "has not been tested yet"}.get(verdict, verdict)
+        verbs = {"undecided": "is undecided", "not run": "has not been tested yet"}
+        verb = (verbs | {OTHER_ENCODER: "is not tested, since another encoder was run"}).get(
+            verdict, verdict
+        )
         if verb.startswith("so far "):
             verb = f"{verb.removeprefix('so far ')} so far"
         return verb + bracket + scale
@@ -387,14 +398,12 @@ def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]])
     samples = [sample for terms in compared for _, sample in terms]
     if not samples or None in samples:
         return Finding()
-    rule, ratio, exact = (
-        Rule.parse(claim.rule),
-        MEASURES[claim.measure].ratio,
-        MEASURES[claim.measure].exact,
-    )
+    rule, measure = Rule.parse(claim.rule), MEASURES[claim.measure]
+    ratio, exact = measure.ratio, measure.exact
     found = _decided(rule, compared, ratio, exact)
     if found.verdict in DECIDED:
-        changed = (_decided(rule.moved(part), compared, ratio, exact) for part in (LENIENCE, -LENIENCE))
+        others = (rule.moved(part, ratio, measure.most) for part in (LENIENCE, -LENIENCE))
+        changed = (_decided(other, compared, ratio, exact) for other in others)
         hangs = ["the threshold"] if any(other.verdict != found.verdict for other in changed) else []
         seeds = {seed for sample in samples if sample and sample.n > 1 for seed in sample.values}
         fewer = (
@@ -484,7 +493,7 @@ def by_the_thesis(claim: Claim) -> Finding | None:
             numbers = [None if "best_of" in one else measure.published(one | more) for _, one in terms]
             compared.append([(sign, one) for (sign, _), one in zip(terms, numbers, strict=True)])
     found = judge(claim, compared)
-    return found if found.n else None
+    return replace(found, hangs_on=None) if found.n else None  # of single numbers no seed can go
 
 
 def decide(claim: Claim, runs: Runs) -> Decision:

@@ -270,6 +270,6 @@ def ledger_html(decided: Sequence[Decision]) -> str:
     return Environment(autoescape=True).from_string(source).render(
         run=[d for d in decided if d not in waiting], waiting=waiting, marks=MARKS, order=[*VERDICTS, ""],
         offered=lambda scale: [(name, name) for name, n in counts(decided, scale).items() if n],
-        rules=rules, scales=SCALE_NAMES, place_of=place_of, link_of=link_of,
+        rules=rules, place_of=place_of, link_of=link_of,
         titles={name: title_of(name) for name in dict.fromkeys(d.claim.chapter for d in decided)},
     )  # fmt: skip

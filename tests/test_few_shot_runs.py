@@ -266,6 +266,7 @@ def invented(system, accuracy=60.0, *, result=None, **changes):
         "unlabelled_texts": run.unlabelled if system in kinds.UNLABELLED else 0,
         "validation_texts": 100, "test_texts": run.test or 24_000,
         "tokens_read": None if system == "vampire" else run.max_tokens, "seconds": 75.0,
+        "finished": "2100-01-01T00:00:00+00:00",
         "encoder": run.encoder if run.has_encoder else None,
     }  # fmt: skip
     return row | (result or {})
@@ -292,6 +293,8 @@ def test_of_several_configurations_that_with_the_most_seeds_is_shown():
     more += [invented("bert", 69.0 + steps / 100, steps=steps) for steps in (200, 300)]
     assert few_shot.on_record(pd.DataFrame(more))["test_accuracy"].tolist() == [72.0]
     assert len(few_shot.on_record(pd.DataFrame([*kept, *kept]))) == 2
+    pilots = pd.DataFrame(kept).assign(finished="2026-11-22T07:45:14+00:00", seconds=2.0)
+    assert few_shot.on_record(pilots).empty  # they began before the rules
 
 
 def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):

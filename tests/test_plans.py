@@ -214,6 +214,11 @@ def test_a_mistake_in_what_a_notebook_narrows_is_one_line(only, message):
         open_chapter("training_to_skip", only=only)
 
 
+def test_a_notebook_may_narrow_its_runs():
+    opened = open_chapter("training_to_skip", only={"sizes": [100], "seeds": 1})
+    assert (opened.name, opened.request.sizes, opened.request.seeds) == ("training_to_skip", (100,), 1)
+
+
 def test_what_cannot_be_known_beforehand_says_what_there_is(place):
     wrong = ({"cell": "rnn"}, "choose one of lstm"), ({"layers": 65}, "from 1 to 64, not")
     for model, message in wrong:

@@ -167,8 +167,8 @@ def open_chapter(
     check(
         isinstance(only, Mapping | None), f'only must be such as {{"sizes": [1000]}}, not {only!r:.60}'
     )
-    for name in only or ():
-        check_known("only", name, (*NARROWING, "masked", "paraphrases"))
+    for key in only or ():
+        check_known("only", key, (*NARROWING, "masked", "paraphrases"))
     narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
     request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
     return Chapter(name, request, Place.default(Path(data) if data else None, smoke=profile == "smoke"))

@@ -29,7 +29,7 @@ from whenpool.probes import (
     padding_sweep,
     step_megabytes,
     vanishing_ratio,
-)  # fmt: skip
+)
 from whenpool.runs.kinds.base import OnEpoch, Run, values_of
 from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, test_texts, trained
 from whenpool.runs.run import Place, key, provenance
@@ -277,11 +277,7 @@ class WordImportance(Probe):
         return 0.2 * self.texts * words * words / self.k
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        shortest, longest = (
-            max(self.shortest or 0, self.k),
-            self.longest or int(dataset.test.ids.lengths.max()),
-        )
-        chosen = _of_length(dataset.test, shortest, longest, self.texts)
+        chosen = _of_length(dataset.test, max(self.shortest or 0, self.k), self.longest, self.texts)
         lengths = dataset.test.ids.lengths
         texts, parts = dataset.test.to(_device_of(model)), []
         for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
@@ -401,7 +397,6 @@ class UntrainedStates(Probe):
     training texts, and the validation texts choose its penalty."""
 
     probe, on_trained = "states", False
-    effort = 1.0
 
     @property
     def cost(self) -> float:
@@ -470,11 +465,12 @@ class Tracer:
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._model, self._next, device = model, 0.0, _device_of(model)
-        self._until, self._texts = probe.until or math.inf, dataset.train.first(probe.texts).to(device)
+        self._until, texts = probe.until or math.inf, dataset.train.first(probe.texts)
         self._held_out = bool(probe.shortest and probe.longest)
-        if probe.shortest and probe.longest:
-            chosen = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts)
-            self._texts = dataset.test.take(chosen).to(device)
+        if self._held_out:
+            chosen = _of_length(dataset.test, probe.shortest or 0, probe.longest, probe.texts)
+            texts = dataset.test.take(chosen)
+        self._texts = texts.to(device)
         judged = {"train": dataset.train, "validation": dataset.validation}
         self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
         self.rows: list[dict[str, Any]] = []
@@ -504,9 +500,10 @@ class Tracer:
         return {"ratio_at_start": self.rows[0]["ratio"], **at_95}
 
 
-def _of_length(texts: Texts, shortest: int, longest: int, count: int) -> Tensor:
+def _of_length(texts: Texts, shortest: int, longest: int | None, count: int) -> Tensor:
     """The numbers of the first texts with so many words; raises `InputError` where there is none."""
     lengths = texts.ids.lengths
+    longest = longest or int(lengths.max())
     chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[:count]
     check(len(chosen), f"no test text has {shortest} to {longest} words; choose other lengths")
     return chosen

@@ -17,7 +17,7 @@ from scipy import stats
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.report import claims
+from whenpool.book.report import claims, measures
 from whenpool.book.report.claims import Claim, Decision, Finding, Rule, by_runs, decide, estimate
 from whenpool.book.report.measures import MEASURES, SCALES, Numbers, Runs, Sample
 from whenpool.book.report.tables import number_text
@@ -505,10 +505,10 @@ def test_a_chapter_writes_differences_with_their_intervals(place):
     own = {"size": 1_000, "model": "max"}
     found = stats.ttest_ind(values["max"], values["last"], equal_var=False).confidence_interval()
     told = f"12 ({found.low:.2g} to {found.high:.2g})"
-    assert chapter.difference("accuracy", "thesis", own, {"model": "last"}) == told
-    assert chapter.difference("accuracy", "compact", own, {"model": "last"}) == "not run"
+    assert chapter.spoken("accuracy", "thesis", own, {"model": "last"}) == told
+    assert chapter.spoken("accuracy", "compact", own, {"model": "last"}) == "not run"
     asked = {"size": 1_000, "model": "last"}, {"setting": "mid"}, {"masked": True}
-    assert chapter.difference("accuracy", "thesis", *asked).startswith("0 (")  # the same, subtracted
+    assert chapter.spoken("accuracy", "thesis", *asked).startswith("0 (")  # the same, subtracted
 
 
 def test_a_table_has_a_row_for_each_claim():
@@ -528,7 +528,7 @@ def test_a_table_has_a_row_for_each_claim():
 def test_a_chapter_shows_all_its_claims_and_glues_no_others(path):
     text = path.read_text()
     own = {claim.id for claim in LEDGER if claim.chapter == path.stem}
-    assert ("claims.claims_table(" in text) == bool(own)
+    assert ("chapter.claims_table(" in text) == bool(own)
     every = {claim.id for claim in LEDGER}  # the article glues those of all chapters itself
     glued = {*re.findall(r"\b(?:claim|measured)_([a-z0-9-]+)`", text)}
     assert glued <= (every if path.stem == "article" else own)
@@ -544,32 +544,72 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
     chapter.__dict__["finished"] = runs(rows)
     decided = chapter.claims()
     own = [claim.id for claim in LEDGER if claim.chapter == "natural_bias"]
-    assert set(glued) == {f"{kind}_{name}" for kind in ("claim", "measured") for name in own}
+    assert {name for name in glued if name.startswith(("claim_", "measured_"))} == {
+        f"{kind}_{name}" for kind in ("claim", "measured") for name in own
+    }
+    assert glued["compact_chrono-learns-the-middle"] == "30 (24 to 37)"
     for name, *told in (
         ("chrono-learns-the-middle", "holds so far (compact)", "30 (24 to 37)"),
         ("padding-costs-with-biases-of-sum-1", "has not been tested yet", "no run"),
     ):
         assert [glued[f"claim_{name}"], glued[f"measured_{name}"]] == told
     behind = [row["key"] for row in rows if row["began"] == AFTER and row["model"] != "last"]
-    assert sorted(chapter.evidence_runs(decided)["key"]) == sorted(behind)
-    nothing = chapter.evidence_runs([d for d in decided if d.told == "not run"])
-    assert chapter.provenance(nothing).line == "Provenance: no runs yet."
+    shown = chapter.claims_table(decided, "Claims.", "tab-claims")
+    assert shown.provenance.startswith(f"Provenance: {len(behind)} runs;")
+    assert len(shown.frame) == len(own)
+    nothing = {name: d for name, d in decided.items() if d.told == "not run"}
+    assert chapter.claims_table(nothing, "Claims.", "tab").provenance == "Provenance: no runs yet."
 
 
 @pytest.mark.parametrize(("ask", "message"), [
-    (lambda c: c.measured(c.stored("probe"), "sweeep"), "kind 'sweeep' is unknown; choose"),
-    (lambda c: c.measured(pd.DataFrame({"key": ["a"]}), "sweep"), "the rows must be of probes"),
-    (lambda c: c.rows("trainings"), "kind 'trainings' is unknown; choose one of training, probe"),
-    (lambda c: c.stored("tags"), "kind 'tags' is unknown; choose one of training, probe"),
-    (lambda c: c.reference("acuracy"), "measure 'acuracy' is unknown; choose one of accuracy"),
-    (lambda c: c.reference("accuracy", "huge"), "scale 'huge' is unknown; choose"),
-    (lambda c: c.reference("accuracy", sise=1), "column 'sise' is unknown; choose one of"),
-    (lambda c: c.reference("accuracy", model=["max", "mxa"]), "model 'mxa' is unknown; choose"),
-    (lambda c: c.reference("accuracy", setting="middle"), "setting 'middle' is unknown; choose"),
+    (lambda c: c.results("sweeep"), "kind 'sweeep' is unknown; choose one of accuracy"),
+    (lambda c: c.results("accuracy"), "a measure such as accuracy needs a scale, thesis or compact"),
+    (lambda c: c.results("accuracy", "huge"), "scale 'huge' is unknown; choose"),
+    (lambda c: c.results("sweep", "huge"), "scale 'huge' is unknown; choose"),
+    (lambda c: c.results("accuracy", "compact", sise=1), "column 'sise' is unknown; choose one of"),
+    (lambda c: c.results("training", "compact", sise=1), "column 'sise' is unknown; choose one of"),
+    (lambda c: c.results("accuracy", "thesis", model=["max", "mxa"]), "model 'mxa' is unknown; choose"),
+    (lambda c: c.results("accuracy", "thesis", setting="middle"), "setting 'middle' is unknown; choose"),
 ])  # fmt: skip
 def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(place, ask, message):
     chapter = Chapter("natural_bias", Request("quick"), place)
     with pytest.raises(InputError, match=re.escape(message)):
         ask(chapter)
-    assert chapter.measured(chapter.stored("probe"), "sweep").empty  # without runs yet
-    assert chapter.reference("accuracy", model="max, chrono", size=77).empty
+    assert chapter.results("sweep", "compact").empty  # without runs yet
+    assert chapter.results("accuracy", "compact", model="max, chrono", size=77).empty
+
+
+def test_results_are_the_runs_of_a_scale_unless_a_selection_says_otherwise(place):
+    chapter = Chapter("natural_bias", Request("quick"), place)
+    rows = [*trained([60.0, 61.0]), *trained([70.0], model="max", setting="mid"),
+            *trained([80.0], scale="compact", model="chrono"),
+            *trained([81.0], scale="compact", model="chrono", corpus="yelp")]  # fmt: skip
+    chapter.__dict__["finished"] = runs(rows)
+
+    def asked(*scale, **selection):
+        return chapter.results("training", *scale, **selection)["test_accuracy"].tolist()
+
+    assert asked() == [60, 61, 70, 80, 81]
+    assert asked("thesis") == [60, 61]
+    assert asked("thesis", setting=["standard", "mid"]) == asked("thesis", setting=...) == [60, 61, 70]
+    assert asked("thesis", setting=..., model="max") == [70]
+    assert asked("compact") == [80]
+    assert asked("compact", corpus=...) == [80, 81]
+    assert asked(["thesis", "compact"], corpus=..., setting=...) == [60, 61, 70, 80, 81]
+    assert asked("compact", draw=[None, 1]) == [80]
+
+
+def test_answers_are_asked_for_again_and_change_only_with_the_runs_they_are_about(place, monkeypatch):
+    monkeypatch.setattr(measures, "READS", {})
+    monkeypatch.setattr(claims, "READS", measures.READS)
+    before = runs(trained([60.0, 61.0]))
+    before.select("training", "thesis", setting=...)
+    claims.rows_at(before, "accuracy", "thesis", size=1_000)
+    claims.decide(next(claim for claim in LEDGER if claim.id == "chrono-learns-the-middle"), before)
+    asked = dict(measures.READS)
+    assert len(asked) == 3
+    other = runs([*trained([60.0, 61.0]), *trained([77.0], corpus="yelp", model="max")])
+    assert claims.ask_again(other, asked) == asked
+    more = runs([*trained([60.0, 61.0]), *trained([77.0], model="max")])
+    changed = claims.ask_again(more, asked)
+    assert sum(changed[query] != asked[query] for query in asked) == 2  # not the verdict

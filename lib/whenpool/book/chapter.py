@@ -1,5 +1,6 @@
 """What a chapter of the book opens with: its runs, their results, and where they come from."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,18 +9,26 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pandas as pd
 
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.book.report import verdicts
-from whenpool.book.report.claims import Decision, Finding, decisions, rows_at, sample_of
-from whenpool.book.report.measures import Runs
-from whenpool.book.report.tables import html_of, provenance_line
+from whenpool.book.report import verdicts, your_run
+from whenpool.book.report.claims import (
+    Decision,
+    Finding,
+    claims_table,
+    decisions,
+    rows_at,
+    sample_of,
+)
+from whenpool.book.report.measures import MEASURES, Runs
+from whenpool.book.report.tables import CaptionedTable, html_of, provenance_line
 from whenpool.book.report.verdicts import estimate
-from whenpool.runs.compute import compute, rows_of
+from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
-from whenpool.runs.plans.chapters import plan
+from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
 
@@ -48,13 +57,72 @@ class Chapter:
     request: Request
     place: Place
 
+    @property
+    def yours(self) -> bool:
+        """Whether the request names a corpus, another profile, a cell or fewer runs: the page then computes
+        them, and shows them beside what is recorded (`your_run`)."""
+        return asks_for_runs(self.name, self.request)
+
     @cached_property
     def runs(self) -> list[Run]:
-        """The runs that the chapter needs; what is missing is computed, unless it was before."""
-        runs = plan(self.name, self.request, self.place)
+        """The runs of the request; what is missing is computed, unless it was before."""
+        runs = plan(self.name, self.request, self.place) if self.yours else []
         if not os.environ.get(COMPUTED):
             compute(runs, self.place, skip_absent=self.request.lets_lack, label=self.name)
         return runs
+
+    def results(
+        self, what: str, scale: str | Sequence[str] | None = None, **selection: Any
+    ) -> pd.DataFrame:
+        """Finished runs as a tidy table, with the ``key`` of each row's run.
+
+        Args:
+            what: a measure, a key of `whenpool.book.report.measures.MEASURES`, such as "accuracy": a row
+                with a ``value`` for each number; or a kind of run ("training", "few-shot", "tagging" or
+                "probe"): a row each; or a kind of probe ("gradients", "trace", "sweep", "nwi", ...):
+                a row for each point that it measured.
+            scale: "thesis" or "compact": its model and training, on plain, masked, long IMDb reviews where
+                ``selection`` does not say otherwise; "yours": the runs of the request; None: all.
+            selection: what the columns must be, such as ``size=1000``, ``setting=["standard", "mid"]`` or
+                ``corpus=...`` for any.
+
+        Raises `InputError` for a name that there is not."""
+        if scale == "yours":
+            rows = Runs(self.place).table(what)
+            return rows[rows["key"].isin([*standing(self.runs, self.place).done.values()])]
+        if what in MEASURES:
+            check(isinstance(scale, str), f"a measure such as {what} needs a scale, thesis or compact")
+            return rows_at(self.finished, what, str(scale), **selection)
+        check_known("kind", what, (*MEASURES, *KINDS, *PROBES))
+        return self.finished.select(what, scale, **selection)
+
+    def spoken(
+        self, measure: str, scale: str, of: Mapping[str, Any],
+        against: Mapping[str, Any] | None = None, versus: Mapping[str, Any] | None = None,
+    ) -> str:  # fmt: skip
+        """The mean over seeds of a measure of the runs that are meant by ``of``, with its 95 % interval, as a
+        sentence has it. With ``against`` the mean of the same selection with these values is subtracted; with
+        ``versus`` that difference once more, as in a claim. "not run" where a run is missing."""
+        terms = [(1, dict(of))] + ([] if against is None else [(-1, {**of, **against})])
+        if versus is not None:
+            terms += [(-sign, {**selection, **versus}) for sign, selection in terms]
+        samples = [sample_of(self.finished, measure, scale, **selection) for _, selection in terms]
+        known = [(sign, sample) for (sign, _), sample in zip(terms, samples, strict=True) if sample]
+        if len(known) < len(terms):
+            return "not run"
+        value, low, high = estimate(known)
+        if MEASURES[measure].ratio:
+            value, low, high = map(math.exp, (value, low, high))
+        return Finding("", value, low, high, min(sample.n for _, sample in known)).spoken
+
+    def table(
+        self, frame: pd.DataFrame, caption: str, name: str, runs: pd.DataFrame | None = None,
+        legend: str = "", prose: bool = False,
+    ) -> CaptionedTable:  # fmt: skip
+        """A numbered table, see `whenpool.book.report.tables.CaptionedTable`; below it stands where its
+        numbers come from, given the ``runs`` (or anything with their ``key``)."""
+        line = "" if runs is None else self.provenance(runs).line
+        return CaptionedTable(frame, caption, name, line, legend, prose)
 
     def rows(self, kind: str) -> pd.DataFrame:
         """The results of the runs of a kind in `whenpool.runs.kinds.KINDS` among them, a row each."""
@@ -96,43 +164,44 @@ class Chapter:
         return Runs(Place.default() if self.request.profile == "smoke" else self.place)
 
     def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
-        """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs gave
-        at a scale, "compact" or "thesis", a row for each. ``selection`` is what the runs have, such as
-        ``size=1000`` or ``setting=["standard", "mid"]``; what is not named is the scale's model on plain,
-        masked, long IMDb reviews. Raises `InputError` for what there is not."""
-        return rows_at(self.finished, measure, scale, **selection)
+        return self.results(measure, scale, **selection)
 
-    def difference(
-        self,
-        measure: str,
-        scale: str,
-        of: Mapping[str, Any],
-        against: Mapping[str, Any],
-        versus: Mapping[str, Any] | None = None,
-    ) -> str:
-        """The mean of a measure minus the mean of what differs in ``against``, with its 95 % interval, as a
-        sentence has it; with ``versus`` the same comparison once more is subtracted, as in a claim."""
-        terms = [(1, dict(of)), (-1, {**of, **against})]
-        if versus is not None:
-            terms += [(-sign, {**selection, **versus}) for sign, selection in terms]
-        samples = [(sign, sample_of(self.finished, measure, scale, **one)) for sign, one in terms]
-        known = [(sign, sample) for sign, sample in samples if sample]
-        if len(known) < len(samples):
-            return "not run"
-        return Finding("", *estimate(known), n=min(sample.n for _, sample in known)).spoken
+    def difference(self, measure: str, scale: str, of: Any, against: Any, versus: Any = None) -> str:
+        return self.spoken(measure, scale, of, against, versus)
 
-    def claims(self) -> list[Decision]:
-        """The claims of this chapter with their verdicts, which are glued as verbs, ``claim_<id>``, and what
-        was measured, as ``measured_<id>``."""
-        decided = decisions(self.finished, self.name)
-        for decision in decided:
-            glue(f"claim_{decision.claim.id}", decision.said)
-            glue(f"measured_{decision.claim.id}", decision.best.spoken or "no run")
+    def claims(self) -> dict[str, Decision]:
+        """The claims of this chapter with their verdicts, by id. For the text it glues ``claim_<id>``, the
+        verdict as a verb, ``measured_<id>``, what was measured, and ``thesis_<id>`` and ``compact_<id>``, the
+        same by scale."""
+        decided = {decision.claim.id: decision for decision in decisions(self.finished, self.name)}
+        for name, decision in decided.items():
+            glue(f"claim_{name}", decision.said)
+            glue(f"measured_{name}", decision.best.spoken or "no run")
+            for scale in decision.at:
+                glue(f"{scale}_{name}", decision.spoken(scale))
         return decided
 
-    def evidence_runs(self, decided: Sequence[Decision]) -> pd.DataFrame:
-        """The runs that the verdicts rest on, a row each, for their provenance."""
-        return self.finished.of({key for decision in decided for key in decision.keys})
+    def claims_table(self, decided: Mapping[str, Decision], caption: str, name: str) -> CaptionedTable:
+        """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both scales."""
+        keys = {key for decision in decided.values() for key in decision.keys}
+        drawn = all(MEASURES[decision.claim.measure].drawn for decision in decided.values())
+        line = "No runs: computed as this page was made."
+        line = line if drawn else self.provenance(self.finished.of(keys)).line
+        return CaptionedTable(claims_table([*decided.values()]), caption, name, line, prose=True)
+
+    def your_run(self) -> None:
+        """Show what the runs of the request gave, a figure and a table for each kind of result; nothing for
+        the usual request."""
+        from IPython.display import display
+
+        kinds = {getattr(run, "probe", run.kind) for run in self.runs}
+        for name, kind in your_run.KINDS.items():
+            rows = self.results(name, "yours").dropna(subset=[kind.y]) if name in kinds else ()
+            if len(rows):
+                display(your_run.figure(kind, rows))
+                plt.close()
+                caption = f"Your run. {kind.title}: {kind.label}."
+                display(self.table(your_run.table(kind, rows), caption, f"tab-yours-{name}", rows))
 
     def provenance(self, runs: pd.DataFrame) -> Provenance:
         """Where a figure or table comes from, by rows of runs or of anything with their ``key``."""
@@ -149,7 +218,7 @@ def open_chapter(
     only: Mapping[str, Any] | None = None,
     encoder: str | None = None,
 ) -> Chapter:
-    """Open a chapter, a key of `whenpool.runs.plans.chapters.PLANS`, with the values of its parameters cell.
+    """Open a page of the book, for a chapter with the values of its parameters cell.
     Raises `InputError` for a value that is unknown.
 
     Args:
@@ -172,6 +241,11 @@ def open_chapter(
     narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
     request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
     return Chapter(name, request, Place.default(Path(data) if data else None, smoke=profile == "smoke"))
+
+
+def asks_for_runs(name: str, request: Request) -> bool:
+    """Whether a page computes runs of its own: a chapter with a plan, unless the request is the usual one."""
+    return name in PLANS and request != Request()
 
 
 def glue(name: str, value: Any) -> None:

@@ -11,6 +11,7 @@ thresholds that are a quarter stricter or laxer, and without any one of the seed
 Verdicts read only runs that began after the rule was registered; what older runs say is a pilot.
 """
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ from pandas import DataFrame
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.tables import listed
-from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
+from whenpool.book.report.measures import MEASURES, READS, SCALES, USED, Measure, Numbers, Runs, note
 from whenpool.book.report.tables import number_text, spoken_number
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, estimate, paper_file
 from whenpool.runs.filter import CHOICES
@@ -371,9 +372,9 @@ def _sample(
 def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
     """A measure of one model at a scale, over the seeds that were run; none where none was. ``selection``:
     what the runs have where it is not what `SCALES` says, such as ``model="last"``."""
-    own = MEASURES[measure]
-    chosen = {**own.fixed[scale], **selection}
-    return _sample(runs.numbers(measure), chosen, own, lambda place: True)
+    rows_at(runs, measure, scale, **selection)  # which notes what was asked
+    chosen = {**MEASURES[measure].fixed[scale], **selection}
+    return _sample(runs.numbers(measure), chosen, MEASURES[measure], lambda place: True)
 
 
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
@@ -389,8 +390,10 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame
             if known and isinstance(one, str):
                 check_known(name, one.partition(",")[0], known)  # a start comes behind a comma
     numbers = runs.numbers(measure)
-    found = {place for one in _each({**scales[scale], **selection}) for place in numbers.places(one)}
-    return numbers.rows.iloc[sorted(found)]
+    places = {at for values in _each({**scales[scale], **selection}) for at in numbers.places(values)}
+    rows = numbers.rows.iloc[sorted(places)]
+    note([measure, scale, selection], rows.get("key", ()))
+    return rows
 
 
 def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:
@@ -498,12 +501,33 @@ def by_the_thesis(claim: Claim) -> Finding | None:
 
 def decide(claim: Claim, runs: Runs) -> Decision:
     """All that is said of a claim."""
-    return Decision(
+    decision = Decision(
         claim,
         {scale: by_runs(claim, runs, scale) for scale in claim.scales},
         {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales},
         by_the_thesis(claim),
     )
+    note(["claim", claim.id], [repr(decision)])
+    return decision
+
+
+def ask_again(runs: Runs, queries: Iterable[str]) -> dict[str, str]:
+    """The answers of today, as `READS` has them, to queries that a page has asked."""
+    by_id = {claim.id: claim for claim in claims()}
+    answers = {}
+    for query in queries:
+        what, *asked = json.loads(query)
+        if what == "claim":
+            if asked[0] in by_id:
+                decide(by_id[asked[0]], runs)
+        else:
+            scale, selection = asked
+            selection = {name: ... if value == "..." else value for name, value in selection.items()}
+            rows_at(runs, what, scale, **selection) if what in MEASURES else runs.select(
+                what, scale, **selection
+            )
+        answers[query] = READS.get(query, "")
+    return answers
 
 
 def decisions(runs: Runs, chapter: str | None = None) -> list[Decision]:

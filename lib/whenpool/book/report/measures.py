@@ -6,8 +6,9 @@ A measure is a table with a row for each number: the configuration of its run (c
 `whenpool.book.report.claims` selects rows from it.
 """
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from inspect import signature
@@ -18,6 +19,8 @@ import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
 
+from whenpool.base.errors import check_known
+from whenpool.base.files import hash_of
 from whenpool.base.paths import project_root
 from whenpool.book.report.few_shot import READ_BY_ENCODER, STEPS
 from whenpool.book.report.probes import ends_and_middle, where_the_text_stands
@@ -58,6 +61,19 @@ USED |= {"readout", "predictor", "scale", "attention", "network", "input_varianc
 """Columns that claims select by and read."""
 
 
+READS: dict[str, str] = {}
+"""What this process has asked of the finished runs, as JSON, with a hash of the answer. The build asks again,
+and executes a chapter anew where an answer has changed; see `whenpool.book.fresh`."""
+
+
+def note(query: Any, answer: Iterable[str]) -> None:
+    """Remember a query, a list that JSON can hold but for ``...``, and its answer, such as keys of runs."""
+    asked = json.dumps(
+        query, sort_keys=True, default=lambda value: "..." if value is ... else str(value)
+    )
+    READS[asked] = hash_of(*sorted({*answer}))
+
+
 class Runs:
     """The finished runs of a place as tables, each read once, with all columns of their kind."""
 
@@ -86,6 +102,37 @@ class Runs:
             rows = MEASURES[measure].rows(self, **options)
             self._tables[name] = Numbers(rows[[column for column in rows if column in USED]])
         return self._tables[name]
+
+    def table(self, what: str) -> DataFrame:
+        """A row for each run of a kind in `whenpool.runs.kinds.KINDS`, or for each point that probes of a
+        kind in `whenpool.runs.kinds.probe.PROBES` measured."""
+        names = {
+            "training": "trainings",
+            "probe": "probes",
+            "few-shot": "few_shots",
+            "tagging": "taggings",
+        }
+        return getattr(self, names[what]) if what in names else self.points(what)
+
+    def select(self, what: str, scale: str | Sequence[str] | None = None, **selection: Any) -> DataFrame:
+        """The rows of a `table` whose columns have the values of a scale in `SCALES`, or of one of several,
+        and of ``selection``: a value, a list of them, or ``...`` for any. Raises `InputError` for an unknown
+        column."""
+        rows = self.table(what)
+        for name in selection:
+            check_known("column", name, sorted(rows))
+        scales = [scale] if isinstance(scale, str) else scale or ()
+        chosen = pd.Series(not scales, index=rows.index, dtype=bool)
+        for name in scales:
+            check_known("scale", name, SCALES)
+            fixed = SCALES[name].items()
+            chosen |= has(rows, {k: v for k, v in fixed if k in rows and k not in selection})
+        for name, value in selection.items():
+            if value is not ...:
+                values = value if isinstance(value, list | tuple) else [value]
+                chosen &= rows[name].isin(values) | (rows[name].isna() & (None in values))
+        note([what, scale, selection], rows.loc[chosen, "key"])
+        return rows[chosen]
 
     def of(self, keys: set[str]) -> DataFrame:
         """The runs with some keys, a row each, for their provenance."""

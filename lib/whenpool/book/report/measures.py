@@ -78,19 +78,19 @@ class Runs:
     """The finished runs of a place as tables, each read once, with all columns of their kind."""
 
     def __init__(self, place: Place | None) -> None:
-        self._store = place.store if place else Store(NO_FOLDER)
+        self.store = place.store if place else Store(NO_FOLDER)
         self._tables: dict[Any, Any] = {}
 
     trainings = cached_property(lambda self: self._rows("training"))
     probes = cached_property(lambda self: self._rows("probe"))
     few_shots = cached_property(lambda self: self._rows("few-shot"))
     taggings = cached_property(lambda self: self._rows("tagging"))
-    epochs = cached_property(lambda self: self._store.history("training"))
+    epochs = cached_property(lambda self: self.store.history("training"))
 
     def points(self, kind: str) -> DataFrame:
         """What the probe runs of one kind measured, a row for each point, beside their configuration."""
         if kind not in self._tables:
-            found = self._store.measured_on(self.probes, kind)
+            found = self.store.measured_on(self.probes, kind)
             names = [*found, *f"{Probe.histories[kind]} {Probe.points}".split(), *self.probes]
             self._tables[kind] = found.reindex(columns=[*dict.fromkeys(names)])
         return self._tables[kind]
@@ -141,7 +141,7 @@ class Runs:
         return pd.concat(parts or [self.trainings.head(0)])
 
     def _rows(self, kind: str) -> DataFrame:
-        rows = self._store.current(kind)
+        rows = self.store.current(kind)
         ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
         rows = rows.assign(began=ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s"))
         if "pooling" in rows:

@@ -1,4 +1,4 @@
-"""What rendered pages get beyond what Sphinx writes.
+"""From executed notebooks to pages (jupyter-book), and what these get beyond what Sphinx writes.
 
 The theme gives every page 2,000 icons twice, the typesetter of formulas and the search's index: megabytes
 for a page of 25 KB. Here each page keeps the scripts that it needs. A link to a term of the glossary gets the
@@ -7,12 +7,15 @@ phones and colours for a dark page.
 """
 
 import re
+import subprocess
+import sys
 from collections.abc import Set
 from html import escape
 from pathlib import Path
 
 from bs4 import BeautifulSoup
 
+from whenpool.base.errors import BookError
 from whenpool.book.report.phones import PHONE, parted
 
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
@@ -32,6 +35,25 @@ _UNLESS = (
     (r'id="search-results"', _SCRIPT % r"(?:searchtools|language_data|searchindex)\.js"),
     (r'id="pst-secondary-sidebar"', r'<button[^>]*class="[^"]*secondary-toggle[^>]*>.*?</button>'),
 )
+
+
+def render(stage: Path, output: Path) -> Path:
+    """Render a folder into ``output/_build/html``, and finish the pages; returns the first one. Raises
+    `BookError` for all that Sphinx warns of."""
+    log = output / "_build" / "render.log"
+    command = [
+        sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
+        str(stage), "--path-output", str(output), "-W", "--keep-going", "-q",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    log.write_text(text, "utf-8")
+    page = output / "_build" / "html" / "index.html"
+    if done.returncode or not page.exists():
+        lines = [line for line in text.splitlines() if re.search("warning:|error", line, re.I)]
+        raise BookError("\n".join([f"the pages could not be rendered; see {log}", *lines[:8]]))
+    lighten(page.parent)
+    return page
 
 
 def lighten(html: Path) -> None:

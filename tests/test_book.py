@@ -33,10 +33,10 @@ def text_of(folder, chapter):
 
 
 def test_the_whole_book_is_built_once_away_from_the_published_place(built):
-    folder, page, said = built
+    folder, page, lines = built
     assert page == folder / HTML / "index.html"
     assert (page.exists(), (folder / "_build" / "html").exists()) == (True, False)
-    assert any(line.startswith("[1/") for line in said)
+    assert any(line.startswith("[1/") for line in lines)
     runs = {file: file.stat().st_mtime_ns for file in (folder / "data/runs/smoke").glob("*.json")}
     place, said = builder(folder, []).place, []
     wanted = {run for chapter in PLANS for run in plan(chapter, Request("smoke"), place)}
@@ -52,15 +52,12 @@ def test_figures_tables_and_parameters_are_on_the_page(built):
     text = text_of(built[0], "training_to_skip")
     assert re.search(r"Figure \d+ +In the four settings", text)
     assert re.search(r"Table \d+ .*?test accuracy in %", text)
-    for table in ("1.3", "1.4", "1.5", "1.6", "1.8"):
-        assert f"Table {table} of the thesis" in text
-    for value in ("64.7 ± 2.3", "5.3 ± 0.3", "24.2 ± 0.9", "59.0 ± 0.2"):
-        assert value in text
-    assert text.count("profile =") == 1
-    assert 'profile = "quick" # or' in text
+    assert {"64.7 ± 2.3", "5.3 ± 0.3", "24.2 ± 0.9", "59.0 ± 0.2"} <= {
+        *re.findall(r"[\d.]+ ± [\d.]+", text)
+    }
+    assert re.findall(r"profile = \S+", text) == ['profile = "quick"']  # what was injected is hidden
     status = text_of(built[0], "status")
-    for word in ("training_to_skip", "corpora", "protocol of runs", "torchtext 0.6.0", "smoke"):
-        assert word in status
+    assert all(word in status for word in ("training_to_skip", "protocol of runs", "torchtext 0.6.0"))
 
 
 def test_every_public_name_is_on_a_page_with_its_signature(built):
@@ -80,7 +77,7 @@ def test_no_page_names_a_folder_or_loads_from_elsewhere(built):
             assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), source
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "message"), [
     (
         HEAD + code_cell("value = 1") + code_cell("value / 0"),
         r"book/index.md, the cell at line \d+ \(value / 0\): ZeroDivisionError: division",
@@ -88,18 +85,9 @@ def test_no_page_names_a_folder_or_loads_from_elsewhere(built):
     (HEAD + "```{code-cell} ipython3\n:tags: [a\n\n1\n```\n", r"index.md has YAML that .* valid: [^\n]+$"),
     ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
 ], ids=["a failing cell", "tags that do not end", "a broken reference"])  # fmt: skip
-def test_a_mistake_in_a_chapter_fails_the_build_and_is_told(tmp_path, text, told):
-    with pytest.raises(BookError, match=told):
+def test_a_mistake_in_a_chapter_fails_the_build_and_is_reported(tmp_path, text, message):
+    with pytest.raises(BookError, match=message):
         builder(clone(tmp_path, {"index": text}), []).build()
-
-
-def test_a_chapter_can_leave_the_book(tmp_path):
-    folder = clone(tmp_path, dict.fromkeys(("index", "other"), HEAD + code_cell("print('words')")))
-    builder(folder, []).build()
-    assert "words" in text_of(folder, "other")
-    (folder / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
-    builder(folder, []).build()
-    assert not (folder / HTML / "book" / "other.html").exists()
 
 
 def test_failed_runs_fail_the_build_after_the_pages_are_there(built, monkeypatch):
@@ -110,7 +98,7 @@ def test_failed_runs_fail_the_build_after_the_pages_are_there(built, monkeypatch
     assert page.exists()
 
 
-def test_missing_data_are_told_before_anything_is_executed(tmp_path):
+def test_missing_data_are_reported_before_anything_is_executed(tmp_path):
     folder, said = clone(tmp_path), []
     place = builder(folder, said).place
     with pytest.raises(InputError, match=r"aclImdb_v1.tar.gz is not in"):
@@ -121,55 +109,44 @@ def test_missing_data_are_told_before_anything_is_executed(tmp_path):
 def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs(tmp_path):
     target = clone(tmp_path) / "book" / "natural_bias.ipynb"
     names = {"DATA": "none", "STORE": "runs", "CACHE": "cache"}
-    environment = {f"WHENPOOL_{name}": str(tmp_path / own) for name, own in names.items()}
+    environment = {f"WHENPOOL_{name}": str(tmp_path / folder) for name, folder in names.items()}
     with variables(environment | {"WHENPOOL_COMPUTED": "1"}):
         execute(target.with_suffix(".md"), target, {"profile": "paper"})
     assert target.exists()
 
 
-def test_a_kernel_that_dies_is_told_with_its_cell(tmp_path):
-    source = tmp_path / "sums.md"
-    source.write_text(
-        HEAD + code_cell("1 + 1") + code_cell("import os, signal\nos.kill(os.getpid(), 9)")
-    )
+def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
+    source, kill = tmp_path / "sums.md", "import os, signal\nos.kill(os.getpid(), 9)"
+    source.write_text(HEAD + code_cell("1 + 1") + code_cell(kill))
     line = source.read_text().split("\n").index("import os, signal") + 1
-    with pytest.raises(BookError) as told:
+    cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: .*memory ran out"
+    with pytest.raises(BookError, match=cell):
         execute(source, tmp_path / "sums.ipynb", {})
-    assert str(told.value).splitlines() == [
-        f"book/sums.md, the cell at line {line} (import os, signal): the kernel died: it was killed, or "
-        "memory ran out; free some, or execute the chapter alone with --chapter sums",
-        f"The notebook up to this cell is {tmp_path / 'sums.executing.ipynb'}",
-    ]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("Kernel died\nbefore replying"), OSError("no sockets")])
-def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch, error):
+def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch):
+    error = RuntimeError("Kernel died\nbefore replying")
     monkeypatch.setattr("papermill.execute_notebook", Mock(side_effect=error))
-    with pytest.raises(BookError, match=r"^chapter corpora: the kernel does not start [^\n]+$"):
+    with pytest.raises(BookError, match=r"^book/corpora.md: RuntimeError: Kernel died before replying$"):
         execute(ROOT / "book" / "corpora.md", tmp_path / "corpora.ipynb", {}, {})
 
 
 def test_a_chapter_has_short_names():
     names = [path.stem for path in chapters(ROOT)]
     for given, meant in {
-        "nwi": "word_importance", "word_importance": "word_importance", "importance": "word_importance",
-        "skip": "training_to_skip", "tricks": "learnability", "theory.md": "theory",
-        "few-shot": "few_shot", "book/few_shot.md": "few_shot",
+        "nwi": "word_importance", "importance": "word_importance", "skip": "training_to_skip",
+        "tricks": "learnability", "theory.md": "theory", "book/few-shot.md": "few_shot",
     }.items():  # fmt: skip
         assert chapter_named(given, names) == meant
-    every, ambiguous = ", ".join(names), ", ".join(name for name in names if "_" in name)
-    for given, message in {
-        "others": f"must be one of {every}", "": f"must be one of {every}",
-        "_": f"is ambiguous; choose one of {ambiguous}",
-    }.items():  # fmt: skip
-        with pytest.raises(InputError, match=f"^chapter {given!r} {message}$"):
-            chapter_named(given, names)
-    assert chapter_named("nwi", PLANS) == "word_importance"  # so for whenpool run and claims
+    with pytest.raises(InputError, match=f"^chapter 'others' must be one of {', '.join(names)}$"):
+        chapter_named("others", names)
+    with pytest.raises(InputError, match="^chapter '_' is ambiguous; choose one of "):
+        chapter_named("_", names)
 
 
 @pytest.fixture
 def live(tmp_path):
-    """A book of one chapter, served: its source, the page, and a wait for what is said next."""
+    """A book of one chapter, served: its source, the page, and a wait for what is printed next."""
     folder = clone(tmp_path / "clone", {"index": HEAD + code_cell("print('the first words')")})
     (folder / "lib" / "whenpool").mkdir(parents=True, exist_ok=True)
     (folder / "lib" / "whenpool" / "code.py").touch()
@@ -177,20 +154,20 @@ def live(tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-u", ROOT / "scripts" / "live.py", "--profile", "smoke", "--port"]
-    output, read, own = tmp_path / "said", 0, {"PYTHONPATH": str(ROOT / "lib")}
+    output, read, path = tmp_path / "said", 0, {"PYTHONPATH": str(ROOT / "lib")}
     with output.open("w") as stream:
-        where = {"cwd": folder, "env": os.environ | own, "stdout": stream, "stderr": stream}
+        where = {"cwd": folder, "env": os.environ | path, "stdout": stream, "stderr": stream}
         process = subprocess.Popen([*command, str(port)], **where)
 
     def wait(pattern):
         nonlocal read
-        found = wait_for(lambda: re.search(pattern, output.read_text()[read:], re.MULTILINE))
-        read += found.end()
+        match = wait_for(lambda: re.search(pattern, output.read_text()[read:], re.MULTILINE))
+        read += match.end()
         assert "Traceback" not in output.read_text()
-        return found[0]
+        return match[0]
 
     def page():
-        with suppress(urllib.error.URLError):  # the address is said just before the server listens
+        with suppress(urllib.error.URLError):  # the address is printed just before the server listens
             address = f"http://127.0.0.1:{port}/book/index.html"
             return urllib.request.urlopen(address, timeout=600).read().decode()
 
@@ -207,8 +184,8 @@ def test_the_page_follows_an_edit_and_a_mistake_is_one_line(live):
     text = source.read_text()
     source.write_text(text.replace("print('the first words')", "nothing"))
     line = 1 + text[: text.index("print('the first words')")].count("\n")
-    told = f"whenpool: book/index.md, the cell at line {line} (nothing): NameError: "
-    assert wait("^whenpool: .*").startswith(told)
+    message = f"whenpool: book/index.md, the cell at line {line} (nothing): NameError: "
+    assert wait("^whenpool: .*").startswith(message)
     assert "the first words" in page()  # the page stays as it was
     source.write_text(text.replace("the first words", "other words"))
     wait("index is up to date")

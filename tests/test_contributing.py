@@ -23,7 +23,7 @@ COMPARING = ("corpora", "gradient_propagation", "natural_bias", "training_to_ski
 EXECUTE = """
 import json, sys
 from pathlib import Path
-from whenpool.book.build import execute
+from whenpool.book.execute import execute
 name, parameters = sys.argv[1], json.loads(sys.argv[2])
 target = Path("executed", f"{name}.ipynb").resolve()
 target.parent.mkdir(exist_ok=True)

@@ -1,36 +1,28 @@
-"""From sources to pages: chapters are executed (jupytext, papermill) and rendered (jupyter-book)."""
+"""From sources to pages: missing runs are computed, chapters executed, and pages rendered."""
 
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jupytext
-import nbformat
-import papermill
 import psutil
 import yaml
-from jupyter_client.kernelspec import NoSuchKernel
-from jupytext.myst import MystMetadataParsingError
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from papermill.exceptions import PapermillExecutionError
 
-from whenpool.base.errors import BookError, InputError
+from whenpool.base.errors import BookError
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED
+from whenpool.book.execute import execute, is_notebook
 from whenpool.book.fresh import Freshness, sources_of_pages
-from whenpool.book.pages import lighten
+from whenpool.book.pages import render
 from whenpool.book.report.tables import duration
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.tagged import PUBLISHED
@@ -43,98 +35,16 @@ from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
-CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters
 
 
-def is_notebook(source: Path) -> bool:
-    """Whether a page has cells to execute."""
-    return "\nkernelspec:" in source.read_text("utf-8")
-
-
-def execute(
-    source: Path, target: Path, parameters: Mapping[str, Any], notes: Path | None = None
-) -> None:
-    """Execute a chapter in a kernel, which writes the names of the files that it opens into ``notes``, and
-    put the notebook where pages are rendered from. papermill sets ``parameters`` after the chapter's
-    parameters cell; those that it does not have are left out. Raises `BookError` when a cell fails; the
-    notebook as far as it got stays beside ``target``."""
-    executing = target.with_suffix(".executing.ipynb")
-    with valid_yaml(source):
-        jupytext.write(jupytext.read(source), executing)
-    known = papermill.inspect_notebook(executing)
-    given = {name: value for name, value in parameters.items() if name in known}
-    kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
-    if notes:
-        watching = f"from whenpool.book.fresh import watch; watch({str(notes)!a})"
-        kernel.append(f"--IPKernelApp.exec_lines={watching}")
+def read_yaml(file: Path) -> Any:
+    """What a file of YAML holds; raises `BookError` where it is not valid."""
     try:
-        executed = papermill.execute_notebook(
-            executing,
-            executing,
-            given,
-            # not papermill's cwd, which changes the folder of this whole process
-            resources={"metadata": {"path": str(target.parent.resolve())}},
-            kernel_name="python3",
-            execution_timeout=CELL_SECONDS,
-            extra_arguments=kernel,
-            progress_bar=False,
-        )
-    except (PapermillExecutionError, DeadKernelError, CellTimeoutError) as error:
-        if isinstance(error, PapermillExecutionError):
-            code, why = error.source, f"{error.ename}: {error.evalue}"
-        else:
-            begun = [c for c in nbformat.read(executing, 4).cells if c.metadata.papermill.start_time]
-            code, why = begun[-1].source, f"it took longer than {duration(CELL_SECONDS)}"
-            if isinstance(error, DeadKernelError):
-                free = f"free some, or execute the chapter alone with --chapter {source.stem}"
-                why = f"the kernel died: it was killed, or memory ran out; {free}"
-        text, first = source.read_text("utf-8"), code.partition("\n")[0]
-        line = text.count("\n", 0, text.find(f"\n{code}\n```") + 1) + 1
-        raise BookError(
-            f"book/{source.name}, the cell at line {line} ({first}): {why}\n"
-            f"The notebook up to this cell is {executing}"
-        ) from None
-    except UnicodeError:
-        raise BookError(f"chapter {source.stem}: a name in {given} is not UTF-8; rename it") from None
-    except (NoSuchKernel, RuntimeError, OSError) as error:
-        why = str(InputError(str(error)))  # in one line
-        raise BookError(f"chapter {source.stem}: the kernel does not start or answer: {why}") from None
-    record = executed.metadata.papermill
-    del record["input_path"], record["output_path"]  # folders of this machine
-    # who opens the notebook changes its own parameters cell; each figure says which runs it has
-    executed.cells = [
-        c for c in executed.cells if "injected-parameters" not in c.metadata.get("tags", [])
-    ]
-    nbformat.write(executed, executing)
-    executing.replace(target)
-
-
-@contextmanager
-def valid_yaml(file: Path) -> Iterator[str]:
-    """The text of a file; raises `BookError` where what reads its YAML, inside, cannot."""
-    try:
-        yield file.read_text("utf-8")
-    except (yaml.YAMLError, MystMetadataParsingError) as error:
+        return yaml.safe_load(file.read_text("utf-8"))
+    except yaml.YAMLError as error:
         raise BookError(f"{file} has YAML that is not valid: {' '.join(str(error).split())}") from None
-
-
-def render(stage: Path, output: Path) -> Path:
-    """Render a folder into ``output/_build/html``; raises `BookError` for all that Sphinx warns of."""
-    log = output / "_build" / "render.log"
-    command = [
-        sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
-        str(stage), "--path-output", str(output), "-W", "--keep-going", "-q",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-    log.write_text(said, "utf-8")
-    page = output / "_build" / "html" / "index.html"
-    if done.returncode or not page.exists():
-        told = [line for line in said.splitlines() if re.search("warning:|error", line, re.I)][:8]
-        raise BookError("\n".join([f"the pages could not be rendered; see {log}", *told]))
-    return page
 
 
 @dataclass(frozen=True)
@@ -145,7 +55,7 @@ class Builder:
     request: Request  # what the chapters show
     place: Place  # where runs find data and leave results
     workforce: Workforce = field(default_factory=Workforce.default)
-    only: Only = field(default_factory=Only)  # which runs are executed; the pages show all
+    selection: Only = field(default_factory=Only)  # which runs are executed; the pages show all
     say: Callable[[str], None] = print  # told what happens, a line at a time
 
     @property
@@ -164,27 +74,24 @@ class Builder:
         """Where the pages are rendered from: copies of the book's files, and executed notebooks."""
         return self.output / "_build" / "stage"
 
-    def build(self, only: Sequence[str] = (), force: bool = False) -> Path:
+    def build(self, asked: Sequence[str] = (), force: bool = False) -> Path:
         """Compute missing runs, execute the chapters that need it (`whenpool.book.fresh`), or all with
-        ``force``, or ``only`` some, and render the pages; returns the first page. Raises `BookError` when a
-        chapter fails or the pages cannot be rendered."""
+        ``force``, or those that are ``asked`` for, and render the pages; returns the first page. Raises
+        `BookError` when a chapter fails or the pages cannot be rendered."""
         started = time.perf_counter()
-        with valid_yaml(self.root / "_toc.yml") as text:
-            toc = yaml.safe_load(text)
+        toc = read_yaml(self.root / "_toc.yml")
         parts = [toc, *toc.get("parts", [])]
         files = [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
         pages = [Path(file).name for file in files]  # all are in the folder "book"
-        only = [chapter_named(name, pages) for name in only]
+        asked = [chapter_named(name, pages) for name in asked]
         chapters = [name for name in pages if is_notebook(self._source(name))]
-        if only:
-            again = (*only, STATUS)
-            chapters = [n for n in chapters if n in again or not self._executed(n).exists()]
-            if missing := [name for name in chapters if name not in again]:
-                self.say(f"{len(missing)} chapters were not executed yet; they are now, too")
+        if asked:  # the others that were not executed yet are executed, too, since the pages need them
+            again = (*asked, STATUS)
+            chapters = [name for name in chapters if name in again or not self._executed(name).exists()]
         failed = self._compute(chapters)
         self._copy_sources(pages)
-        self._execute(chapters, pages, pages if force else only)
-        page = self._render(pages)
+        self._execute(chapters, pages, pages if force else asked)
+        page = self._render()
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
         if failed:
             raise BookError(f"{failed} runs failed and are not in the pages; build again to repeat them")
@@ -199,7 +106,7 @@ class Builder:
     def _compute(self, chapters: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""
         planned = [plan(name, self.request, self.place) for name in chapters if name in PLANS]
-        runs = list(dict.fromkeys(run for runs in planned for run in runs if self.only.admits(run)))
+        runs = list(dict.fromkeys(run for runs in planned for run in runs if self.selection.admits(run)))
         if not runs:
             return 0
         pace = Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
@@ -217,10 +124,11 @@ class Builder:
         ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints", "__pycache__")
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
         shutil.copy(self.root / "_toc.yml", self.stage)
-        with valid_yaml(self.root / "_config.yml") as text:
-            config = yaml.safe_load(text)
-        config = yaml.safe_dump(with_own_repository(config, self.root), allow_unicode=True)
-        (self.stage / "_config.yml").write_text(config, "utf-8")
+        config = read_yaml(self.root / "_config.yml")
+        if name := os.environ.get("GITHUB_REPOSITORY"):  # the buttons of a fork open the fork
+            config["repository"]["url"] = f"https://github.com/{name}"
+        text = yaml.safe_dump(config, allow_unicode=True)
+        (self.stage / "_config.yml").write_text(text, "utf-8")
         for name in pages:  # the executed notebook takes the place of its source
             executed = self._executed(name)
             unused = executed.with_suffix(".md") if is_notebook(self._source(name)) else executed
@@ -235,25 +143,22 @@ class Builder:
             log = json.loads(log_file.read_text())
         except (OSError, ValueError):
             log = {}
-        todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is said, and the inputs
+        todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is reported, and the inputs
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
-            place = f"[{number}/{len(chapters)}] {name}"
             before = log.get(name, {}) if self._executed(name).exists() else {}
             inputs = fresh.inputs(self._source(name), None if name == STATUS else self._shown(name))
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
                 reason = "it reports on the other chapters"
             if reason:
-                todo[name] = f"{place}: executing, since {reason}", inputs
+                todo[name] = f"[{number}/{len(chapters)}] {name}: executing, since {reason}", inputs
                 log.pop(name, None)  # whatever happens now, the notebook is not what the log says
             else:
-                self.say(f"{place}: unchanged")
+                self.say(f"[{number}/{len(chapters)}] {name}: unchanged")
         write_atomically(log_file, json.dumps(log, indent=1))
-        failed, writing = threading.Event(), threading.Lock()
+        writing = threading.Lock()
 
-        def executed(name: str) -> None:
-            if failed.is_set():
-                return
+        def execute_chapter(name: str) -> None:
             line, inputs = todo[name]
             self.say(line)
             notes, began = self._executed(name).with_suffix(".opened"), time.time()
@@ -261,29 +166,25 @@ class Builder:
                 execute(self._source(name), self._executed(name), parameters, notes)
                 record = {"seconds": time.time() - began, "profile": self.request.profile}
                 record |= fresh.record(inputs, notes, began)
-                with writing:
-                    log[name] = record
-                    in_order = {page: log[page] for page in pages if page in log}
-                    write_atomically(log_file, json.dumps(in_order, indent=1))
-            except BaseException:
-                failed.set()
-                raise
             finally:
                 notes.unlink(missing_ok=True)
+            with writing:
+                log[name] = record
+                in_order = {page: log[page] for page in pages if page in log}
+                write_atomically(log_file, json.dumps(in_order, indent=1))
 
         with variables(self._environment()), ThreadPoolExecutor(AT_ONCE) as pool:
-            for last in (False, True):
-                futures = [pool.submit(executed, name) for name in todo if (name == STATUS) == last]
-                try:
-                    wait(futures)
-                except BaseException:  # ctrl-C: no chapter is waited for
-                    failed.set()
+            try:
+                for group in ([name for name in todo if name != STATUS], {STATUS} & todo.keys()):
+                    for future in as_completed([pool.submit(execute_chapter, name) for name in group]):
+                        future.result()  # raises the error of a chapter
+            except BaseException as error:
+                pool.shutdown(wait=False, cancel_futures=True)
+                if not isinstance(error, BookError):  # ctrl-C: no chapter is waited for
                     for kernel in psutil.Process().children(recursive=True):
                         with suppress(psutil.NoSuchProcess):
                             kernel.kill()
-                    raise
-                for future in futures:
-                    future.result()  # raises the error of a chapter
+                raise
 
     def _shown(self, name: str) -> set[str]:
         """Keys of the stored runs that a chapter may show: those that it needs, and any that may be a
@@ -294,10 +195,10 @@ class Builder:
 
     def _parameters(self) -> dict[str, Any]:
         request = self.request
-        only = {name: getattr(request, name) for name in (*NARROWING, "paraphrases")}
-        only["masked"] = None if request.masked else False
-        given = {key: value for key, value in only.items() if value is not None}
-        parameters = {"profile": request.profile, "corpus": request.corpora or None, "only": given}
+        narrowing = {name: getattr(request, name) for name in (*NARROWING, "paraphrases")}
+        narrowing["masked"] = None if request.masked else False
+        narrowing = {key: value for key, value in narrowing.items() if value is not None}
+        parameters = {"profile": request.profile, "corpus": request.corpora or None, "only": narrowing}
         return json.loads(json.dumps(parameters | {"encoder": request.encoder}))  # lists, not tuples
 
     def _folders(self) -> dict[str, Path]:
@@ -320,7 +221,7 @@ class Builder:
             **self.workforce.variables(),
         }
 
-    def _render(self, pages: Sequence[str]) -> Path:
+    def _render(self) -> Path:
         """Render the pages unless their sources are those of the last time; returns the first page."""
         rendered, sources = self.output / "_build" / "rendered.txt", sources_of_pages(self.stage)
         page = self.output / "_build" / "html" / "index.html"
@@ -329,24 +230,6 @@ class Builder:
             return page
         self.say("Rendering the pages")
         rendered.unlink(missing_ok=True)
-        for old in (page.parent / "book").glob("*.html"):
-            if old.stem not in pages:  # it has left the table of contents
-                old.unlink()
         page = render(self.stage, self.output)
-        lighten(page.parent)
         write_atomically(rendered, sources)
         return page
-
-
-def with_own_repository(config: dict[str, Any], root: Path) -> dict[str, Any]:
-    """A book's configuration whose buttons open this clone's own repository: what ``GITHUB_REPOSITORY``
-    or the remote "origin" names, so that those of a fork open the fork; else the one that is configured."""
-    name = os.environ.get("GITHUB_REPOSITORY")
-    if not name and shutil.which("git") and (root / ".git").exists():  # else another's clone around it
-        command = ["git", "remote", "get-url", "origin"]
-        said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
-        found = re.search(r"[@/]github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$", said.strip())
-        name = found and found[1]
-    if not name or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        return config
-    return config | {"repository": config["repository"] | {"url": f"https://github.com/{name}"}}

@@ -1,29 +1,23 @@
-"""Rendered pages load less of what they do not use.
+"""From executed notebooks to pages (jupyter-book), and what these get beyond what Sphinx writes.
 
-The theme gives every page all of its stylesheets, 2,000 icons twice, the typesetter of formulas and the
-index of the search: 3.6 MB for a page of 25 KB. Here each page keeps the scripts that it needs, and the
-stylesheets keep the rules that some page or script can match. A link to a term of the glossary gets the
+The theme gives every page 2,000 icons twice, the typesetter of formulas and the search's index: megabytes
+for a page of 25 KB. Here each page keeps the scripts that it needs. A link to a term of the glossary gets the
 term's definition, which a script shows without opening the other page. Figures have a narrow layout for
 phones and colours for a dark page.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Set
-from html import escape, unescape
+import subprocess
+import sys
+from collections.abc import Set
+from html import escape
 from pathlib import Path
 
-import tinycss2
+from bs4 import BeautifulSoup
 
+from whenpool.base.errors import BookError
 from whenpool.book.report.phones import PHONE, parted
 
-_PRUNED = "/* pruned: rules that no page uses are left out */\n"
-_IMPORT = re.compile(r'@import (?:url\()?"?([\w./-]+\.css)')
-_WORD = re.compile(r"[\w-]+")
-_CLASS_OR_ID = re.compile(r"[.#]((?:[\w-]|\\.)+)")
-_WITHOUT = re.compile(r":(?:not|is|where|has)\([^()]*(?:\([^()]*\)[^()]*)*\)")
-_COMMA = re.compile(r",(?![^(\[]*[)\]])")  # outside of brackets
-_GLOSSARY = re.compile(r'<dl class="[^"]*\bglossary\b.*?</dl>', re.DOTALL)
-_TERM = re.compile(r'<dt id="(term-[^"]+)">|<dd>(.*?)</dd>', re.DOTALL)
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
 _FIGURE = re.compile(r'(?<!-phone\.svg">)<img [^>]*src="([\w./-]*_images/([\w-]+))\.svg"[^>]*>')
 _DARK = "@media (prefers-color-scheme:dark)"  # of the page around a drawing
@@ -43,37 +37,45 @@ _UNLESS = (
 )
 
 
+def render(stage: Path, output: Path) -> Path:
+    """Render a folder into ``output/_build/html``, and finish the pages; returns the first one. Raises
+    `BookError` for all that Sphinx warns of."""
+    log = output / "_build" / "render.log"
+    command = [
+        sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
+        str(stage), "--path-output", str(output), "-W", "--keep-going", "-q",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    log.write_text(text, "utf-8")
+    page = output / "_build" / "html" / "index.html"
+    if done.returncode or not page.exists():
+        lines = [line for line in text.splitlines() if re.search("warning:|error", line, re.I)]
+        raise BookError("\n".join([f"the pages could not be rendered; see {log}", *lines[:8]]))
+    lighten(page.parent)
+    return page
+
+
 def lighten(html: Path) -> None:
-    """Take out of the pages in ``html`` what they load without need; twice changes nothing more."""
-    pages = [page for page in html.rglob("*.html") if "_static" not in page.parts]
-    texts = {page: lighter(page.read_text("utf-8")) for page in pages}
-    terms = {term: said for text in texts.values() for term, said in defined(text).items()}
-    for figure in (html / "_images").glob("*.svg"):
-        wide, narrow = parted(figure.read_text("utf-8"))
-        for file, svg in ((figure, wide), (figure.with_stem(f"{figure.stem}{PHONE}"), narrow)):
-            if svg:
-                file.write_text(with_dark_colours(smaller(svg)), "utf-8")
-    twice = {file.stem.removesuffix(PHONE) for file in (html / "_images").glob(f"*{PHONE}.svg")}
-    for page, text in texts.items():
-        page.write_text(with_phones(explained(text, terms), twice), "utf-8")
-    no_names = {"mathjax", "locales", "fontawesome.js", "weights.js"}
-    scripts = [file for file in (html / "_static").rglob("*.js") if not no_names & set(file.parts)]
-    known = {word for file in (*pages, *scripts) for word in _WORD.findall(file.read_text("utf-8"))}
-    sheets = set()  # those that some page loads
-    for page in pages:
-        for link in re.findall(r'<link[^>]*href="([^"?]+\.css)[^"]*"', page.read_text("utf-8")):
-            sheet = (page.parent / link).resolve()
-            imported = _IMPORT.findall(sheet.read_text("utf-8"))
-            sheets |= {sheet, *((sheet.parent / name).resolve() for name in imported)}
-    for sheet in sheets:
-        whole = html.parent / "whole" / sheet.relative_to(html.resolve())  # as Sphinx wrote it
-        text = sheet.read_text("utf-8")
-        if text.startswith(_PRUNED):
-            text = whole.read_text("utf-8")
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        whole.write_text(text, "utf-8")
-        rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
-        sheet.write_text(_PRUNED + "".join(_used(rules, known)), "utf-8")
+    """Finish the pages and drawings in ``html``; twice changes nothing more."""
+    for file in (html / "_images").glob("*.svg"):
+        svg = file.read_text("utf-8")
+        if _DARK in svg:
+            continue
+        wide, narrow = parted(svg)
+        file.write_text(with_dark_colours(smaller(wide)), "utf-8")
+        if narrow:
+            narrow_file = file.with_stem(f"{file.stem}{PHONE}")
+            narrow_file.write_text(with_dark_colours(smaller(narrow)), "utf-8")
+    narrow_stems = {file.stem.removesuffix(PHONE) for file in (html / "_images").glob(f"*{PHONE}.svg")}
+    files = [file for file in html.rglob("*.html") if "_static" not in file.parts]
+    pages = {file: lighter(file.read_text("utf-8")) for file in files}
+    terms = {term: text for page in pages.values() for term, text in definitions(page).items()}
+    for file, page in pages.items():
+        page = _TO_TERM.sub(
+            lambda link: f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"', page
+        )
+        file.write_text(with_phones(page, narrow_stems), "utf-8")
 
 
 def lighter(page: str) -> str:
@@ -86,26 +88,15 @@ def lighter(page: str) -> str:
     return page.replace('role="doc-biblioentry"', 'role="listitem"')
 
 
-def defined(page: str) -> dict[str, str]:
+def definitions(page: str) -> dict[str, str]:
     """The definitions of a page's glossary, as plain text by the anchors of their terms."""
-    found: dict[str, str] = {}
-    waiting: list[str] = []  # terms that share the next definition
-    for glossary in _GLOSSARY.findall(page):
-        for term, text in _TERM.findall(glossary):
-            if term:
-                waiting.append(term)
-            else:
-                said = " ".join(unescape(re.sub(r"<[^>]+>", "", text)).split())
-                found |= dict.fromkeys(waiting, said)
-                waiting = []
+    if not re.search(r'<dl class="[^"]*\bglossary', page):
+        return {}
+    found = {}
+    for term in BeautifulSoup(page, "html.parser").select("dl.glossary > dt[id]"):
+        if definition := term.find_next_sibling("dd"):  # several terms may share one
+            found[str(term["id"])] = " ".join(definition.get_text().split())
     return found
-
-
-def explained(page: str, terms: Mapping[str, str]) -> str:
-    """A page whose links to terms bring what these mean."""
-    return _TO_TERM.sub(
-        lambda link: f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"', page
-    )
 
 
 def with_phones(page: str, narrow: Set[str]) -> str:
@@ -141,23 +132,6 @@ def with_dark_colours(svg: str) -> str:
         return f"{paint[1]}var(--{paint[2]},#{paint[2]})"
 
     drawn = _PAINT.sub(variable, svg)
-    named = "".join(f"--{colour}:#{dark};" for colour, dark in darks.items())
-    style = f"<style>{_DARK}{{:root{{fill:#ffffff;{named}}}}}</style>"
-    return svg if _DARK in svg else re.sub(r"<svg\b[^>]*>", rf"\g<0>{style}", drawn, count=1)
-
-
-def _used(rules: list, known: Set[str]) -> Iterator[str]:
-    """The rules of a stylesheet but those that need a class or id which is not among the ``known`` words."""
-    for rule in rules:
-        if rule.type == "qualified-rule":
-            selectors = _COMMA.split(tinycss2.serialize(rule.prelude))
-            named = ((one.strip(), _CLASS_OR_ID.findall(_WITHOUT.sub("", one))) for one in selectors)
-            used = [one for one, names in named if {name.replace("\\", "") for name in names} <= known]
-            if used:
-                yield f"{','.join(used)}{{{tinycss2.serialize(rule.content).strip()}}}"
-        elif rule.type == "at-rule" and rule.content and rule.lower_at_keyword in ("media", "supports"):
-            inner = tinycss2.parse_rule_list(rule.content, skip_comments=True, skip_whitespace=True)
-            if kept := "".join(_used(inner, known)):
-                yield f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{kept}}}"
-        elif rule.type != "error":
-            yield rule.serialize()
+    names = "".join(f"--{colour}:#{dark};" for colour, dark in darks.items())
+    style = f"<style>{_DARK}{{:root{{fill:#ffffff;{names}}}}}</style>"
+    return re.sub(r"<svg\b[^>]*>", rf"\g<0>{style}", drawn, count=1)

@@ -2,24 +2,23 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 import matplotlib
 import yaml
-from jinja2 import Environment
 
 from whenpool.base.errors import InputError, check
 from whenpool.runs.run import commit
 
 if TYPE_CHECKING:  # the packages of the extra "print"
-    from bs4 import Tag
     from playwright.sync_api import Browser, Page
 
 BROWSER = "WHENPOOL_BROWSER"  # Names another browser than the Chromium on the path
+ARTICLE = "book/article"
 
 
 def find_browser() -> str | None:
@@ -52,145 +51,55 @@ def wait_for_formulas(page: "Page") -> None:
     page.evaluate("() => window.MathJax && MathJax.startup && MathJax.startup.promise")
 
 
-NAME = "whenpool.pdf"
-PAPER_NAME = "whenpool-paper.pdf"
-PAPER, WORKS = "book/article", "book/bibliography"
-"""The page that is printed by itself, and the one with the works that it cites."""
-_FOOTER = (
-    '<div style="width: 100%; text-align: center; font: 8pt serif; color: #555">'
-    '<span class="pageNumber"></span></div>'
-)
-_OF_NO_USE = ".headerlink, .ledger-filters, script, style, button, details.hide.above-input"
-_FIT = """() => {
-  const available = document.querySelector("header").clientWidth;
-  for (const wide of document.querySelectorAll("table, pre")) {
-    if (wide.scrollWidth > available + 1) wide.style.zoom = available / wide.scrollWidth;
-  }
-}"""
-
-
-class Chapter(NamedTuple):
-    """One page of the book, in a part of the contents, whose anchors and files fit into one long page."""
-
-    name: str
-    title: str
-    part: str
-    article: "Tag"
-
-
 def print_book(root: Path, paper: bool = False) -> Path:
     """Print the built pages of a clone but its article, or with ``paper`` the article alone; returns the
-    PDF. Raises `InputError` when no book is built, or there is no browser."""
-    from pypdf import PdfReader
+    PDF. Raises `InputError` when a page is not built, or there is no browser."""
+    from pypdf import PdfWriter
 
-    html, together = root / "_build" / "html", root / "_build" / "print.html"
-    check((html / "index.html").exists(), "there is no book yet; run make book")
-    target = root / "_build" / (PAPER_NAME if paper else NAME)
-    pages = {chapter.name: chapter for chapter in chapters_of(root, html)}
-    if not paper:
-        front, *others = (chapter for name, chapter in pages.items() if name != PAPER)
-    elif {PAPER, WORKS} <= set(pages):
-        front, others = by_itself(pages[PAPER], pages[WORKS]), []
-    else:
-        raise InputError(f"the paper needs {PAPER} and {WORKS}; add them to _toc.yml")
+    html = root / "_build" / "html"
+    toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
+    names = [toc["root"], *(page["file"] for part in toc["parts"] for page in part["chapters"])]
+    names = [name for name in names if (name == ARTICLE) == paper]
+    for name in names:
+        check((html / f"{name}.html").exists(), f"page {name} is not built; run make book")
+    config = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
+    author = [config["author"], f"Commit {commit()}"]
+    book = PdfWriter()
     with opened_browser() as browser:
         # as wide as A4 without its margins, in the pixels of CSS
         page = browser.new_page(viewport={"width": 643, "height": 900})
         page.emulate_media(media="print")
-        numbers: Sequence[int] = ()
-        for _ in range(2):  # the numbers of pages are known once the text is broken into pages
-            together.write_text(assembled(root, html, front, others, numbers), "utf-8")
-            page.goto(together.as_uri(), wait_until="load")
+        works = []
+        if paper:
+            page.goto((html / "book" / "bibliography.html").as_uri())
+            works = page.locator("div.citation").evaluate_all("all => all.map(work => work.outerHTML)")
+        for name in names:
+            page.goto((html / f"{name}.html").as_uri(), wait_until="load")
+            page.add_style_tag(path=root / "book" / "_static" / "print.css")
+            page.add_style_tag(content=_font_faces())
+            page.add_script_tag(path=root / "book" / "_static" / "print.js")
             wait_for_formulas(page)
-            page.evaluate(_FIT)
-            page.pdf(
-                path=target, format="A4",
-                margin={"top": "22mm", "bottom": "20mm", "left": "20mm", "right": "20mm"},
-                print_background=True, display_header_footer=True, header_template="<span></span>",
-                footer_template=_FOOTER, tagged=True, outline=True,
-            )  # fmt: skip
-            reader = PdfReader(target)
-            places = [reader.named_destinations[f"/{_anchor(chapter.name)}"] for chapter in others]
-            numbers = [(reader.get_destination_page_number(place) or 0) + 1 for place in places]
-    together.unlink()
+            if paper:
+                page.evaluate("printedByItself", works)
+            title = page.evaluate(
+                "([before, author]) => forPrint(before, author)",
+                [len(book.pages), author if name == names[0] else None],
+            )
+            printed = page.pdf(
+                prefer_css_page_size=True, print_background=True, tagged=True, outline=True
+            )
+            book.append(BytesIO(printed), title.partition(" —")[0])
+    target = root / "_build" / ("whenpool-paper.pdf" if paper else "whenpool.pdf")
+    book.write(target)
     return target
 
 
-def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
-    """The built pages in the order of the contents. Raises `InputError` for a page that is not built."""
-    from bs4 import BeautifulSoup
-
-    toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
-    parts = {toc["root"]: ""}
-    for part in toc["parts"]:
-        parts |= dict.fromkeys((page["file"] for page in part["chapters"]), part.get("caption", ""))
-    for name, caption in parts.items():
-        file = html / f"{name}.html"
-        check(file.exists(), f"{file} is not built; run make book")
-        soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
-        article = soup.select_one("article.bd-article")
-        heading = article and article.find("h1")
-        if not article or not heading:
-            raise InputError(f"{file} is not a page of the book; run make book")
-        for unused in article.select(_OF_NO_USE):
-            unused.decompose()
-        for anchored in article.select("[id]"):
-            anchored["id"] = _anchor(name, str(anchored["id"]))
-        for image in article.select("[src]"):
-            image["src"] = (file.parent / str(image["src"])).resolve().as_uri()
-        for link in article.select("a[href]"):
-            there = urlsplit(str(link["href"]))
-            if there.scheme or there.netloc:  # out of the book
-                continue
-            page = str(Path(name).with_name(Path(there.path).stem)) if there.path else name
-            fragment = "" if "=" in there.fragment else there.fragment  # what the ledger should show
-            is_here = page == name or (page in parts and page != PAPER)
-            link["href"] = f"#{_anchor(page, fragment)}" if is_here else "#"
-        title = heading.get_text().strip()
-        if caption and name != PAPER:
-            for level in reversed(article.find_all(["h1", "h2", "h3", "h4", "h5"])):
-                level.name = f"h{int(level.name[1]) + 1}"
-        else:  # the front page, and the article: its title is above the whole text
-            heading.extract()
-        yield Chapter(name, title, caption, article)
-
-
-def by_itself(article: Chapter, works: Chapter) -> Chapter:
-    """The article with figures and tables counted from 1, and of the bibliography what it cites."""
-    numbers: dict[str, str] = {}
-    for caption in article.article.select(".caption-number"):
-        kind = caption.get_text().split()[0]
-        before = sum(number.startswith(kind) for number in numbers.values())
-        numbers[caption.get_text().strip()] = f"{kind} {before + 1}"
-    for named in article.article.select(".caption-number, .std-numref"):
-        text = named.get_text()
-        named.string = text.replace(text.strip(), numbers.get(text.strip(), text.strip()))
-    cited = {link["href"] for link in article.article.select("a[href]")}
-    for work in works.article.select("div.citation"):
-        if f"#{work['id']}" not in cited:
-            work.decompose()
-    if heading := works.article.find("h2"):
-        heading.string = "References"
-    article.article.append(works.article)
-    return article
-
-
-def _anchor(name: str, fragment: str = "") -> str:
-    """Two pages may use one anchor, all pages together may not."""
-    return f"{Path(name).name}--{fragment}"
-
-
-def assembled(
-    root: Path, html: Path, front: Chapter, others: Sequence[Chapter], numbers: Sequence[int] = ()
-) -> str:
-    """All chapters as one page, opened by ``front``; ``numbers`` are the pages on which the others begin."""
-    static = html / "_static"
-    template = Path(__file__).with_name("print.html").read_text("utf-8")
-    return Environment(autoescape=True).from_string(template).render(
-        front=front, others=others, numbers=numbers, anchor=_anchor, commit=commit(),
-        author=yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"],
-        sheets=[*static.glob("pygments.css"), *static.glob("mystnb.*.css"), root / "book/_static/print.css"],
-        mathjax=static / "mathjax" / "tex-chtml.js",
-        # the serifs that come with matplotlib, so that a page looks the same on every machine
-        fonts=Path(matplotlib.get_data_path()) / "fonts" / "ttf",
-    )  # fmt: skip
+def _font_faces() -> str:
+    """The serifs that come with matplotlib, so that a page looks the same on every machine."""
+    folder = Path(matplotlib.get_data_path(), "fonts", "ttf").as_uri()
+    styles = {"": "", "Italic": "font-style: italic;", "Bol": "font-weight: 700;"}
+    styles["BolIta"] = styles["Italic"] + styles["Bol"]
+    return "".join(
+        f"@font-face {{font-family: 'Book Serif'; {style} src: url('{folder}/STIXGeneral{name}.ttf')}}"
+        for name, style in styles.items()
+    )

@@ -18,20 +18,20 @@ from small_runs import SMALL
 from whenpool.base.errors import BookError
 from whenpool.book import build as building
 from whenpool.book import fresh
+from whenpool.book.fresh import LIBRARY
+from whenpool.book.report.claims import ask_again
+from whenpool.book.report.measures import Runs
 from whenpool.runs.engine import Report
 from whenpool.runs.request import Request
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
 EXECUTE = building.execute
-CELL = """import sys
-from pathlib import Path
-root = Path.cwd().parents[4]
-sys.path.insert(0, str(root / "lib" / "whenpool"))
-import tiny
-import beside
-(root / "data" / "paper" / "accuracy.csv").read_text()"""
-USED = ("lib/whenpool/tiny.py", "data/paper/accuracy.csv", "_build/smoke/_build/stage/book/beside.py")
-OPENED = {"index": USED, "runs": ("data/runs/smoke",), "status": ("data/runs/smoke",)}
+CELL = """import beside
+from whenpool.book.chapter import open_chapter
+open_chapter("index").results("training", "compact", seed=77)"""
+USED = ("lib/whenpool/tiny.py", "_build/smoke/_build/stage/book/beside.py")
+QUERY = '["training", null, {"seed": 77}]'
 AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "unchanged")
 STATUS = {"status": "executing, since it reports on the other chapters"}
 FIRST, ASKED = "executing, since it has not been executed yet", "executing, since it was asked for"
@@ -47,9 +47,11 @@ def book(tmp_path, monkeypatch):
     monkeypatch.setattr(fresh, "LIBRARY", folder / "lib" / "whenpool")
     rendered = []
 
-    def execute(source, target, parameters, notes):
-        notes.write_text("\n".join(str(folder / name) for name in OPENED[source.stem]))
+    def execute(source, target, parameters):
         target.write_text(f"executed {time.time()}")
+        files = [str(folder / name) for name in USED] if source.stem == "index" else []
+        asked = ask_again(Runs(Place.default()), [QUERY]) if source.stem == "runs" else {}
+        return json.dumps({"files": files, "asked": asked})
 
     def render(stage, output):
         page = output / "_build" / "html" / "index.html"
@@ -82,28 +84,28 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book):
     for file, chapter, reason in (
         ("book/index.md", "index", "its text changed"),
         ("lib/whenpool/tiny.py", "index", "the library's tiny.py changed"),
-        ("data/paper/accuracy.csv", "index", "data/paper/accuracy.csv changed"),
         ("book/beside.py", "index", f"{USED[-1]} changed"),
     ):
         edit(folder / file, "\n")
         assert build() == (AS_BEFORE | {chapter: f"executing, since {reason}"} | STATUS, True)
-    for unread in ("data/paper/vanishing.csv", "data/runs/smoke/.lock", "lib/whenpool/other.py"):
+    for unread in ("data/runs/smoke/.lock", "lib/whenpool/other.py"):
         (folder / unread).write_text("")
     assert build() == (AS_BEFORE, False)
     (folder / "book" / "references.bib").write_text("")
     assert build() == (AS_BEFORE, True)
     assert build(["runs"]) == ({"runs": ASKED} | STATUS, True)
     assert build(force=True) == ({"index": ASKED, "runs": ASKED} | STATUS, True)
+    edit(folder / "data" / "paper" / "accuracy.csv", "\n")
+    every = dict.fromkeys(("index", "runs"), "executing, since its tables changed")
+    assert build() == (every | STATUS, True)
 
 
-def test_new_runs_repeat_the_chapters_that_can_show_them(book, monkeypatch):
-    """Those that the chapter needs, and on published corpora those that may be reference runs; the status
-    counts all."""
+def test_new_runs_repeat_the_chapters_whose_answers_they_change(book, monkeypatch):
+    """The runs of the request, and those that a chapter has asked for; the status counts all."""
     folder, build = book
     place, counted = builder(folder, []).place, {"status": "executing, since its runs changed"}
-    own, other = SMALL, replace(SMALL, seed=1)
-    monkeypatch.setattr(building, "PLANS", {"runs": None})
-    monkeypatch.setattr(building, "plan", lambda *_: [own])
+    monkeypatch.setattr(building, "asks_for_runs", lambda name, request: name == "runs")
+    monkeypatch.setattr(building, "plan", lambda *_: [SMALL])
     monkeypatch.setattr(building, "compute", lambda *_, **__: Report())
     build()
 
@@ -111,17 +113,15 @@ def test_new_runs_repeat_the_chapters_that_can_show_them(book, monkeypatch):
         identity = run.identity(place) | named
         return store.put(identity, run.row() | named, {"test_accuracy": 50.0}, {"seconds": 1.0})
 
-    store(place.store, other)
-    assert build() == (AS_BEFORE | counted, True)
-    store(place.store, own)
+    store(place.store, replace(SMALL, seed=1))
+    assert build()[0]["runs"] == "unchanged"
+    store(place.store, SMALL)
     assert build() == (AS_BEFORE | {"runs": "executing, since its runs changed"} | STATUS, True)
-    shown = Store(
-        folder / "data" / "runs"
-    )  # of the smallest profile, which has a folder of its own, too
-    store(shown, other, corpus="/mine/texts.csv")
+    finished = Store(folder / "data" / "runs")  # the smallest profile has a folder of its own
+    store(finished, replace(SMALL, seed=76))
     assert build() == (AS_BEFORE | counted, True)
-    store(shown, other, corpus="imdb")
-    assert build() == (AS_BEFORE | {"runs": "executing, since its runs changed"} | STATUS, True)
+    store(finished, replace(SMALL, seed=77))
+    assert build() == (AS_BEFORE | {"runs": "executing, since its training None changed"} | STATUS, True)
     assert build() == (AS_BEFORE, False)
 
 
@@ -162,8 +162,9 @@ def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(bo
         raise KeyboardInterrupt
 
     def edited(*given):
-        execute(*given)
+        used = execute(*given)
         (folder / "lib" / "whenpool" / "tiny.py").write_text("VALUE = 2\n")
+        return used
 
     edit(folder / "book" / "index.md", "Some text.\n")
     monkeypatch.setattr(building, "execute", interrupted)
@@ -175,15 +176,20 @@ def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(bo
     assert build()[0]["index"] == "executing, since the library's tiny.py changed"
 
 
-def test_a_kernel_notes_what_it_opens_and_a_failing_chapter_is_never_fresh(book, monkeypatch):
+def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, monkeypatch):
     folder, build = book
     monkeypatch.setattr(building, "execute", EXECUTE)
+    monkeypatch.setattr(fresh, "LIBRARY", LIBRARY)
     here = os.getcwd()
     build()
     assert os.getcwd() == here  # which all threads share
     log = json.loads((folder / "_build/smoke/_build/stage/executed.json").read_text())
-    assert set(log["index"]["files"]) == {str(folder / name) for name in OPENED["index"]}
-    assert log["runs"]["files"] == {}
+    files = set(log["index"]["files"])
+    assert {str(folder / USED[-1]), str(LIBRARY / "book" / "chapter.py")} < files
+    assert list(log["index"]["asked"]) == ['["training", "compact", {"seed": 77}]']
+    assert str(folder / USED[-1]) not in log["runs"]["files"]
+    notebook = (folder / "_build/smoke/_build/stage/book/index.ipynb").read_text()
+    assert "fresh.used" not in notebook
     edit(folder / "book" / "index.md", code_cell("1 / 0"))
     for _ in range(2):
         with pytest.raises(BookError, match="ZeroDivisionError"):
@@ -201,7 +207,7 @@ def test_a_failed_chapter_waits_for_its_neighbour_and_starts_no_other(book, monk
         both.wait()
         if source.stem == "index":
             raise BookError("chapter index: no")
-        executed(source, target, *given)
+        return executed(source, target, *given)
 
     monkeypatch.setattr(building, "execute", execute)
     with pytest.raises(BookError, match="chapter index: no"):

@@ -19,21 +19,19 @@ import yaml
 from whenpool.base.errors import BookError
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import variables
-from whenpool.book.chapter import COMPUTED
+from whenpool.book.chapter import COMPUTED, asks_for_runs
 from whenpool.book.execute import execute, is_notebook
 from whenpool.book.fresh import Freshness, sources_of_pages
 from whenpool.book.pages import render
+from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import duration
-from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.tagged import PUBLISHED
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only
-from whenpool.runs.plans.chapters import PLANS, chapter_named, needed, plan
+from whenpool.runs.plans.chapters import chapter_named, needed, plan
 from whenpool.runs.request import NARROWING, Request
-from whenpool.runs.run import Place
-from whenpool.runs.store import Store
+from whenpool.runs.run import Place, Run
 
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters
@@ -105,7 +103,7 @@ class Builder:
 
     def _compute(self, chapters: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        planned = [plan(name, self.request, self.place) for name in chapters if name in PLANS]
+        planned = [self._planned(name) for name in chapters]
         runs = list(dict.fromkeys(run for runs in planned for run in runs if self.selection.admits(run)))
         if not runs:
             return 0
@@ -138,7 +136,9 @@ class Builder:
         """Execute the chapters that were asked for or are not fresh, `AT_ONCE` at a time, and the status
         last, which reports on them; ``executed.json`` says when and from what each was made."""
         log_file, parameters = self.stage / "executed.json", self._parameters()
-        fresh = Freshness(self.root, parameters, *self._folders().values())
+        with variables(self._environment()):  # smoke-sized runs are not among the finished ones
+            runs = Runs(Place.default() if self.request.profile == "smoke" else self.place)
+        fresh = Freshness(self.root, parameters, self.place.data.resolve(), runs)
         try:
             log = json.loads(log_file.read_text())
         except (OSError, ValueError):
@@ -146,7 +146,8 @@ class Builder:
         todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is reported, and the inputs
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
             before = log.get(name, {}) if self._executed(name).exists() else {}
-            inputs = fresh.inputs(self._source(name), None if name == STATUS else self._shown(name))
+            keys = standing(self._planned(name), self.place).done.values()
+            inputs = fresh.inputs(self._source(name), [fresh.state] if name == STATUS else keys)
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
                 reason = "it reports on the other chapters"
@@ -154,6 +155,7 @@ class Builder:
                 todo[name] = f"[{number}/{len(chapters)}] {name}: executing, since {reason}", inputs
                 log.pop(name, None)  # whatever happens now, the notebook is not what the log says
             else:
+                log[name]["state"] = fresh.state
                 self.say(f"[{number}/{len(chapters)}] {name}: unchanged")
         write_atomically(log_file, json.dumps(log, indent=1))
         writing = threading.Lock()
@@ -161,13 +163,10 @@ class Builder:
         def execute_chapter(name: str) -> None:
             line, inputs = todo[name]
             self.say(line)
-            notes, began = self._executed(name).with_suffix(".opened"), time.time()
-            try:
-                execute(self._source(name), self._executed(name), parameters, notes)
-                record = {"seconds": time.time() - began, "profile": self.request.profile}
-                record |= fresh.record(inputs, notes, began)
-            finally:
-                notes.unlink(missing_ok=True)
+            began = time.time()
+            used = execute(self._source(name), self._executed(name), parameters)
+            record = {"seconds": time.time() - began, "profile": self.request.profile}
+            record |= fresh.record(inputs, used, began)
             with writing:
                 log[name] = record
                 in_order = {page: log[page] for page in pages if page in log}
@@ -186,12 +185,10 @@ class Builder:
                             kernel.kill()
                 raise
 
-    def _shown(self, name: str) -> set[str]:
-        """Keys of the stored runs that a chapter may show: those that it needs, and any that may be a
-        reference run, since those are on published corpora; the status counts all."""
-        runs = plan(name, self.request, self.place) if name in PLANS else []
-        store = Store(self._folders()["WHENPOOL_STORE"])
-        return {*standing(runs, self.place).done.values(), *store.keys_on({*PUBLICATIONS, *PUBLISHED})}
+    def _planned(self, name: str) -> list[Run]:
+        """The runs that a page computes and shows for the request, beside what is recorded."""
+        asked = asks_for_runs(name, self.request)
+        return plan(name, self.request, self.place) if asked else []
 
     def _parameters(self) -> dict[str, Any]:
         request = self.request

@@ -65,11 +65,8 @@ class Chapter:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """The runs of the request; what is missing is computed, unless it was before."""
-        runs = plan(self.name, self.request, self.place) if self.yours else []
-        if not os.environ.get(COMPUTED):
-            compute(runs, self.place, skip_absent=self.request.lets_lack, label=self.name)
-        return runs
+        """The runs of the request, which `open_chapter` or the build has computed."""
+        return plan(self.name, self.request, self.place) if self.yours else []
 
     def results(
         self, what: str, scale: str | Sequence[str] | None = None, **selection: Any
@@ -240,7 +237,11 @@ def open_chapter(
         check_known("only", key, (*NARROWING, "masked", "paraphrases"))
     narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
     request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
-    return Chapter(name, request, Place.default(Path(data) if data else None, smoke=profile == "smoke"))
+    place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
+    chapter = Chapter(name, request, place)
+    if chapter.yours and not os.environ.get(COMPUTED):
+        compute(chapter.runs, place, skip_absent=request.lets_lack, label=name)
+    return chapter
 
 
 def asks_for_runs(name: str, request: Request) -> bool:

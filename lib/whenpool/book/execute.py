@@ -14,6 +14,7 @@ from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError
+from whenpool.book.fresh import LAST_CELL
 
 CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
 
@@ -23,23 +24,20 @@ def is_notebook(source: Path) -> bool:
     return "\nkernelspec:" in source.read_text("utf-8")
 
 
-def execute(
-    source: Path, target: Path, parameters: Mapping[str, Any], notes: Path | None = None
-) -> None:
-    """Execute a chapter in a kernel, which writes the names of the files that it opens into ``notes``, and
-    put the notebook where pages are rendered from. papermill sets ``parameters`` after the chapter's
-    parameters cell; those that it does not have are left out. Raises `BookError` when a cell fails; the
-    notebook as far as it got stays beside ``target``."""
+def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
+    """Execute a chapter in a kernel and put the notebook where pages are rendered from; returns what the
+    kernel says in `LAST_CELL`. papermill sets ``parameters`` after the chapter's parameters cell; those that
+    it does not have are left out. Raises `BookError` when a cell fails; the notebook as far as it got stays
+    beside ``target``."""
     executing = target.with_suffix(".executing.ipynb")
     try:
-        jupytext.write(jupytext.read(source), executing)
+        notebook = jupytext.read(source)
+        notebook.cells.append(nbformat.v4.new_code_cell(LAST_CELL))
+        jupytext.write(notebook, executing)
     except (yaml.YAMLError, MystMetadataParsingError) as error:
         raise BookError(f"{source} has YAML that is not valid: {' '.join(str(error).split())}") from None
     known = papermill.inspect_notebook(executing)
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are reported below
-    if notes:
-        watching = f"from whenpool.book.fresh import watch; watch({str(notes)!a})"
-        kernel.append(f"--IPKernelApp.exec_lines={watching}")
     try:
         executed = papermill.execute_notebook(
             executing, executing, {name: value for name, value in parameters.items() if name in known},
@@ -61,6 +59,7 @@ def execute(
             where = f", the cell at line {line} ({code.partition(chr(10))[0]})"
             why += f"\nThe notebook up to this cell is {executing}"
         raise BookError(f"book/{source.name}{where}: {why}") from None
+    used = "".join(output["text"] for output in executed.cells.pop()["outputs"])
     del executed.metadata.papermill["input_path"], executed.metadata.papermill["output_path"]
     # who opens the notebook changes its own parameters cell; each figure says which runs it has
     executed.cells = [
@@ -68,3 +67,4 @@ def execute(
     ]
     nbformat.write(executed, executing)
     executing.replace(target)
+    return used

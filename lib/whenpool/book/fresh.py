@@ -1,9 +1,10 @@
 """Which chapters are executed again: those of which something that they depend on has changed.
 
-A chapter depends on its text and parameters, on packages and corpora, on the small tables of ``data``, on the
-modules that its kernel has imported from the library or from beside it, on the runs of its request, and on the
-answers that the finished runs gave to what it asked of them. Hashes of all these stay in ``executed.json``
-beside the executed notebooks. The pages are rendered again when one of their sources has changed.
+A chapter depends on its text and parameters, on packages and corpora, on the small tables of ``data``, on
+the modules that its kernel has imported from the library or from beside it, on the runs of its request, and
+on the answers that the finished runs gave to what it asked of them. Hashes of all these stay in
+``executed.json`` beside the executed notebooks. The pages are rendered again when one of their sources
+has changed.
 """
 
 import functools
@@ -45,7 +46,7 @@ class Freshness:
     runs: Runs  # the finished ones
 
     def inputs(self, source: Path, keys: Iterable[str] = ()) -> dict[str, str]:
-        """Hashes of what a chapter depends on, apart from what its kernel tells; ``keys``: of its own runs."""
+        """Hashes of what a chapter depends on, apart from what its kernel `used`; ``keys``: of its runs."""
         return {"text": digest(source), **self._shared, "runs": hash_of(*sorted(keys))}
 
     @functools.cached_property

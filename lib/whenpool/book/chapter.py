@@ -1,6 +1,5 @@
 """What a chapter of the book opens with: its runs, their results, and where they come from."""
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from whenpool.book.report.claims import (
 )
 from whenpool.book.report.measures import MEASURES, Runs
 from whenpool.book.report.tables import CaptionedTable, html_of, provenance_line
-from whenpool.book.report.verdicts import estimate
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
@@ -93,24 +91,22 @@ class Chapter:
         check_known("kind", what, (*MEASURES, *KINDS, *PROBES))
         return self.finished.select(what, scale, **selection)
 
-    def spoken(
+    def finding(
         self, measure: str, scale: str, of: Mapping[str, Any],
         against: Mapping[str, Any] | None = None, versus: Mapping[str, Any] | None = None,
-    ) -> str:  # fmt: skip
-        """The mean over seeds of a measure of the runs that are meant by ``of``, with its 95 % interval, as a
-        sentence has it. With ``against`` the mean of the same selection with these values is subtracted; with
-        ``versus`` that difference once more, as in a claim. "not run" where a run is missing."""
+    ) -> Finding:  # fmt: skip
+        """The mean over seeds of a measure of the runs that are meant by ``of``, with its 95 % interval. With
+        ``against`` the mean of the same selection with these values is subtracted, or divided by;
+        with ``versus`` that difference once more, as in a claim. Empty where a run is missing."""
         terms = [(1, dict(of))] + ([] if against is None else [(-1, {**of, **against})])
         if versus is not None:
             terms += [(-sign, {**selection, **versus}) for sign, selection in terms]
-        samples = [sample_of(self.finished, measure, scale, **selection) for _, selection in terms]
-        known = [(sign, sample) for (sign, _), sample in zip(terms, samples, strict=True) if sample]
-        if len(known) < len(terms):
-            return "not run"
-        value, low, high = estimate(known)
-        if MEASURES[measure].ratio:
-            value, low, high = map(math.exp, (value, low, high))
-        return Finding("", value, low, high, min(sample.n for _, sample in known)).spoken
+        samples = [(sign, sample_of(self.finished, measure, scale, **asked)) for sign, asked in terms]
+        return Finding.of(*samples, ratio=MEASURES[measure].ratio)
+
+    def spoken(self, *asked: Any, **more: Any) -> str:
+        """A `finding` as a sentence has it: mean and interval, or "not run"."""
+        return self.finding(*asked, **more).spoken or "not run"
 
     def table(
         self, frame: pd.DataFrame, caption: str, name: str, runs: pd.DataFrame | None = None,

@@ -116,6 +116,18 @@ class Finding:
     part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
     keys: tuple[str, ...] = ()  # of the runs
 
+    @classmethod
+    def of(cls, *terms: tuple[int, Sample | None], ratio: bool = False) -> "Finding":
+        """A sum of means, each with its sign, and its interval, without a verdict; ``ratio``: the samples are
+        of logarithms. Empty where a sample is missing."""
+        known = [(sign, sample) for sign, sample in terms if sample is not None]
+        if len(known) < len(terms):
+            return cls()
+        value, low, high = estimate(known)
+        if ratio:
+            value, low, high = map(math.exp, (value, low, high))
+        return cls("", value, low, high, min(sample.n for _, sample in known))
+
     @property
     def measured(self) -> str:
         """The quantity with its interval, as a table has it."""

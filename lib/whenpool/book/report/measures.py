@@ -148,6 +148,8 @@ class Runs:
             rows = with_model(rows)
         if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
             rows["size"] = rows["labelled_texts" if kind == "few-shot" else "train_texts"]
+        if kind == "few-shot":  # of which most read no word vectors
+            return rows
         return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
 
 

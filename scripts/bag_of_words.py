@@ -61,9 +61,9 @@ def counts(texts: Texts, words: int) -> csr_matrix:
     """How often each of so many words occurs in each text (texts, words)."""
     numbers, offsets = texts.ids.flat.numpy(), texts.ids.offsets.numpy()
     each = np.ones(len(numbers)), numbers, offsets
-    found = csr_matrix(each, shape=(len(texts), words), copy=True)  # since it is changed in its place
-    found.sum_duplicates()
-    return found
+    matrix = csr_matrix(each, shape=(len(texts), words), copy=True)  # since it is changed in its place
+    matrix.sum_duplicates()
+    return matrix
 
 
 def measure(dataset: Dataset) -> dict[str, Any]:
@@ -87,9 +87,9 @@ def rows(place: Place) -> Iterator[dict[str, Any]]:
     """A row for each scale, size and setting."""
     for scale, size, setting in product(SCALES, COMPACT_SIZES[CORPUS], SETTINGS):
         run = Training(CORPUS, setting, size, "last", **SCALES[scale])
-        found = {"scale": scale} | {name: getattr(run, name) for name in ("corpus", "setting", "size")}
-        found |= measure(read_texts(run, place)) | provenance("cpu")
-        yield {name: found[name] for name in COLUMNS}
+        row = {"scale": scale} | {name: getattr(run, name) for name in ("corpus", "setting", "size")}
+        row |= measure(read_texts(run, place)) | provenance("cpu")
+        yield {name: row[name] for name in COLUMNS}
 
 
 def main(words: list[str] | None = None) -> int:

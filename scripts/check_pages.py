@@ -26,11 +26,11 @@ _CODE = re.compile(
 
 def as_python(chapter: str) -> str:
     """The code of a chapter with every other line emptied, so that a line keeps its number."""
-    found, end = "", 0
+    code, end = "", 0
     for cell in _CODE.finditer(chapter):
-        found += "\n" * chapter.count("\n", end, cell.start("code")) + cell["code"]
+        code += "\n" * chapter.count("\n", end, cell.start("code")) + cell["code"]
         end = cell.end("code")
-    return found
+    return code
 
 
 def lint(chapter: Path, root: Path) -> str:
@@ -62,25 +62,25 @@ def wording(page: Path, root: Path) -> str:
     """The private phrases in the prose of a page, captions included, each with its line."""
     text = page.read_text("utf-8")
 
-    def without_code(found: re.Match[str]) -> str:
-        kept = [line if _WORDS_OF_A_FIGURE.match(line) else "" for line in found[0].split("\n")]
+    def without_code(block: re.Match[str]) -> str:
+        kept = [line if _WORDS_OF_A_FIGURE.match(line) else "" for line in block[0].split("\n")]
         return "\n".join(kept)
 
     prose = _NO_PROSE.sub(without_code, text)
-    said = ""
-    for found in _PRIVATE.finditer(prose):
-        line = prose.count("\n", 0, found.start()) + 1
-        phrase = " ".join(found[0].split())
-        said += f"{page.relative_to(root)}:{line}: say {phrase!r} in plain English\n"
-    return said
+    lines = ""
+    for phrase in _PRIVATE.finditer(prose):
+        line = prose.count("\n", 0, phrase.start()) + 1
+        words = " ".join(phrase[0].split())
+        lines += f"{page.relative_to(root)}:{line}: say {words!r} in plain English\n"
+    return lines
 
 
 def main() -> int:
     """Say what is wrong; the exit code is 1 when something is."""
     pages = [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    said = [lint(chapter, ROOT) for chapter in chapters(ROOT)] + [wording(page, ROOT) for page in pages]
-    print("".join(said), end="")
-    return 1 if any(said) else 0
+    lines = [lint(chapter, ROOT) for chapter in chapters(ROOT)] + [wording(page, ROOT) for page in pages]
+    print("".join(lines), end="")
+    return 1 if any(lines) else 0
 
 
 if __name__ == "__main__":

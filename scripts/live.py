@@ -45,8 +45,10 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
         if done.returncode == 0:
             print(f"{last} is up to date")
         else:
-            told = [line for line in done.stderr.splitlines() if line.strip()] or ["no reason was given"]
-            print(next((line for line in told if line.startswith("whenpool: ")), told[-1]))
+            lines = [line for line in done.stderr.splitlines() if line.strip()] or [
+                "no reason was given"
+            ]
+            print(next((line for line in lines if line.startswith("whenpool: ")), lines[-1]))
 
     if not (pages / "index.html").exists():
         print("There is no book yet; the first build executes every chapter, which may take 20 minutes")

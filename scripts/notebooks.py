@@ -21,26 +21,15 @@ from pybtex.database import parse_file
 from whenpool.book.execute import is_notebook
 
 ROOT = Path(__file__).parents[1]
-_ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?P=tick)", re.DOTALL)
-_TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
-_DIRECTIVE = re.compile(
-    r"^(?P<indent> *)(?P<fence>:{3,}|`{3,}) *\{(?P<kind>[\w:-]+)\} *(?P<title>[^\n]*)\n"
-    r"(?P<body>.*?)^(?P=indent)(?P=fence) *(?:\n|\Z)",
+_ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}(`+)(.+?)\2", re.DOTALL)
+_DIRECTIVE = re.compile(  # kind, title, body
+    r"^(?::{3,}|`{3,}) *\{([\w:-]+)\} *([^\n]*)\n(?::[\w-]+:[^\n]*\n)*(.*?)^(?::{3,}|`{3,})\n?",
     re.MULTILINE | re.DOTALL,
 )
-_LABEL = re.compile(r"^\((?P<label>[\w-]+)\)=\s*\n+#+ +(?P<heading>.+)$", re.MULTILINE)
-_FIGURE = re.compile(
-    r"^```\{figure\} +(?P<file>\S+)\n---\n(?P<options>.*?)\n---\n(?P<caption>.*?)\n```$",
-    re.MULTILINE | re.DOTALL,
-)
+_FIGURE = re.compile(r"^```\{figure\} +(\S+)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r'"(tab-[\w-]+)"')
-_DROPPED = {"bibliography", "toctree", "contents", "raw"}
-_BOXES = {
-    "admonition", "note", "tip", "hint", "important", "warning", "caution", "attention", "danger",
-    "error", "seealso", "dropdown", "margin", "sidebar",
-}  # fmt: skip
-"""Directives that become quotes."""
-_CELL = r"""# On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
+_HEADING = re.compile(r"^\(([\w-]+)\)=\s*\n+#+ +(.+)$", re.MULTILINE)
+FIRST_CELL = r"""# On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
 import os, subprocess, sys
 from importlib.metadata import version
 from pathlib import Path
@@ -79,39 +68,35 @@ class Plain:
 
     labels: dict[str, str]  # of the chapter's figures and tables: "Figure 2", by name
     headings: dict[str, str]  # of the whole book, by label
-    pages: dict[str, tuple[str, bool]]  # title and whether it is a notebook, by file name
+    pages: dict[str, tuple[str, str]]  # title and suffix of the file that is linked, by name
     authors: dict[str, tuple[str, str]]  # "Maini et al." and "2020", by key of the bibliography
 
     @classmethod
     def of(cls, chapter: Path, cells: list[Any]) -> "Plain":
         """With what the cells of a chapter, the pages and the bibliography beside it say."""
-        figures: list[str] = []
-        tables: list[str] = []
+        figures, tables = [], []
         for cell in cells:
-            if figure := cell.metadata.get("mystnb", {}).get("figure"):
-                figures.append(figure["name"])
+            figures += (
+                [figure["name"]] if (figure := cell.metadata.get("mystnb", {}).get("figure")) else []
+            )
             if cell.cell_type == "code":
                 tables += _TABLE.findall(cell.source)
             else:
-                found = _FIGURE.finditer(cell.source)
-                figures += [yaml.safe_load(figure["options"])["name"] for figure in found]
-        labels = {
-            name: f"{kind} {number}"
-            for kind, names in (("Figure", figures), ("Table", tables))
-            for number, name in enumerate(dict.fromkeys(names), 1)
-        }
-        headings: dict[str, str] = {}
-        pages: dict[str, tuple[str, bool]] = {}
+                figures += [
+                    yaml.safe_load(options)["name"] for _, options, _ in _FIGURE.findall(cell.source)
+                ]
+        labels = {name: f"Figure {number}" for number, name in enumerate(dict.fromkeys(figures), 1)}
+        labels |= {name: f"Table {number}" for number, name in enumerate(dict.fromkeys(tables), 1)}
+        headings, pages, authors = {}, {}, {}
         for path in sorted(chapter.parent.glob("*.md")):
             text = path.read_text("utf-8")
             title = re.search(r"^# +(.+)$", text, re.MULTILINE)
-            pages[path.stem] = title[1] if title else path.stem, is_notebook(path)
-            headings |= {found["label"]: found["heading"] for found in _LABEL.finditer(text)}
-        authors = {}
+            pages[path.stem] = title[1] if title else path.stem, ".ipynb" if is_notebook(path) else ".md"
+            headings |= dict(_HEADING.findall(text))
         for key, entry in parse_file(str(chapter.with_name("references.bib"))).entries.items():
             people = [" ".join(person.last_names) for person in entry.persons.get("author", [])] or [key]
-            named = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
-            authors[key] = re.sub(r"[{}]", "", named), entry.fields.get("year", "n. d.")
+            names = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
+            authors[key] = re.sub(r"[{}]", "", names), entry.fields.get("year", "n. d.")
         return cls(labels, headings, pages, authors)
 
     def label(self, name: str) -> str:
@@ -123,47 +108,42 @@ class Plain:
         text = re.sub(r"^\([\w-]+\)=\n?|^%.*\n?|^\+\+\+.*\n?", "", text, flags=re.MULTILINE)
         text = re.sub(r"(\$\$) *\([\w-]+\)$", r"\1", text, flags=re.MULTILINE)
         text = _FIGURE.sub(self._figure, text)
-        return _ROLE.sub(self._role, _DIRECTIVE.sub(_plain_directive, text)).strip()
+        return _ROLE.sub(self._role, _DIRECTIVE.sub(_directive, text)).strip()
 
-    def _figure(self, found: re.Match[str]) -> str:
-        options = yaml.safe_load(found["options"])
-        image = f"![{options['alt']}]({found['file']})"
-        return f"{image}\n\n**{self.label(options['name'])}.** {found['caption']}"
+    def _figure(self, match: re.Match[str]) -> str:
+        file, options, caption = match.groups()
+        values = yaml.safe_load(options)
+        return f"![{values['alt']}]({file})\n\n**{self.label(values['name'])}.** {caption}"
 
-    def _role(self, found: re.Match[str]) -> str:
-        titled = _TITLED.fullmatch(found["text"])
-        title, target = (titled["title"], titled["target"]) if titled else ("", found["text"])
-        name, code = self.pages.get(Path(target).name, (target, False))
+    def _role(self, match: re.Match[str]) -> str:
+        role, _, text = match.groups()
+        title, target = re.fullmatch(r"(?:(.+?)\s*<)?([^<>]+?)>?", text, re.DOTALL).groups()
+        page, suffix = self.pages.get(target, (target, ".md"))
         works = [self.authors.get(key.strip(), (key.strip(), "n. d.")) for key in target.split(",")]
-        write: dict[str, str] = {
+        plain = {
             "numref": self.label(target),
-            "doc": f"[{title or name}]({target}{'.ipynb' if code else '.md'})",
+            "doc": f"[{title or page}]({target}{suffix})",
             "ref": title or f"“{self.headings.get(target, target)}”",
-            "eq": "the equation",
             "glue:text": f"`{target.partition(':')[0]}`",
             "cite:p": f"({'; '.join(', '.join(work) for work in works)})",
             "cite:t": ", ".join(f"{who} ({year})" for who, year in works),
             "math": f"${target}$",
             "term": title or target,
         }
-        return write.get(found["role"], title or f"`{target}`")
+        return plain.get(role, title or f"`{target}`")
 
 
-def _plain_directive(found: re.Match[str]) -> str:
-    """An admonition becomes a quote under a bold title; other directives leave what they hold."""
-    if found["kind"] in _DROPPED:
+def _directive(match: re.Match[str]) -> str:
+    """What a directive holds; an admonition becomes a quote under a bold title."""
+    kind, title, body = match.groups()
+    if kind in ("bibliography", "raw"):
         return ""
-    if found["kind"] == "literalinclude":
-        return f"[{found['title']}]({found['title']})\n"
-    text = re.sub(r"\A(?:[ \t]*:[\w-]+:.*\n)+", "", found["body"])  # without options
-    if found["kind"] == "math":
-        return f"$$\n{text}$$\n"
-    text = _DIRECTIVE.sub(_plain_directive, text).removesuffix("\n")
-    if found["title"]:
-        text = f"**{found['title']}**\n\n{text}"
-    if found["kind"] in _BOXES:
-        text = "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
-    return f"{text}\n"
+    if kind == "literalinclude":
+        return f"[{title}]({title})\n"
+    if kind == "admonition":
+        lines = f"**{title}**\n\n{body.strip()}".split("\n")
+        return "".join(f"> {line}".rstrip() + "\n" for line in lines)
+    return body
 
 
 def chapters(root: Path) -> list[Path]:
@@ -171,7 +151,7 @@ def chapters(root: Path) -> list[Path]:
     return [path for path in sorted((root / "book").glob("*.md")) if is_notebook(path)]
 
 
-def made(chapter: Path, root: Path) -> str:
+def notebook(chapter: Path, root: Path) -> str:
     """The notebook of a chapter, ``book/<name>.md`` of a clone, as the text of its file. ``_config.yml`` says
     where Colab finds the repository; ``WHENPOOL_REPOSITORY`` names another address."""
     source = jupytext.read(chapter).cells
@@ -179,15 +159,13 @@ def made(chapter: Path, root: Path) -> str:
     code = "\n".join(cell.source for cell in source if cell.cell_type == "code")
     needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.corpora.tagged": ",tagging"}
     extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
-    first = _CELL.format(extras=extras, **configured(root))
-    cells: list[Any] = [new_code_cell(first)]
+    repository = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
+    cells: list[Any] = [new_code_cell(FIRST_CELL.format(extras=extras, **repository))]
     for cell in source:
         if cell.cell_type == "markdown":
-            if text := plain.markdown(cell.source):
-                cells.append(new_markdown_cell(text))
+            cells += [new_markdown_cell(text)] if (text := plain.markdown(cell.source)) else []
             continue
-        for name in _TABLE.findall(cell.source):
-            cells.append(new_markdown_cell(f"**{plain.label(name)}**"))
+        cells += [new_markdown_cell(f"**{plain.label(name)}**") for name in _TABLE.findall(cell.source)]
         tags = cell.metadata.get("tags", [])
         shown: dict[str, Any] = {"tags": tags} if tags else {}
         if {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags):
@@ -206,48 +184,23 @@ def made(chapter: Path, root: Path) -> str:
     return nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n"
 
 
-def configured(root: Path) -> dict[str, str]:
-    """The entry ``repository`` of a clone's ``_config.yml``: ``url`` and ``branch``."""
-    return yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
-
-
-def stale(root: Path) -> dict[Path, str]:
-    """The notebooks that are not what their chapters give now, each with what its chapter gives: nothing
-    where there is no such chapter."""
-    wanted = {path.with_suffix(".ipynb"): made(path, root) for path in chapters(root)}
+def main(root: Path = ROOT, check: bool = False) -> int:
+    """Write the notebooks that differ from what their chapters give and remove those without a chapter, or
+    only say which; the exit code is 1 when a ``check`` finds some."""
+    wanted = {path.with_suffix(".ipynb"): notebook(path, root) for path in chapters(root)}
     there = {path: path.read_text("utf-8") for path in sorted((root / "book").glob("*.ipynb"))}
-    return {
-        path: wanted.get(path, "")
-        for path in dict.fromkeys([*wanted, *there])
-        if wanted.get(path) != there.get(path)
-    }
-
-
-def write(root: Path) -> list[Path]:
-    """Bring the notebooks of a clone up to date; returns those that were not."""
-    changed = stale(root)
-    for notebook, text in changed.items():
-        if text:
-            notebook.write_text(text, "utf-8")
-        else:
-            notebook.unlink()
-    return list(changed)
-
-
-def main(root: Path = ROOT) -> int:
-    """Write the notebooks, or only say what is wrong; the exit code is 1 when something is."""
-    if "--check" in sys.argv[1:]:
-        wrong = stale(root)
-        for path in wrong:
+    differ = [path for path in wanted | there if wanted.get(path) != there.get(path)]
+    for path in differ:
+        if check:
             print(f"{path.relative_to(root)} does not match its chapter; run scripts/notebooks.py")
-        return 1 if wrong else 0
-    changed = write(root)
-    for path in changed:
-        print(f"{path.relative_to(root)} was {'written' if path.exists() else 'removed'}")
-    if not changed:
-        print("the notebooks are up to date")
-    return 0
+        elif path in wanted:
+            path.write_text(wanted[path], "utf-8")
+            print(f"{path.relative_to(root)} was written")
+        else:
+            path.unlink()
+            print(f"{path.relative_to(root)} was removed")
+    return int(check and bool(differ))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(check="--check" in sys.argv[1:]))

@@ -5,22 +5,18 @@ Looks at the pages in ``WHENPOOL_PAGES``, or at the whole book built from smoke-
 
 import os
 import re
-from io import BytesIO
 from pathlib import Path
 
 import pytest
 import yaml
 from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser, violations
 from clones import ROOT
-from PIL import Image
 
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
-FRONT_PAGE_BYTES = 400_000  # with all that it loads, compressed
-TYPE = 11.2, 14.2  # Pixels: 12 % about the middle of the sizes of numbers at an axis and of its name
+FRONT_PAGE_BYTES = 450_000  # with all that it loads, compressed
 TOUCH = "e => e.dispatchEvent(new PointerEvent('click', {cancelable: true, pointerType: 'touch'}))"
 DRAWN = "[...document.querySelectorAll('article picture img')].every(i => i.complete && i.clientWidth)"
-SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
 @pytest.fixture(scope="session")
@@ -31,16 +27,20 @@ def html(request):
     return request.getfixturevalue("built")[1].parent
 
 
-@SIZES
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_whole(html, chromium, name, size):
-    source = (ROOT / f"{name}.md").read_text()
-    with looked_at(chromium, html / f"{name}.html", size) as (page, complaints):
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+)
+@pytest.mark.parametrize("name", [*PAGES, "search"])
+def test_a_page_is_whole_fits_the_screen_and_axe_finds_nothing_serious(
+    html, chromium, name, size, scheme
+):
+    with looked_at(chromium, html / f"{name}.html", size, scheme) as (page, complaints):
         assert complaints == []
         images = page.eval_on_selector_all(
             "article img", "all => all.map(i => [i.getAttribute('alt'), i.complete && i.naturalWidth])"
         )
         assert all(alt and width for alt, width in images), images
+        source = (ROOT / f"{name}.md").read_text() if name != "search" else ""
         for figure in re.findall(r"^\s*name: (fig-[\w-]+)", source, re.MULTILINE):
             assert page.locator(f"#{figure} img").count() == 1, figure
         formulas = page.locator("article .math").count()
@@ -48,19 +48,11 @@ def test_a_page_is_whole(html, chromium, name, size):
         assert page.locator("mjx-merror").count() == 0
         wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wider <= 0, f"the page is {wider} pixels wider than the screen"
+        assert violations(page) == []  # last: it asks for stylesheets that a page from disk may not read
 
 
-@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
-@pytest.mark.parametrize("name", [*PAGES, "search"])
-def test_axe_finds_nothing_serious(html, chromium, name, size, scheme):
-    with looked_at(chromium, html / f"{name}.html", size, scheme) as (page, _):
-        assert violations(page) == []
-
-
-@SIZES
-def test_the_search_finds_max_attention(html, chromium, size):
-    query = "?q=max-attention"
-    with looked_at(chromium, html / "search.html", size, query=query) as (page, complaints):
+def test_the_search_finds_max_attention(html, chromium):
+    with looked_at(chromium, html / "search.html", query="?q=max-attention") as (page, complaints):
         page.wait_for_selector("#search-results li a")
         found = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
         assert all("/book/" in link for link in found)
@@ -105,19 +97,6 @@ def test_the_launch_menu_opens_without_network(html, chromium):
         assert ("colab" in found, "binder" in found, complaints) == (True, True, [])
 
 
-def test_figures_are_sharp_and_keep_their_colours_on_the_ground_of_a_dark_page(html, chromium):
-    with looked_at(chromium, html / "book" / "training_to_skip.html", scheme="dark") as (page, _):
-        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-        figures = page.locator("article .cell_output figure img")
-        assert {src[-4:] for src in figures.evaluate_all("all => all.map(i => i.src)")} == {".svg"}
-        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        drawn = Image.open(BytesIO(figures.first.screenshot())).convert("RGB")
-    counted = sorted(drawn.getcolors(drawn.width * drawn.height))
-    assert f"rgb{counted[-1][1]}" == ground
-    # MeanPool's orange, as it is on this ground, and the BiLSTM, which is black elsewhere
-    assert {(232, 166, 18), (255, 255, 255)} <= {colour for _, colour in counted}
-
-
 def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html, chromium):
     code = """all => all.map(i => [i.currentSrc, i.clientWidth / i.naturalWidth,
         i.getBoundingClientRect().right <= innerWidth])"""
@@ -131,31 +110,6 @@ def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html,
         for source, scale, inside in figures:
             assert source.endswith(end)
             assert (scale > 0.85, inside, "-phone" in source) == (True, True, size is PHONE)
-
-
-def sizes_of_type(drawing):
-    """The sizes of type in a drawing, in its own units: of plotted words and of words drawn by hand."""
-    rules = re.sub(r"\.sub \{.*?\}", "", drawing)  # what stands below a line is smaller
-    drawn = [float(size) for size in re.findall(r"font(?:-size)?: [a-z ]*([\d.]+)px", rules)]
-    return {*drawn, *(100 * float(size) for size in re.findall(r" scale\(([\d.]+) -", drawing))}
-
-
-@SIZES
-@pytest.mark.parametrize("name", PAGES)
-def test_figures_show_their_type_in_one_size(html, chromium, name, size):
-    code = "all => all.map(i => [i.closest('figure')?.id || i.alt, i.currentSrc, i.clientWidth])"
-    with looked_at(chromium, html / f"{name}.html", size) as (page, _):
-        page.eval_on_selector_all("details", "all => all.forEach(fold => fold.open = true)")
-        page.wait_for_function(DRAWN)
-        figures = page.eval_on_selector_all("article img[src$='.svg']", code)
-    found = set()
-    for figure, source, width in figures:
-        drawing = Path(source.removeprefix("file://")).read_text()
-        units = float(re.search(r'viewBox="\S+ \S+ ([\d.]+)', drawing)[1])
-        found |= {(figure, round(own * width / units, 1)) for own in sizes_of_type(drawing)}
-    assert {figure for figure, _ in found} == {figure for figure, _, _ in figures}
-    least, most = TYPE
-    assert [one for one in found if not least <= one[1] <= most] == []
 
 
 def test_the_front_page_is_light(html, chromium):
@@ -186,16 +140,12 @@ def test_the_ledger_filters_and_sorts(html, chromium):
         everything = page.locator(".ledger tbody tr").count()
         assert visible.count() == everything > 40
         page.get_by_label("Chapter").select_option("natural_bias")
-        some = visible.count()
-        assert 0 < some < everything
         page.get_by_label("Thesis's scale").select_option("not run")
+        assert 0 < visible.count() < everything
         assert all("not run" in row for row in visible.all_inner_texts())
         for label in ("Thesis's scale", "Chapter"):
             page.get_by_label(label).select_option("")
         assert visible.count() == everything
-        page.get_by_label("Source").select_option("ours")
-        assert 0 < visible.count() < everything
-        page.get_by_label("Source").select_option("")
         page.locator("#ledger-waiting summary").click()
         page.get_by_role("button", name=re.compile("claim", re.I)).first.focus()
         page.keyboard.press("Enter")
@@ -205,14 +155,9 @@ def test_the_ledger_filters_and_sorts(html, chromium):
         assert complaints == []
 
 
-@pytest.mark.parametrize("name", [TOC["root"], "book/theory"])
-def test_every_button_above_the_text_does_something_on_a_phone(html, chromium, name):
+def test_every_button_above_the_text_does_something_on_a_phone(html, chromium):
     for button in ("primary-toggle", "search-button-field, .search-button", "secondary-toggle"):
-        with looked_at(chromium, html / f"{name}.html", PHONE) as (page, complaints):
-            found = page.locator(f".bd-header-article .{button}").locator("visible=true")
-            if button == "secondary-toggle" and not page.locator("#pst-secondary-sidebar").count():
-                assert found.count() == 0
-                continue
-            found.first.click()
+        with looked_at(chromium, html / "book" / "theory.html", PHONE) as (page, complaints):
+            page.locator(f".bd-header-article .{button}").locator("visible=true").first.click()
             assert page.locator("dialog[open]").count() == 1
             assert complaints == []

@@ -31,10 +31,10 @@ on whole ones. Of another kind all are."""
 
 def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
     """Write the finished reference runs of a kind, and their histories, beside those that are there; returns
-    how many there are now. ``say`` is told of those that are left out for their precision."""
+    how many there are now. ``say`` is called with a line for those that are left out for their precision."""
     store, about = place.store, KINDS[kind]
-    found, recorded = store.current(kind), store.read_record(about.table)
-    chosen = found[OF_RECORD[kind](found)] if kind in OF_RECORD else found
+    finished, recorded = store.current(kind), store.read_record(about.table)
+    chosen = finished[OF_RECORD[kind](finished)] if kind in OF_RECORD else finished
     here = chosen["key"].isin(recorded["key"])
     exact, lines = admitted(chosen[~here], read_comparisons(folder))
     for line in lines:
@@ -42,8 +42,8 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     table = _keeping(recorded, chosen[here | exact.reindex(chosen.index, fill_value=False)])
     if table.empty:
         return 0
-    said = [name for name in table if name in recorded or table[name].notna().any()]
-    write_table(folder / f"{about.table}.csv", table[said].sort_values(list(about.order)))
+    columns_kept = [name for name in table if name in recorded or table[name].notna().any()]
+    write_table(folder / f"{about.table}.csv", table[columns_kept].sort_values(list(about.order)))
     for history, columns in about.histories.items():
         name = f"{about.table}_{history}"
         rows = _keeping(store.read_record(name), store.history(kind, history))
@@ -67,8 +67,8 @@ def export_statistics(place: Place, folder: Path) -> int:
     return len(table)
 
 
-def _keeping(recorded: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """What was found, with the rows that are published already as they are there."""
-    kept = recorded[recorded["key"].isin(found["key"])]
-    new = found[~found["key"].isin(kept["key"])]
-    return pd.concat([part for part in (kept, new) if len(part)] or [found], ignore_index=True)
+def _keeping(recorded: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Some rows, with those that are published already as they are there."""
+    kept = recorded[recorded["key"].isin(rows["key"])]
+    new = rows[~rows["key"].isin(kept["key"])]
+    return pd.concat([part for part in (kept, new) if len(part)] or [rows], ignore_index=True)

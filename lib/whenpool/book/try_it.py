@@ -59,9 +59,9 @@ def export(
         if "words" not in content:
             content["words"] = " ".join(after.dataset.vocabulary[: len(first)])
             content["vectors"] = _shared(content, first)
-        for called, model in ((name, after.model), (f"{name} untrained", before)):
-            content["models"][called] = _written(content, model, first) | {"pooling": run.pooling}
-            content["models"][called]["here"] = accuracy(read_model(content, called), after.dataset.test)
+        for label, model in ((name, after.model), (f"{name} untrained", before)):
+            content["models"][label] = _written(content, model, first) | {"pooling": run.pooling}
+            content["models"][label]["here"] = accuracy(read_model(content, label), after.dataset.test)
         content["models"][name] |= {
             "key": key(run, place),
             "accuracy": stored["result"]["test_accuracy"],
@@ -120,18 +120,16 @@ class OnPage:
 
 def on_page() -> OnPage:
     """Read from the files of the page, in a clone."""
-    found: dict[str, Any] = {}
     folder = (project_root() or Path()) / FILE.parent
-    for name in (FILE.name, "examples.js"):
-        script = (folder / name).read_text("utf-8")
-        bodies = re.findall(r"^whenpoolTryIt\.(\w+) = (.+?);$", script, re.MULTILINE | re.DOTALL)
-        found |= {name: json.loads(body) for name, body in bodies}
-    content = found["weights"]
+    scripts = "".join((folder / name).read_text("utf-8") for name in (FILE.name, "examples.js"))
+    bodies = re.findall(r"^whenpoolTryIt\.(\w+) = (.+?);$", scripts, re.MULTILINE | re.DOTALL)
+    page = {name: json.loads(body) for name, body in bodies}
+    content = page["weights"]
     models = [name for name in content["models"] if not name.endswith("untrained")]
     return OnPage(
         {name: read_model(content, name) for name in models},
-        {one["title"]: (tokenize(one["text"]), one["label"]) for one in found["examples"]},
-        [tokenize(sentence) for sentence in found["filler"]],
+        {review["title"]: (tokenize(review["text"]), review["label"]) for review in page["examples"]},
+        [tokenize(sentence) for sentence in page["filler"]],
         {word: n for n, word in enumerate(content["words"].split(" "))} | {PADDING: UNKNOWN_INDEX},
     )
 

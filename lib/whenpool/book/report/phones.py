@@ -45,9 +45,9 @@ def parted(svg: str) -> tuple[str, str | None]:
 def _panels_in_lines(svg: str) -> str | None:
     """The panels that a drawing names, in lines as wide as a phone, each as large as it is in the whole."""
     whole = r'<svg(.*?)( width="\d+")? viewBox="\d+ \d+ (\d+) \d+" data-phone="(.*?)"(.*?)>(.*)</svg>'
-    if not (found := re.search(whole, svg, re.DOTALL)):
+    if not (match := re.search(whole, svg, re.DOTALL)):
         return None
-    before, shown, units, boxes, after, content = found.groups()
+    before, shown, units, boxes, after, content = match.groups()
     scale = int(shown[8:-1]) / int(units) if shown else 1
     x, y, line, widest, parts = 0, 0, 0, 0, []
     for left, top, width, height in (map(int, box.split()) for box in boxes.split(";")):
@@ -64,48 +64,44 @@ def stack(figure: Figure) -> None:
     """Lay a figure out for a phone: legends above, panels in one column, or in two that share an axis."""
     panels = sorted(figure.axes, key=_place)
     rows = [list(row) for _, row in groupby(panels, key=lambda axes: _place(axes)[0])]
-    legends = list(figure.legends)
+    outside = list(figure.legends)
     for axes in panels:
         if legend := axes.get_legend():  # beside its panel or above
             box, panel = legend.get_window_extent(), axes.get_window_extent()
-            legends += [legend] if box.x0 >= panel.x1 or box.y0 >= panel.y1 else []
-    heights = {axes: axes.get_window_extent().height / figure.dpi for axes in panels}
-    labels = _labels(rows)
-    columns = max(map(len, rows))
-    first = rows[0][0]
-    shared = all(first.get_shared_y_axes().joined(first, axes) for axes in rows[0])
-    if len(rows) == 2 < columns == len(rows[1]):  # two rows of many panels become two columns
+            outside += [legend] if box.x0 >= panel.x1 or box.y0 >= panel.y1 else []
+    heights = {axes: min(_TALLEST, axes.get_window_extent().height / figure.dpi) for axes in panels}
+    labels = {axes: _labels(axes, rows) for axes in panels}
+    share_y = all(rows[0][0].get_shared_y_axes().joined(rows[0][0], axes) for axes in rows[0])
+    columns = 2 if len(panels) % 2 == 0 and len(panels) > 2 and share_y else 1
+    if len(rows) == 2 < len(rows[0]) == len(rows[1]):  # two rows of many panels become two columns
         panels = [axes for pair in zip(*rows, strict=True) for axes in pair]
         columns = 2
-    else:
-        columns = 2 if len(panels) % 2 == 0 and len(panels) > 2 and shared else 1
-    lines = math.ceil(len(panels) / columns)
-    tall = [
-        min(_TALLEST, max(heights[axes] for axes in panels[line * columns : (line + 1) * columns]))
-        for line in range(lines)
-    ]
-    figure.set_size_inches(_WIDTH, sum(tall) + 0.6 + 0.35 * lines)
+    lines = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    tall = [max(heights[axes] for axes in line) for line in lines]
+    figure.set_size_inches(_WIDTH, sum(tall) + 0.6 + 0.35 * len(lines))
     figure.set_layout_engine("constrained")
-    grid = figure.add_gridspec(lines, columns, height_ratios=tall)
+    grid = figure.add_gridspec(len(lines), columns, height_ratios=tall)
     for number, axes in enumerate(panels):
         line, column = divmod(number, columns)
         axes.set_subplotspec(grid[line, column])
-        below = None if number + columns >= len(panels) else panels[number + columns]
-        own_x = below is None or not axes.get_shared_x_axes().joined(axes, below)
-        own_y = column == 0 or not axes.get_shared_y_axes().joined(axes, panels[number - 1])
-        axes.tick_params(which="both", labelbottom=own_x, labelleft=own_y)
+        below = panels[number + columns] if number + columns < len(panels) else None
+        has_x = below is None or not axes.get_shared_x_axes().joined(axes, below)
+        has_y = column == 0 or not axes.get_shared_y_axes().joined(axes, panels[number - 1])
+        axes.tick_params(which="both", labelbottom=has_x, labelleft=has_y)
         xlabel, ylabel = labels[axes]
-        axes.set_xlabel("" if not own_x or (below and labels[below][0] == xlabel) else xlabel)
-        axes.set_ylabel(ylabel if own_y else "")
+        axes.set_xlabel("" if not has_x or (below and labels[below][0] == xlabel) else xlabel)
+        axes.set_ylabel(ylabel if has_y else "")
         axes.xaxis.label.set_visible(True)
         axes.yaxis.label.set_visible(True)
-    _put_above(figure, legends)
+    _put_above(figure, outside)
     for text in figure.texts:
         text.set_text(textwrap.fill(text.get_text(), 42))
     figure.canvas.draw()
     inside = [(legend, axes) for axes in panels if (legend := axes.get_legend())]
-    widths = {legend: legend.get_window_extent().width / axes.bbox.width for legend, axes in inside}
-    _put_above(figure, [legend for legend, width in widths.items() if width > 0.7])  # they hide too much
+    wide = [
+        legend for legend, axes in inside if legend.get_window_extent().width > 0.7 * axes.bbox.width
+    ]
+    _put_above(figure, wide)  # they hide too much
     figure.canvas.draw()
     for axes in panels:
         _fit(axes)
@@ -117,31 +113,31 @@ def _place(axes: Axes) -> tuple[int, int]:
     return (place.rowspan.start, place.colspan.start) if place else (0, 0)
 
 
-def _labels(rows: list[list[Axes]]) -> dict[Axes, tuple[str, str]]:
-    """The labels of both axes of each panel, also where an outer panel has them for it."""
-    found = {}
-    for row in rows:
-        for axes in row:
-            below = [one for row in reversed(rows) for one in row if _place(one)[1] == _place(axes)[1]]
-            shared = axes.get_shared_x_axes()
-            texts = [axes.get_xlabel(), *(one.get_xlabel() for one in below if shared.joined(axes, one))]
-            beside = row[0].get_ylabel() if axes.get_shared_y_axes().joined(axes, row[0]) else ""
-            found[axes] = (next(filter(None, texts), ""), axes.get_ylabel() or beside)
-    return found
+def _labels(axes: Axes, rows: list[list[Axes]]) -> tuple[str, str]:
+    """The labels of both axes of a panel, also where the lowest or the leftmost panel has them for it."""
+    row, column = _place(axes)
+    column_of = [other for line in reversed(rows) for other in line if _place(other)[1] == column]
+    row_of = next(line for line in rows if _place(line[0])[0] == row)
+    shared_x, shared_y = axes.get_shared_x_axes(), axes.get_shared_y_axes()
+    xlabels = [axes.get_xlabel(), *(o.get_xlabel() for o in column_of if shared_x.joined(axes, o))]
+    ylabels = [axes.get_ylabel(), *(o.get_ylabel() for o in row_of[:1] if shared_y.joined(axes, o))]
+    return next(filter(None, xlabels), ""), next(filter(None, ylabels), "")
 
 
 def _put_above(figure: Figure, legends: list[Legend]) -> None:
     """Put legends above the panels, in as few lines as fit, without heads of their entries."""
     for legend in legends:
-        every = zip(legend.legend_handles, [text.get_text() for text in legend.get_texts()], strict=True)
-        named = [(mark, name) for mark, name in every if mark and getp(mark, "linewidth") != 0]
+        entries = zip(
+            legend.legend_handles, [text.get_text() for text in legend.get_texts()], strict=True
+        )
+        shown = [(mark, name) for mark, name in entries if mark and getp(mark, "linewidth") != 0]
         legend.remove()
-        for lines in range(1, len(named) + 1):
+        for lines in range(1, len(shown) + 1):
             above = figure.legend(
-                *zip(*named, strict=True), loc="outside upper center", ncols=math.ceil(len(named) / lines),
+                *zip(*shown, strict=True), loc="outside upper center", ncols=math.ceil(len(shown) / lines),
                 frameon=False, columnspacing=1, handlelength=2.5,
             )  # fmt: skip
-            if lines == len(named) or above.get_window_extent().width < figure.bbox.width:
+            if lines == len(shown) or above.get_window_extent().width < figure.bbox.width:
                 break
             above.remove()
 
@@ -163,7 +159,7 @@ def _fit(axes: Axes) -> None:
         axes.set_yticks(axes.get_yticks(), [textwrap.fill(name.get_text(), 22) for name in names])
     shown = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
     boxes = [label.get_window_extent() for label in shown]
-    if any(one.x1 + 4 > other.x0 for one, other in pairwise(boxes)):
+    if any(box.x1 + 4 > following.x0 for box, following in pairwise(boxes)):
         if max(len(label.get_text()) for label in shown) > 4:
             axes.tick_params("x", rotation=90)
         else:

@@ -2,12 +2,12 @@
 Transformer against its formulas written slowly and against torch's."""
 
 from functools import partial
-from itertools import accumulate, product
+from itertools import accumulate
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parameters_to_vector, prune, vector_to_parameters
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
@@ -137,32 +137,6 @@ def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
     assert not states[~mask].any()
 
 
-@pytest.mark.parametrize("removed", [False, True])
-@pytest.mark.parametrize("way", ["plain", "dropped", "compiled", "rounded"])
-def test_weights_go_by_name_though_pruning_puts_them_behind_the_others(
-    way, removed, inputs, monkeypatch
-):
-    made, found = [], []
-    for _ in range(2):
-        torch.manual_seed(0)
-        made.append(Encoder(5, 6, layers=2, drop_connect=0.5 if way == "dropped" else 0.0))
-    modules = [[module for layer in encoder.layers for module in layer] for encoder in made]
-    for (module, plain), name in product(zip(*modules, strict=True), ("weight_hh_l0", "weight_ih_l0")):
-        prune.l1_unstructured(module, name, 0.5)
-        getattr(plain, name).data.copy_(getattr(module, name))
-        if removed:
-            prune.remove(module, name)
-    for encoder, own in zip(made, modules, strict=True):
-        run = torch.compile(encoder, backend="eager") if way == "compiled" else encoder
-        torch.manual_seed(1)
-        with monkeypatch.context() as changed, precision("bfloat16" if way == "rounded" else "float32"):
-            changed.setattr("whenpool.models.recorded.cast_on_gpu", lambda device: way == "rounded")
-            states = run(inputs.float(), LENGTHS)
-        states.square().sum().backward()
-        found.append([states, *(module.bias_hh_l0.grad for module in own)])
-    torch.testing.assert_close(*found)
-
-
 @pytest.mark.parametrize("cell", ["lstm", "transformer"])
 def test_padding_is_told_by_lengths_never_by_what_a_word_is(cell):
     """Words that are numbered as padding, or whose vectors are zeros, are words like others."""
@@ -191,7 +165,7 @@ def test_bfloat16_is_near_float32_and_gives_float32_states(on_gpu, inputs, monke
         module.register_forward_hook(look)
     with precision("bfloat16"), monkeypatch.context() as changed:
         if on_gpu:
-            changed.setattr("whenpool.models.recorded.cast_on_gpu", lambda device: True)
+            changed.setattr("whenpool.models.precision.cast_on_gpu", lambda device: True)
         rounded = encoder(inputs, LENGTHS)
     assert seen == [(torch.bfloat16, True) if on_gpu else (torch.float32, False)] * 2
     assert rounded.dtype == torch.float32

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Batch, Texts
-from whenpool.models.batched_lstm import run_batched
-from whenpool.models.encoder import Encoder, encode_all
+from whenpool.models.batched_lstm import encode_together
+from whenpool.models.encoder import Encoder
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training import loop
 
@@ -30,12 +30,12 @@ def train_together(
     texts and epochs; seconds of an outcome are its share of the time of all. Raises `InputError` unless all
     are LSTMs of one shape without DropConnect, and `torch.OutOfMemoryError`."""
     encoders = [student.model.encoder for student in students]
-    shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
-    if len(shapes) > 1:
-        unlike = sorted(map(str, shapes))
-        raise InputError(f"models trained together must have one shape, not {unlike}")
     if any(encoder.cell != "lstm" or encoder.drop_connect for encoder in encoders):
         raise InputError("only LSTMs without DropConnect can train together; train others alone")
+    shapes = {(e.input_size, e.hidden_size, len(e.layers), e.directions) for e in encoders}
+    if len(shapes) > 1:
+        unlike = f"{sorted(shapes)} (E, H, layers, directions)"
+        raise InputError(f"models trained together must have one shape, not {unlike}")
     active = {number: _Training(student, device) for number, student in enumerate(students)}
     while active:
         for number, training in list(active.items()):
@@ -87,7 +87,7 @@ def _step(trainings: Sequence[_Training]) -> None:
     batches: list[Batch] = [training.asked[0] for training in trainings]
     encoders = [model.encoder for model in models if isinstance(model.encoder, Encoder)]  # all
     embedded = [model.embed(batch.ids) for model, batch in zip(models, batches, strict=True)]
-    states = encode_all(encoders, embedded, [batch.lengths for batch in batches], run_batched)
+    states = encode_together(encoders, embedded, [batch.lengths for batch in batches])
     losses = []
     for training, model, of, batch in zip(trainings, models, states, batches, strict=True):
         logits = model.classify(of, batch.lengths)  # (B, C)

@@ -172,7 +172,7 @@ def test_the_best_epoch_may_be_chosen_by_entities():
     numbered = number(make_tagged(SentenceGrammar(train=300, validation=40, test=150)))
     judge = iter([{"validation_entity_f1": score} for score in (50.0, 20.0, 40.0)])
     model = small_tagger(numbered, hidden_size=8)
-    outcome = trained(model, numbered, Recipe(3), judge=lambda said: next(judge))
+    outcome = trained(model, numbered, Recipe(3), judge=lambda labelled: next(judge))
     assert outcome.best_epoch == 1
     assert [row["validation_entity_f1"] for row in outcome.history_rows()] == [50.0, 20.0, 40.0]
 

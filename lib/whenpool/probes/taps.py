@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from whenpool.base.errors import check
@@ -78,35 +79,30 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
 
 def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
     """As the forward of a recurrence of torch's; its top layer leaves a `Tap`."""
-    is_packed, inputs = isinstance(input, PackedSequence), input
-    if not is_packed:
-        check(input.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(input.shape)}")
-        inputs = input if module.batch_first else input.transpose(0, 1)
-    below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
-
-    def part(rows: slice) -> Any:  # some layers of the initial state, (layers·K, B, H) or a pair of them
-        if hx is None:
-            return None
-        return tuple(state[rows] for state in hx) if isinstance(hx, tuple) else hx[rows]
-
-    if below:
-        lower = _like(module, module.input_size, module.num_layers - 1)
-        for own, given in zip(lower._flat_weights, module._flat_weights, strict=False):  # but the top's
-            own.copy_(given.detach())
-        inputs, lower_end = lower(inputs, part(slice(0, below)))
-    tap, end = _run_top(module, inputs, part(slice(below, None)))
-    taps.append(tap)
-    if below and isinstance(end, tuple):
-        end = tuple(torch.cat(pair) for pair in zip(lower_end, end, strict=True))
-    elif below:
-        end = torch.cat([lower_end, end])
-    if is_packed:
-        return input._replace(data=tap.outputs), end
-    return tap.outputs if module.batch_first else tap.outputs.transpose(0, 1), end
+    packed = isinstance(input, PackedSequence)
+    check(packed or input.dim() == 3, "a recurrence must read a batch (B, T, E)")
+    words = input if packed or module.batch_first else input.transpose(0, 1)
+    K, ends = 2 if module.bidirectional else 1, []
+    for number in range(module.num_layers):
+        rows = slice(number * K, (number + 1) * K)  # of the initial state, (layers · K, B, H) or a pair
+        start = tuple(part[rows] for part in hx) if isinstance(hx, tuple) else hx
+        start = start[rows] if isinstance(start, Tensor) else start
+        if number < module.num_layers - 1:
+            words, end = _layer(module, number)(words, start)
+        else:
+            tap, end = _run_top(module, words, start)
+            taps.append(tap)
+        ends.append(end if isinstance(end, tuple) else (end,))
+    last = tuple(map(torch.cat, zip(*ends, strict=True)))
+    if packed:
+        states = input._replace(data=tap.outputs)
+    else:
+        states = tap.outputs if module.batch_first else tap.outputs.transpose(0, 1)
+    return states, last if len(last) == 2 else last[0]
 
 
 def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[Tap, Any]:
-    """Run the top layer with the extra inputs z (and y) behind its own, all zero."""
+    """Run the top layer with the extra inputs z (and y) behind its inputs, all zero."""
     packed = inputs if isinstance(inputs, PackedSequence) else None
     data = inputs.data if isinstance(inputs, PackedSequence) else inputs
     weights = _layer_weights(module, module.num_layers - 1)
@@ -115,19 +111,14 @@ def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[
     wide = data.new_zeros(*data.shape[:-1], E + K * width)
     wide[..., :E] = data.detach()
     wide.requires_grad_()
-    augmented = _like(module, E + K * width, layers=1)
-    for k, (own, given) in enumerate(zip(_layer_weights(augmented, 0), weights, strict=True)):
-        W_ih, W_hh = given[:2]
-        own[0].zero_()
-        own[0][:, :E] = W_ih
-        into = own[0][:, E + k * width : E + (k + 1) * width]  # a view: the direction's own columns
+    augmented = _layer(module, module.num_layers - 1, extra=K * width)
+    for k, (W_ih, W_hh, *_) in enumerate(_layer_weights(augmented, 0)):
+        into = W_ih[:, E + k * width : E + (k + 1) * width]  # a view: the columns of this direction
         if is_gru:
             into[: 2 * H, :H] = W_hh[: 2 * H]
             into[2 * H :, H:] = torch.eye(H, dtype=W_hh.dtype, device=W_hh.device)
         else:
             into.copy_(W_hh)
-        for mine, theirs in zip(own[1:], given[1:], strict=True):
-            mine.copy_(theirs)
     outputs, end = augmented(wide if packed is None else packed._replace(data=wide), start)
     states = outputs if packed is None else outputs.data
 
@@ -173,15 +164,20 @@ def _gru(
     return linear_recurrence(update, local, from_the_end=not backward)
 
 
-def _like(module: Any, input_size: int, layers: int) -> Any:
-    """A recurrence of the same kind and place that learns nothing; in training mode, without which
-    cuDNN gives no gradient, and without dropout."""
-    weight, names = module.weight_hh_l0, ["bias", "bidirectional"]
-    names += ["nonlinearity"] if isinstance(module, nn.RNN) else []
+def _layer(module: Any, number: int, extra: int = 0) -> Any:
+    """A layer of a recurrence by itself, with so many ``extra`` inputs of weight 0 behind the others. It
+    learns nothing, and is in training mode, without which cuDNN gives no gradient, but without dropout."""
+    weights = _layer_weights(module, number)
+    E, W_hh = weights[0][0].shape[1], weights[0][1]
+    names = ["bias", "bidirectional"] + ["nonlinearity"] * isinstance(module, nn.RNN)
     options: dict[str, Any] = {name: getattr(module, name) for name in names}
-    options |= {"batch_first": True, "dtype": weight.dtype, "device": "meta"}  # where nothing is drawn
-    made = type(module)(input_size, module.hidden_size, layers, **options)
-    return made.to_empty(device=weight.device).requires_grad_(False)
+    options |= {"batch_first": True, "dtype": W_hh.dtype, "device": "meta"}  # where nothing is drawn
+    layer = type(module)(E + extra, module.hidden_size, **options)
+    layer = layer.to_empty(device=W_hh.device).requires_grad_(False)
+    for copies, originals in zip(_layer_weights(layer, 0), weights, strict=True):
+        for copy, weight in zip(copies, originals, strict=True):
+            copy.copy_(pad(weight, (0, extra)) if weight is originals[0] else weight)
+    return layer
 
 
 def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:

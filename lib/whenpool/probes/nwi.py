@@ -12,7 +12,7 @@ longest text, C classes, E units of an input, H units of a state of one directio
 that are read, R rows, each one of them with a window replaced, L words of a segment.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard
 
@@ -34,7 +34,7 @@ SEGMENTS, SEGMENT = 25, 10
 """Into how many segments a text is cut, and the fewest words of one: shorter segments cost more calls,
 longer ones read more words in vain."""
 ROWS = 512  # Rows at once at most: more make no step faster
-HOLES = 1.5
+WASTE = 1.5
 """What a process holds for a byte in use, measured: tensors of many sizes leave holes between them."""
 
 
@@ -234,7 +234,7 @@ def rows_that_fit(model: TextClassifier, words: int, max_bytes: float) -> int:
     kept = (words + 2 * L) * H  # the words of both directions that are read again
     call = L * (3 * E + 7 * H)  # inputs; gates and states
     row = kept + call + 12 * words + 12 * H  # products, norms, scores and weights; states carried
-    return int(min(ROWS, max_bytes / (row * model.classifier.weight.element_size() * HOLES)))
+    return int(min(ROWS, max_bytes / (row * model.classifier.weight.element_size() * WASTE)))
 
 
 def occluded_logits(
@@ -256,7 +256,7 @@ def occluded_logits(
 
 
 class Piece(NamedTuple):
-    """The states of some rows in one segment."""
+    """The states of some rows in one segment, read again."""
 
     rows: Tensor  # (R',) int64, numbers of the rows
     places: Tensor  # (R', ≤ L) int64, positions in the text; T behind a row's last step
@@ -265,11 +265,11 @@ class Piece(NamedTuple):
 
 @dataclass
 class HalfStates:
-    """One direction's states of R rows."""
+    """One direction's states of R rows: those of their texts, but where a row was read again."""
 
     shared: Tensor  # (U, T, H), the states of the texts themselves; zeros behind their ends
     counts: list[int]  # the rows of each text, which stand together
-    own: Tensor  # (R, T) bool, where a row's states are its own; each of those is in just one piece
+    again: Tensor  # (R, T) bool, where a row was read again; each of those is in just one piece
     peaks: Tensor  # (R, H), the largest value of each unit
     last: Tensor  # (R, H), the state that has read the whole text
     pieces: list[Piece]
@@ -277,34 +277,31 @@ class HalfStates:
     def products(self, queries: Tensor) -> Tensor:
         """h_t·q, with a query (R, H) for each row -> (R, T)."""
         of_texts = zip(queries.split(self.counts), self.shared, strict=True)
-        shared = torch.cat([q @ h.T for q, h in of_texts])
-
-        def own(piece: Piece) -> Tensor:
-            return torch.bmm(piece.states, queries[piece.rows].unsqueeze(-1)).squeeze(-1)
-
-        return self._over_words(shared, own)
+        products = torch.cat([q @ h.T for q, h in of_texts])
+        of_pieces = (torch.bmm(states, queries[rows].unsqueeze(-1)) for rows, _, states in self.pieces)
+        return self._written_over(products, (values.squeeze(-1) for values in of_pieces))
 
     def norms(self) -> Tensor:
         """‖h_t‖ -> (R, T)."""
         counts, norm = torch.tensor(self.counts, device=self.shared.device), torch.linalg.vector_norm
-        shared = norm(self.shared, dim=-1).repeat_interleave(counts, 0)
-        return self._over_words(shared, lambda piece: norm(piece.states, dim=-1))
+        norms = norm(self.shared, dim=-1).repeat_interleave(counts, 0)
+        return self._written_over(norms, (norm(piece.states, dim=-1) for piece in self.pieces))
 
     def weighted_sum(self, weights: Tensor) -> Tensor:
         """Σ_t w_t h_t, with weights (R, T) -> (R, H)."""
-        of_texts = weights.masked_fill(self.own, 0.0).split(self.counts)
+        of_texts = weights.masked_fill(self.again, 0.0).split(self.counts)
         sums = torch.cat([w @ h for w, h in zip(of_texts, self.shared, strict=True)])
         padded = pad(weights, (0, 1))
         for rows, places, states in self.pieces:
-            own = padded[rows.unsqueeze(1), places].unsqueeze(1)  # (R', 1, L)
-            sums[rows] += torch.bmm(own, states).squeeze(1)
+            in_piece = padded[rows.unsqueeze(1), places].unsqueeze(1)  # (R', 1, L)
+            sums[rows] += torch.bmm(in_piece, states).squeeze(1)
         return sums
 
-    def _over_words(self, shared: Tensor, own: Callable[[Piece], Tensor]) -> Tensor:
-        """(R, T) values of the shared states, those of the own states written over them."""
-        values = pad(shared, (0, 1))  # (R, T + 1): steps behind the end go to column T
-        for piece in self.pieces:
-            values[piece.rows.unsqueeze(1), piece.places] = own(piece)
+    def _written_over(self, values: Tensor, of_pieces: Iterable[Tensor]) -> Tensor:
+        """Values (R, T) of the texts' states, those of each piece written over them."""
+        values = pad(values, (0, 1))  # (R, T + 1): steps behind the end go to column T
+        for (rows, places, _), again in zip(self.pieces, of_pieces, strict=True):
+            values[rows.unsqueeze(1), places] = again
         return values[:, :-1]
 
 
@@ -320,7 +317,7 @@ def _read(
     places = step.masked_fill(position >= n, T)
     inputs = ids.gather(1, places.clamp(max=T - 1))
     first = (n[U:, 0] - (windows + 1) * k if backward else windows * k) // L  # segment of each row
-    own = step[U:] >= (first * L).unsqueeze(1)
+    again = step[U:] >= (first * L).unsqueeze(1)
     joins, steps = pad(first, (U, 0)).cpu(), n.squeeze(1).cpu()
     base = torch.cat([torch.arange(U, device=of.device), of])  # the text that begins likewise
 
@@ -349,7 +346,7 @@ def _read(
         shared[rows[:texts].unsqueeze(1), where[:texts]] = states[:texts]
         pieces.append(Piece(rows[texts:] - U, where[texts:], states[texts:]))
     shared[:, T] = 0.0  # what steps behind the end have left there
-    return HalfStates(shared[:, :T], counts, own, peaks[U:], last[U:], pieces)
+    return HalfStates(shared[:, :T], counts, again, peaks[U:], last[U:], pieces)
 
 
 def _segment(words: int) -> int:

@@ -55,8 +55,8 @@ def run_batched(
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     into, across, b_in, b_state = (torch.stack([getattr(lstms[r], n) for r in order]) for n in names)
     loops = loops or loops_for(across)
-    found = _Recurrences.apply(loops, into, across, b_in + b_state, *(x.contiguous() for x in by_word))
-    states = dict(zip(order, found, strict=True))  # (T_r, B, H) each
+    outputs = _Recurrences.apply(loops, into, across, b_in + b_state, *(x.contiguous() for x in by_word))
+    states = dict(zip(order, outputs, strict=True))  # (T_r, B, H) each
     return [states[r][:, : len(x)].transpose(0, 1) for r, x in enumerate(inputs)]
 
 

@@ -181,7 +181,7 @@ class LastAttention(Pooling):
         return torch.cat(parts, dim=-1)
 
 
-POOLINGS: dict[str, type[Pooling]] = {name: globals()[own.module] for name, own in LISTED.items()}
+POOLINGS: dict[str, type[Pooling]] = {name: globals()[listed.module] for name, listed in LISTED.items()}
 """Every pooling by name. A new one needs a class and a line in `whenpool.models.registry`."""
 
 

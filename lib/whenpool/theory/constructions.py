@@ -84,9 +84,9 @@ def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.L
     H = given.hidden_size
     both = _blank(given.input_size, H, given, layers=2, bidirectional=given.bidirectional)
     for number, way in enumerate(["", "_reverse"] if given.bidirectional else [""]):
-        own = slice(number * H, (number + 1) * H)
+        states = slice(number * H, (number + 1) * H)  # of this direction
         _put_lstm(_gates(both, 0, way), given, way)
-        _put_running_max(_gates(both, 1, way), "inputs", own, slice(0, H), slopes)
+        _put_running_max(_gates(both, 1, way), "inputs", states, slice(0, H), slopes)
     return both
 
 

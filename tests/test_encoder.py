@@ -88,17 +88,12 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
 
 @pytest.mark.parametrize(("kind", "arguments", "message"), [
     *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
-    (without_recurrence, {"hidden_size": 3}, "heads=4 does not divide the 6 units"),
     (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
     (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
     (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number or one of 'low', 'chrono'"),
-    (Encoder, {"forget_bias": "chrono", "chrono_words": 1}, "chrono_words must be at least 2, not 1"),
     (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
     (Encoder, {"drop_connect": 1.0}, r"drop_connect must be in \[0, 1\), not 1.0"),
     (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
-    (TransformerEncoder, {"heads": 0}, "at least 1"),
-    (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
-    (TransformerEncoder, {"dropout": 1.0}, r"must be in \[0, 1\)"),
 ])  # fmt: skip
 def test_bad_arguments_are_named(kind, arguments, message):
     with pytest.raises(InputError, match=message):
@@ -108,12 +103,10 @@ def test_bad_arguments_are_named(kind, arguments, message):
 @pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
 @pytest.mark.parametrize(("lengths", "message"), [
     (torch.tensor([4]), "a batch of 4 texts needs 4 lengths, not"),
-    (torch.tensor(4), "a batch of 4 texts needs 4 lengths, not"),
     (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; give a mask as mask=mask"),
     (torch.tensor([10, 1, 1, 1]), "a text has 10 words, but the batch only 9 positions"),
     (torch.tensor([9, 9, 0, 9]), "text 2 has no words; leave it out, or give it one unknown word"),
     (torch.ones(4), "lengths must be whole numbers; give lengths.long"),
-    ([9, 9, 9, 9], r"lengths must be a tensor \(B,\), not a list"),
     (None, "lengths are missing; give the number of words of each text"),
 ], ids=str)  # fmt: skip
 def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):

@@ -1,4 +1,4 @@
-"""Models outside of Python: poolings as TorchScript, classifiers compiled, exported, and by onnxruntime."""
+"""Models outside of Python: classifiers compiled, and exported for onnxruntime."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 import torch
 from clones import CAPTURED, ROOT
 
-from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool import InputError, TextClassifier
 
 TOO_OLD = pytest.mark.skipif(not hasattr(torch.onnx, "ops"), reason="torch before 2.8 cannot")
 RAGGED = [  # other B and T than the first, which is exported, down to one text of one word
@@ -32,19 +32,6 @@ MODELS = [
 def model_of(pooling, cell, layers=1):
     torch.manual_seed(0)
     return TextClassifier(9, 3, pooling, cell, 4, 4, layers, padding_index=1).eval()
-
-
-@pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize("name", POOLINGS)
-def test_every_pooling_is_scripted_and_traced(name, bidirectional):
-    pooling = POOLINGS[name](8, bidirectional).requires_grad_(False)
-    states, mask = torch.randn(3, 5, 8), torch.arange(5) < torch.tensor([[5], [2], [0]])
-    traced = torch.jit.trace(lambda *given: pooling(*given)[0], (states, torch.ones_like(mask)))
-    both = pooling(states, mask)
-    assert torch.equal(traced(states, mask), both[0])  # though nothing was padded then
-    for found, expected in zip(torch.jit.script(pooling)(states, mask), both, strict=True):
-        assert (found is None) == (expected is None)
-        assert found is None or torch.equal(found, expected)
 
 
 @pytest.mark.parametrize(("pooling", "cell"), [("last", "minlstm"), ("max_attention", "lstm")])

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils import prune
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, InputError, TextClassifier
@@ -185,16 +184,6 @@ def test_a_recurrence_that_cannot_be_looked_into_is_refused(change, says):
         gradient_norms(model, IDS, LENGTHS, LABELS)
 
 
-def test_pruned_recurrences_are_probed_with_the_weights_that_are_left():
-    pruned, plain = (Theirs(nn.LSTM, layers=2).double() for _ in range(2))
-    plain.load_state_dict(pruned.state_dict())
-    for name in ("weight_ih_l0", "weight_hh_l0", "weight_hh_l1_reverse"):
-        prune.l1_unstructured(pruned.rnn, name, 0.5)
-        getattr(plain.rnn, name).data.copy_(getattr(pruned.rnn, name))
-    found, expected = (gradient_norms(model, IDS, LENGTHS, LABELS) for model in (pruned, plain))
-    torch.testing.assert_close(found, expected, equal_nan=True)
-
-
 def test_what_is_compiled_and_still_seen_or_not_used_is_probed():
     exact, seen, halved = norms_by_loop(classifier()), classifier(), classifier()
     seen.classifier = torch.compile(seen.classifier, backend="eager")
@@ -250,46 +239,26 @@ class Deaf(Theirs):
         return self.out(torch.ones(len(states), 10).double().requires_grad_())
 
 
-class TwoThings(Theirs):
-    def encode(self, embedded, lengths):
-        return self.rnn(embedded)
-
-
 class EverySecond(Theirs):
     def encode(self, embedded, lengths):
         return self.rnn(embedded[:, ::2])[0]
 
 
-class OneMore(Theirs):
-    """Reads a state of its own before the first word, and gives back those of the words."""
-
-    def encode(self, embedded, lengths):
-        return self.rnn(torch.cat([embedded[:, :1], embedded], 1))[0][:, 1:]
-
-
 @pytest.mark.parametrize(("change", "words"), [
     ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
-    ({"model": changed(rnn=nn.LSTMCell(6, 5))}, "LSTMCell cannot be probed"),
     ({"model": changed(rnn=FlippedElman(6, 5))}, "FlippedElman cannot be probed"),
     ({"model": changed(rnn=nn.LSTM(6, 5, proj_size=2))}, "without projections"),
     ({"model": changed(SideBySide, rnn=nn.LSTM(6, 5, batch_first=True),
                        back=nn.LSTM(6, 5, batch_first=True))}, "two separate recurrences"),
-    ({"ids": IDS[:0], "lengths": LENGTHS[:0], "labels": LABELS[:0]}, "the batch has no texts"),
     ({"model": FromTheEnd()}, "let classify take that state from the states"),
     ({"model": Deaf()}, "does not depend on the states"),
-    ({"model": TwoThings()}, "TwoThings.encode returned a tuple; return the states (B, T, D) alone"),
     ({"model": EverySecond()}, "EverySecond.encode makes 6 states of 4 texts for ids of the shape (4, 11)"),
-    ({"model": OneMore()}, "OneMore.encode makes 12 states of 4 texts for ids of the shape (4, 11)"),
     ({"ids": IDS + 30}, "but the model knows 20 words"),
     ({"ids": IDS[0]}, "one text is ids.unsqueeze"),
-    ({"ids": IDS.to("meta")}, "ids are on meta, but the model is on cpu"),
     ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),
     ({"lengths": torch.tensor([11, 0, 1, 7])}, "text 1 has the length 0"),
-    ({"lengths": torch.tensor([11, 4, 1, 12])}, "text 3 has the length 12"),
     ({"labels": torch.tensor([0, 3, 1, 2])}, "text 1 has the label 3, but the model has 3 classes"),
-    ({"labels": torch.tensor([0, 1, -1, 2])}, "text 2 has the label -1"),
     ({"model": TextClassifier(20, 1)}, "logits must be (B, C) of two classes or more, not (4, 1)"),
-    ({"labels": LABELS[:1]}, "4 texts needs 4 labels"),
     ({"labels": LABELS.to("meta")}, "labels are on meta"),
 ])  # fmt: skip
 def test_bad_input_is_named(change, words):

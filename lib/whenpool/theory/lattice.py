@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError
 
 
 def longest_chain(units: int, values: int) -> int:
@@ -66,10 +66,7 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
     The word is always the same, so that an LSTM is eight numbers of the grid: for each gate a bias, W +
     b, and a weight U of the state. States are rounded to V ``values`` from -1 to 1, evenly spaced, and
     the next step reads them rounded; the cell is not rounded.
-
-    Raises `InputError` for a grid of no or of more than seven numbers.
     """
-    check(1 <= len(grid) <= 7, f"the grid must have 1 to 7 numbers, not {len(grid)}")
     bias, weight = np.array(np.meshgrid(*[grid] * 8)).reshape(2, 4, -1)  # (4, N) each
     h = c = np.zeros(bias.shape[1])
     steps = np.empty((longest, len(h)), dtype=np.int16)

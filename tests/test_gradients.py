@@ -224,14 +224,30 @@ class FlippedElman(Elman):
 
 
 class FromTheEnd(Theirs):
-    """Keeps the final state to itself, which the states do not show."""
+    """Keeps the final state to itself, or the final cell, which the states do not show."""
+
+    kept = 0
 
     def encode(self, embedded, lengths):
-        states, (self.end, _) = self.rnn(embedded)
-        return states
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        states, ends = self.rnn(packed)
+        self.end = ends[self.kept]
+        return pad_packed_sequence(states, batch_first=True)[0]
 
     def classify(self, states, lengths):
-        return super().classify(states, lengths) + self.out(torch.cat(list(self.end), dim=-1))
+        return self.out(torch.cat([self.end[-2], self.end[-1]], dim=-1))
+
+
+class FromTheCell(FromTheEnd):
+    kept = 1
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_model_may_classify_from_the_final_state_that_its_recurrence_returns(layers):
+    theirs = FromTheEnd(layers=layers)
+    ours = theirs.as_ours("lstm")
+    ours.pooling = POOLINGS["last"](10)
+    assert same(*(gradient_norms(model, IDS, LENGTHS, LABELS) for model in (theirs, ours)))
 
 
 class Deaf(Theirs):
@@ -250,7 +266,7 @@ class EverySecond(Theirs):
     ({"model": changed(rnn=nn.LSTM(6, 5, proj_size=2))}, "without projections"),
     ({"model": changed(SideBySide, rnn=nn.LSTM(6, 5, batch_first=True),
                        back=nn.LSTM(6, 5, batch_first=True))}, "two separate recurrences"),
-    ({"model": FromTheEnd()}, "let classify take that state from the states"),
+    ({"model": FromTheCell()}, "let classify take a state from the states"),
     ({"model": Deaf()}, "does not depend on the states"),
     ({"model": EverySecond()}, "EverySecond.encode makes 6 states of 4 texts for ids of the shape (4, 11)"),
     ({"ids": IDS + 30}, "but the model knows 20 words"),

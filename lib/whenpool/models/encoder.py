@@ -143,16 +143,9 @@ class Encoder(nn.Module):
         return states
 
     def reading(self, lengths: Tensor, longest: int) -> "Reading":
-        """How a batch of T = ``longest`` is read, (B,) lengths."""
+        """How a batch of T = ``longest`` words and (B,) lengths is read."""
         lengths = lengths if self.masked else torch.full_like(lengths, longest)
-        mask = word_mask(lengths, longest).unsqueeze(-1)  # (B, T, 1)
-        if self.directions == 1:
-            return Reading(mask, None)
-        places = reversed_places(lengths, longest)
-        if torch.compiler.is_compiling():
-            return Reading(mask, places)  # in a graph row numbers would tie T to B
-        first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
-        return Reading(mask, (places + first_row).reshape(-1))
+        return Reading.of(lengths, longest, self.directions)
 
     def _run(self, recurrence: Any, x: Tensor) -> Tensor:
         """What one recurrence of a layer makes of (B, T, ·): (B, T, H)."""
@@ -170,9 +163,23 @@ class Reading(NamedTuple):
     mask: Tensor  # (B, T, 1)
     rows: Tensor | None  # (B·T,), or (B, T) while a graph is recorded; None: nothing is reversed
 
+    @classmethod
+    def of(cls, lengths: Tensor, longest: int, directions: int) -> "Reading":
+        """In one or two ``directions``; (B,) lengths, T = ``longest``."""
+        mask = word_mask(lengths, longest).unsqueeze(-1)  # (B, T, 1)
+        if directions == 1:
+            return cls(mask, None)
+        position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
+        last = lengths.unsqueeze(1) - 1  # (B, 1)
+        places = torch.where(position <= last, last - position, position)  # (B, T)
+        if torch.compiler.is_compiling():
+            return cls(mask, places)  # in a graph row numbers would tie T to B
+        first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
+        return cls(mask, (places + first_row).reshape(-1))
+
     def fed(self, states: Tensor) -> list[Tensor]:
         """What each direction of a layer reads of (B, T, ·), in its own order."""
-        return [states] if self.rows is None else [states, _reversed(states, self.rows)]
+        return [states] if self.rows is None else [states, self.reversed(states)]
 
     def joined(self, halves: Sequence[Tensor]) -> Tensor:
         """The states of each direction, (B, T, H) in its own order -> (B, T, D)."""
@@ -180,7 +187,14 @@ class Reading(NamedTuple):
         if self.rows is None:
             return halves[0] * self.mask
         forward, backward = halves
-        return torch.cat([forward * self.mask, _reversed(backward, self.rows) * self.mask], dim=-1)
+        return torch.cat([forward * self.mask, self.reversed(backward) * self.mask], dim=-1)
+
+    def reversed(self, values: Tensor) -> Tensor:
+        """(B, T, ·) with each text reversed within its length; twice is as before."""
+        assert self.rows is not None
+        if self.rows.dim() == 2:
+            return values.gather(1, self.rows.unsqueeze(-1).expand_as(values))
+        return _Permutation.apply(values, self.rows)
 
 
 def encode_where(encoder: nn.Module, inputs: Tensor, mask: Tensor) -> Tensor:
@@ -214,20 +228,6 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if (lengths < 1).any():
         text = int(lengths.argmin())
         raise InputError(f"text {text} has no words; leave it out, or give it one unknown word")
-
-
-def reversed_places(lengths: Tensor, longest: int) -> Tensor:
-    """Where each word of a batch stands once every text is reversed within its own length: (B,) -> (B, T)."""
-    position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
-    last = lengths.unsqueeze(1) - 1  # (B, 1)
-    return torch.where(position <= last, last - position, position)
-
-
-def _reversed(values: Tensor, rows: Tensor) -> Tensor:
-    """(B, T, ·) with each text reversed within its length; twice is as before."""
-    if rows.dim() == 2:
-        return values.gather(1, rows.unsqueeze(-1).expand_as(values))
-    return _Permutation.apply(values, rows)
 
 
 class _Permutation(torch.autograd.Function):

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from whenpool.base.errors import InputError, check
 from whenpool.models.cells import Cell
-from whenpool.models.encoder import Encoder, reversed_places, word_mask
+from whenpool.models.encoder import Encoder, word_mask
 from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
 from whenpool.probes.taps import Tap, tapped
@@ -157,9 +157,8 @@ def _total_norms(
         totals += tap.total(at_wanted)
     halves = [_norms(total) for total in totals]  # (B, T) of each direction
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
-        T = states.shape[1]
-        read = lengths if encoder.masked else torch.full_like(lengths, T)
-        halves[1] = halves[1].gather(1, reversed_places(read, T))
+        plan = encoder.reading(lengths, states.shape[1])
+        halves[1] = plan.reversed(halves[1].unsqueeze(-1)).squeeze(-1)
     norms = torch.hypot(*halves) if len(halves) == 2 else halves[0]
     _check_steps(model, norms.shape, ids, lengths)
     norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))  # fewer where packed

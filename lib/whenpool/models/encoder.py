@@ -139,7 +139,7 @@ class Encoder(nn.Module):
         plan, states = self.reading(cast(Tensor, lengths), inputs.shape[1]), inputs
         for layer in self.layers:
             pairs = zip(layer, plan.fed(states), strict=True)
-            states = plan.joined([self._run(module, x) for module, x in pairs])
+            states = plan.joined([self._states(module, x) for module, x in pairs])
         return states
 
     def reading(self, lengths: Tensor, longest: int) -> "Reading":
@@ -147,7 +147,7 @@ class Encoder(nn.Module):
         lengths = lengths if self.masked else torch.full_like(lengths, longest)
         return Reading.of(lengths, longest, self.directions)
 
-    def _run(self, recurrence: Any, x: Tensor) -> Tensor:
+    def _states(self, recurrence: Any, x: Tensor) -> Tensor:
         """What one recurrence of a layer makes of (B, T, ·): (B, T, H)."""
         if torch.onnx.is_in_onnx_export():
             return onnx_node(recurrence, self.cell, x)

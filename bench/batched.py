@@ -26,8 +26,7 @@ from bench.epoch import load
 from bench.timing import compare
 from whenpool import TextClassifier
 from whenpool.corpora.batches import Batch, training_batches
-from whenpool.models.batched_lstm import kernels_on, run_batched
-from whenpool.models.encoder import encode_all
+from whenpool.models.batched_lstm import encode_together, kernels_on
 from whenpool.models.precision import precision
 
 B, E, C = 32, 100, 2
@@ -85,7 +84,7 @@ def measure(device: str, H: int, count: int, lengths: Tensor) -> dict[str, float
             embedded = [model.embed(b.ids) for model, b in zip(models, batches, strict=True)]
             encoders, words = [model.encoder for model in models], [b.lengths for b in batches]
             losses = []
-            states = encode_all(encoders, embedded, words, run_batched)
+            states = encode_together(encoders, embedded, words)
             for model, own, b in zip(models, states, batches, strict=True):
                 losses.append(functional.cross_entropy(model.classify(own, b.lengths), b.labels))
             torch.autograd.backward(losses)

@@ -133,10 +133,11 @@ def check_by_steps(model, found, function):
             assert gradient[place].item() == pytest.approx(expected, rel=1e-4, abs=1e-7), name
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize("factor", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(
+    ("cell", "layers", "bidirectional"),
+    [("lstm", 1, True), ("lstm", 1, False), ("lstm", 2, True), ("gru", 1, True), ("elman", 2, False)],
+)
+@pytest.mark.parametrize("factor", [0.0, 0.3])
 def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
     model = classifier("last", cell, layers, bidirectional)
     objective = learnability.PenaltyAttention(20)

@@ -2,7 +2,6 @@
 against autograd, sampling, loops over steps and the probe."""
 
 import math
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -127,13 +126,10 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
 
 @pytest.mark.parametrize(("call", "given", "message"), [
     (built.running_max_slopes, (0, 10), "precision must be between 0 and 1, such as 1e-3, not 0"),
-    (by_a_layer, (nn.LSTM(2, 3), 0.1, 0), "longest must be at least 1 word, not 0"),
     (by_a_layer, (nn.LSTM(2, 3, 2), 0.1, 10), "one layer"),
-    (by_an_end_token, (nn.LSTM(2, 3, proj_size=2), 0.1, 9), "without projection"),
     (by_an_end_token, (nn.LSTM(2, 3, bidirectional=True), 0.1, 9), "left to right only"),
     (built.last_state_by_pooling, (nn.GRU(2, 3), 0.1), "must be an LSTM"),
     (longest_parity_of_machines, (20, 1, 4), "take fewer states"),
-    (longest_parity_of_lstms, ([], 3, 8), "1 to 7 numbers, not 0"),
 ])  # fmt: skip
 def test_mistakes_are_named(call, given, message):
     with pytest.raises(InputError, match=message):
@@ -305,25 +301,6 @@ def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(f
     factor = shrinkage.independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
     found = factor_of(torch.from_numpy(np.sqrt(gradient_moments(steps))), 40, 100)
     assert found == pytest.approx(factor, rel=1e-4)
-
-
-def test_with_constant_gates_paths_that_jump_equally_often_add_up():
-    """E‖(f·I + rG)^k‖² = Σ_j binom(k, j)² f^(2k-2j) r^(2j), G with variances 1/H, H large."""
-    f, kappa, a, T = 0.5, 0.4, 0.7, 12
-    once = [np.full((T, 1), value) for value in (f, f**2, kappa, kappa**2)]  # keep, keep2, enter, enter2
-    twice = [np.full((T, T, 1), value) for value in (a**2 / 3, 0.0)]  # back, aside
-    steps = shrinkage.Steps(*once, *twice, state_is_kept=True, tied=True)
-    r = kappa * a / 3**0.5
-    paths = lambda k, j: math.comb(k, j) ** 2 * f ** (2 * k - 2 * j) * r ** (2 * j)  # noqa: E731
-    jumps = [sum(paths(k, j) for j in range(k + 1)) for k in range(T)]
-    np.testing.assert_allclose(gradient_moments(steps) / kappa**2, jumps)
-    alone = gradient_moments(replace(steps, tied=False)) / kappa**2
-    np.testing.assert_allclose(alone, [(f**2 + r**2) ** k for k in range(T)])
-    torch.manual_seed(0)
-    G = torch.randn(12, 200, 200).double() / 200**0.5  # of 12 draws
-    power = torch.linalg.matrix_power(f * torch.eye(200).double() + r * G, T - 1)
-    assert near(power.square().sum().item() / 12 / 200, jumps[-1], 0.06)
-    assert not near(alone[-1], jumps[-1], 0.3)
 
 
 @pytest.mark.parametrize("forget_bias", [0.0, 1.78, 3.0])

@@ -11,7 +11,7 @@ from torch.nn import functional
 from whenpool import corpora, learnability
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.dataset import encode, make_dataset
-from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, evaluation_words, train
+from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, train
 
 RECIPE = Recipe(epochs=4, learning_rate=1e-2)
 TRICKS = {
@@ -135,10 +135,3 @@ def test_what_was_before_a_divergence_is_handed_over(what, dataset):
     broken = any(value.isnan().any() for value in left.weights.values())
     assert broken == (what == "validation loss")  # as they were left
     assert left.words == 3 * int(dataset.train.ids.lengths.sum())
-
-
-def test_a_gpu_is_given_as_many_words_to_judge_as_fit(monkeypatch):
-    for free, words in ((80e9, 2**20), (10e9, 500_000), (1e6, 32_768)):
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (int(free), 0))
-        assert evaluation_words(torch.device("cuda")) == words
-    assert evaluation_words(torch.device("cpu")) == 32_768

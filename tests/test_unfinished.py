@@ -139,7 +139,7 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     if what == "version":
         monkeypatch.setattr(unfinished, "_CODE", "another")
     if what == "damaged":
-        (file,) = (place.store.directory / "unfinished").glob("*.safetensors")
+        (file,) = (place.store.directory / "unfinished").glob("*.pt")
         file.write_bytes(file.read_bytes()[:-1000])
     assert not stopped(read, None, lambda: LONGER.execute(place))
     assert read["read"] == whole

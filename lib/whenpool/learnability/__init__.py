@@ -78,8 +78,8 @@ class TeacherForcing(Objective):
 
     def begin(self, model: TextClassifier, texts: Texts) -> None:
         words, known = model.embedding.num_embeddings, self.teacher.embedding.num_embeddings
-        told = f"the teacher knows {known:,} words and the model {words:,}; give both one vocabulary"
-        check(words == known, told)
+        sizes = f"the teacher knows {known:,} words and the model {words:,}; give both one vocabulary"
+        check(words == known, sizes)
         mine, theirs = (tuple(m.classifier.weight.shape) for m in (model, self.teacher))
         shapes = f"the shape {theirs} (classes, units) and the model's {mine}; give both the same"
         check(mine == theirs, f"the teacher's classifier has {shapes}")
@@ -88,7 +88,6 @@ class TeacherForcing(Objective):
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> Learnt:
-        check(len(self._targets), "the teacher has read no texts yet; call begin(model, texts) first")
         states = model.encode(model.embed(batch.ids), batch.lengths)
         embedding = model.pool(states, batch.lengths)[0]  # (B, D)
         target = self._targets[indices.to(self._targets.device)]
@@ -187,8 +186,8 @@ class LastAttentionObjective(Objective):
     def end_epoch(self, model: TextClassifier, accuracy: Accuracy) -> dict[str, float]:
         """The factor, the validation accuracy with attention, and the attention on other states."""
         form = AttentionForm(model)
-        found = {"factor": self.factor, "attention_accuracy": accuracy(form)}
-        return found | {"mass_left": form.mass_left}
+        measures = {"factor": self.factor, "attention_accuracy": accuracy(form)}
+        return measures | {"mass_left": form.mass_left}
 
 
 class DropoutAttention(LastAttentionObjective):
@@ -269,24 +268,26 @@ class GradientDirected(Objective):
         self.epochs, self.strength, self.divergence = epochs, strength, divergence
         self.exact = exact or divergence == "reverse"
         self.factor = strength
-        self._found: list[Tensor] = []
+        self._unevenness: list[Tensor] = []
 
     def start_epoch(self, epoch: int) -> None:
         self.factor = self.strength * falling(epoch, self.epochs)
-        self._found = []
+        self._unevenness = []
 
     def backward(self, model: TextClassifier, batch: Batch, indices: Tensor) -> Learnt:
         if not self.factor:
             return super().backward(model, batch, indices)
         way = exact_backward if self.exact else estimated_backward
-        loss, unevenness, logits = way(model, batch, self.factor, self.divergence)
-        self._found.append(unevenness.mean())
-        return loss + self.factor * unevenness.mean(), logits
+        loss, uneven, logits = way(model, batch, self.factor, self.divergence)
+        self._unevenness.append(uneven.mean())
+        return loss + self.factor * uneven.mean(), logits
 
     def end_epoch(self, model: TextClassifier, accuracy: Accuracy) -> dict[str, float]:
         """λ of this epoch, and the mean divergence where it was looked at."""
-        found = {"divergence": torch.stack(self._found).mean().item()} if self._found else {}
-        return {"factor": self.factor, **found}
+        measured = (
+            {"divergence": torch.stack(self._unevenness).mean().item()} if self._unevenness else {}
+        )
+        return {"factor": self.factor, **measured}
 
 
 def unevenness(gradients: Tensor, lengths: Tensor, divergence: str) -> Tensor:
@@ -322,10 +323,10 @@ def exact_backward(
         with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False):
             words, logits, odds = _read(model, batch)
             (gradients,) = torch.autograd.grad(odds.sum(), words, create_graph=True)
-            found = unevenness(gradients, batch.lengths, divergence)
+            uneven = unevenness(gradients, batch.lengths, divergence)
             loss = functional.softplus(-odds).mean()  # the cross-entropy
-            (loss + factor * found.mean()).backward()
-    return loss.detach(), found.detach(), logits.detach()
+            (loss + factor * uneven.mean()).backward()
+    return loss.detach(), uneven.detach(), logits.detach()
 
 
 def estimated_backward(
@@ -344,8 +345,8 @@ def estimated_backward(
     (-wrong / B * odds).sum().backward()  # the gradient of the cross-entropy
     assert words.grad is not None
     gradients = (words.grad * (-B / wrong)[:, None, None]).requires_grad_()  # of the odds
-    found = unevenness(gradients, batch.lengths, divergence)
-    (v,) = torch.autograd.grad(found.sum(), gradients)
+    uneven = unevenness(gradients, batch.lengths, divergence)
+    (v,) = torch.autograd.grad(uneven.sum(), gradients)
     longest = torch.linalg.vector_norm(v, dim=-1).amax(1).clamp(min=LEAST)  # (B,)
     moved = v * (step / longest)[:, None, None]
 
@@ -354,7 +355,7 @@ def estimated_backward(
     ahead, behind = log_odds(model.classify(states, twice), batch.labels.repeat(2)).split(B)
     slope = (ahead - behind) * longest / (2 * step)  # its gradient is that of ℓ₂
     (factor * slope.mean()).backward()
-    return functional.softplus(-odds.detach()).mean(), found.detach(), logits.detach()
+    return functional.softplus(-odds.detach()).mean(), uneven.detach(), logits.detach()
 
 
 def _read(model: TextClassifier, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

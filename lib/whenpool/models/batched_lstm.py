@@ -19,11 +19,29 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, pad
 
+from whenpool.models.encoder import Encoder
 from whenpool.models.precision import precision_used, product_precision
 
 _STEPS = 64  # Words whose derivatives of gates are computed at once: all would take much more memory
 Loops = tuple[Callable[..., tuple[Tensor, Tensor]], Callable[..., Tensor]]
 """The time loops, `_forward` and `_backward` of this module or the same as kernels."""
+
+
+def encode_together(
+    encoders: Sequence[Encoder], inputs: Sequence[Tensor], lengths: Sequence[Tensor]
+) -> list[Tensor]:
+    """What encoders of one shape, all LSTMs, make of a batch each, see `whenpool.Encoder.forward`."""
+    states = list(inputs)
+    pairs = zip(encoders, states, lengths, strict=True)
+    plans = [encoder.reading(of, x.shape[1]) for encoder, x, of in pairs]
+    for layers in zip(*(encoder.layers for encoder in encoders), strict=True):
+        fed = [plan.fed(x) for plan, x in zip(plans, states, strict=True)]
+        lstms = [module for layer in layers for module in layer]
+        halves = iter(run_batched(lstms, [x for both in fed for x in both]))
+        states = [
+            plan.joined([next(halves) for _ in both]) for plan, both in zip(plans, fed, strict=True)
+        ]
+    return states
 
 
 def run_batched(
@@ -37,8 +55,8 @@ def run_batched(
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     into, across, b_in, b_state = (torch.stack([getattr(lstms[r], n) for r in order]) for n in names)
     loops = loops or loops_for(across)
-    found = _Recurrences.apply(loops, into, across, b_in + b_state, *(x.contiguous() for x in by_word))
-    states = dict(zip(order, found, strict=True))  # (T_r, B, H) each
+    outputs = _Recurrences.apply(loops, into, across, b_in + b_state, *(x.contiguous() for x in by_word))
+    states = dict(zip(order, outputs, strict=True))  # (T_r, B, H) each
     return [states[r][:, : len(x)].transpose(0, 1) for r, x in enumerate(inputs)]
 
 

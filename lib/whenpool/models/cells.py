@@ -115,12 +115,7 @@ class Sum(Cell):
 
 
 class TanhSum(Sum):
-    """The slides' second suggestion: s_t = tanh(s_{t-1} + x_t + b), bounded, with no weights but b.
-
-    Examples:
-        >>> TanhSum(3, 3)(torch.randn(2, 7, 3))[0].abs().max() < 1
-        tensor(True)
-    """
+    """The slides' second suggestion: s_t = tanh(s_{t-1} + x_t + b), bounded, with no weights but b."""
 
     def add_weights(self) -> None:
         super().add_weights()
@@ -131,12 +126,7 @@ class TanhSum(Sum):
 
 
 class Elman(Cell):
-    """Elman (1990): s_t = tanh(W^s s_{t-1} + W^x x_t + b). Equals ``nn.RNN``.
-
-    Examples:
-        >>> Elman(4, 3)(torch.randn(2, 7, 4))[0].shape
-        torch.Size([2, 7, 3])
-    """
+    """Elman (1990): s_t = tanh(W^s s_{t-1} + W^x x_t + b). Equals ``nn.RNN``."""
 
     def step(self, x: Tensor, s: Tensor) -> Tensor:
         (sums,) = self.both(x, s)
@@ -147,10 +137,6 @@ class PrototypeLSTM(Cell):
     """The slides' step between Elman and LSTM: soft gates, and one state for memory and output.
 
     The blocks of its weights are the first three of an LSTM's: i, f, the proposal.
-
-    Examples:
-        >>> PrototypeLSTM(4, 3)(torch.randn(2, 7, 4))[0].shape
-        torch.Size([2, 7, 3])
     """
 
     gates = 3
@@ -167,10 +153,6 @@ class LSTM(Cell):
     """Hochreiter and Schmidhuber (1997) with the forget gate of Gers et al. (2000). Equals ``nn.LSTM``.
 
     The state is a pair, the output h and the cell c. The blocks of its weights: i, f, the proposal, o.
-
-    Examples:
-        >>> LSTM(4, 3)(torch.randn(2, 7, 4))[1][0].shape
-        torch.Size([2, 3])
     """
 
     gates = 4
@@ -199,10 +181,6 @@ class GRU(Cell):
 
     Torch's z is the gate that *keeps*, 1 - z of the slides; and r is applied to W^s s_{t-1} + b, not to
     s_{t-1}, which saves a product; see `SlidesGRU`. The blocks of the weights: r, z, the proposal.
-
-    Examples:
-        >>> GRU(4, 3)(torch.randn(2, 7, 4))[0].abs().max() < 1
-        tensor(True)
     """
 
     gates = 3
@@ -220,10 +198,6 @@ class SlidesGRU(Cell):
     """Cho et al. (2014) as the slides, and the article, have it: z *writes*, r works on the state.
 
     With r = 1 everywhere and the rows of z negated it is `GRU`. Blocks of the weights: r, z, the proposal.
-
-    Examples:
-        >>> SlidesGRU(4, 3)(torch.randn(2, 7, 4))[0].abs().max() < 1
-        tensor(True)
     """
 
     gates = 3
@@ -330,10 +304,6 @@ class MinGRU(LinearCell):
 
     h_t = (1 - z_t) ⊙ h_{t-1} + z_t ⊙ h̃_t, with z_t = σ(W^z x_t + b^z) and h̃_t = W^h x_t + b^h. The
     blocks of its weights: z, the proposal.
-
-    Examples:
-        >>> MinGRU(4, 3)(torch.randn(2, 7, 4))[0].shape
-        torch.Size([2, 7, 3])
     """
 
     gates = 2
@@ -349,10 +319,6 @@ class MinLSTM(LinearCell):
 
     h_t = f'_t ⊙ h_{t-1} + i'_t ⊙ h̃_t with f' = f / (f + i) and i' = i / (f + i), f_t = σ(W^f x_t + b^f),
     i_t = σ(W^i x_t + b^i) and h̃_t = W^h x_t + b^h. The blocks of its weights: f, i, the proposal.
-
-    Examples:
-        >>> MinLSTM(4, 3)(torch.randn(2, 7, 4))[0].shape
-        torch.Size([2, 7, 3])
     """
 
     gates = 3

@@ -11,15 +11,16 @@ D = H x directions.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.models.cells import CELLS
-from whenpool.models.recorded import record_recurrence, run_recurrence
+from whenpool.models.onnx import onnx_node
+from whenpool.models.precision import run_recurrence
 from whenpool.models.registry import LISTED_CELLS
 
 STARTS = ("low", "chrono", "chrono forget", "chrono input")
@@ -110,12 +111,12 @@ class Encoder(nn.Module):
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
         self.drop_connect, self.masked = drop_connect, masked
-        both: list[Any] = []  # of each layer its one or two recurrences
+        stacked = []  # for each layer one recurrence a direction
         for size in [input_size] + [self.output_size] * (layers - 1):
-            made = (CELLS[cell](size, hidden_size, batch_first=True) for _ in range(self.directions))
-            both.append(nn.ModuleList(made))
-        self.layers: Any = nn.ModuleList(both)
-        modules = [module for layer in both for module in layer]
+            ways = (CELLS[cell](size, hidden_size, batch_first=True) for _ in range(self.directions))
+            stacked.append(nn.ModuleList(ways))
+        self.layers: Any = nn.ModuleList(stacked)
+        modules: list[Any] = [module for layer in stacked for module in layer]
         for module in modules if forget_bias is not None else ():
             _set_forget_bias(module, forget_bias, chrono_words)
         for module in modules if input_bias is not None else ():
@@ -123,9 +124,6 @@ class Encoder(nn.Module):
         for module in modules if orthogonal else ():
             for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
                 nn.init.orthogonal_(gate)
-        # each module's own dictionaries alone: torch.compile accepts no nn.LSTM
-        self._recorded = [[(module._parameters, module._buffers) for module in layer] for layer in both]
-        self._names = list(modules[0]._parameters)
 
     def forward(
         self, inputs: Tensor, lengths: Tensor | None = None, mask: Tensor | None = None
@@ -138,64 +136,65 @@ class Encoder(nn.Module):
         if mask is not None:
             return encode_where(self, inputs, mask)
         check_lengths(inputs, lengths)
-        return encode_all([self], [inputs], [cast(Tensor, lengths)], self._run)[0]
+        plan, states = self.reading(cast(Tensor, lengths), inputs.shape[1]), inputs
+        for layer in self.layers:
+            pairs = zip(layer, plan.fed(states), strict=True)
+            states = plan.joined([self._states(module, x) for module, x in pairs])
+        return states
 
-    def recurrences(self) -> Any:
-        """For each layer those of its directions; only their weights while a graph is recorded."""
-        return self._recorded if torch.compiler.is_compiling() else self.layers
-
-    @property
-    def shape(self) -> tuple[str, int, int, int, int]:
-        """The cell, E, H, layers and directions; encoders of one shape can run together."""
-        return self.cell, self.input_size, self.hidden_size, len(self.layers), self.directions
-
-    def _run(self, recurrences: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
-        return [self._states(*each) for each in zip(recurrences, inputs, strict=True)]
+    def reading(self, lengths: Tensor, longest: int) -> "Reading":
+        """How a batch of T = ``longest`` words and (B,) lengths is read."""
+        lengths = lengths if self.masked else torch.full_like(lengths, longest)
+        return Reading.of(lengths, longest, self.directions)
 
     def _states(self, recurrence: Any, x: Tensor) -> Tensor:
-        recorded, changed = isinstance(recurrence, tuple), {}
-        own, masks = recurrence if recorded else (recurrence._parameters, {})
+        """What one recurrence of a layer makes of (B, T, ·): (B, T, H)."""
+        if torch.onnx.is_in_onnx_export():
+            return onnx_node(recurrence, self.cell, x)
+        changed = {}
         if self.training and self.drop_connect:
-            name = "weight_hh_l0" if "weight_hh_l0" in own else "weight_hh_l0_orig"  # of a pruned one
-            check(name in own, "drop_connect needs plain weights; undo what computes weight_hh_l0")
-            changed = {name: nn.functional.dropout(own[name], self.drop_connect)}
-        if not recorded:
-            return run_recurrence(recurrence, x, changed)
-        own = {**own, **changed}
-        weights = [own[n] if n in own else own[f"{n}_orig"] * masks[f"{n}_mask"] for n in self._names]
-        return record_recurrence(x, weights, self.cell, self.hidden_size)
+            changed["weight_hh_l0"] = nn.functional.dropout(recurrence.weight_hh_l0, self.drop_connect)
+        return run_recurrence(recurrence, x, changed)
 
 
-Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]
-"""Runs one-directional recurrences, each on inputs (B, T, ·) of its own, to states (B, T, H)."""
+class Reading(NamedTuple):
+    """How a batch is read: which positions are words, and how each text is reversed within its length."""
 
+    mask: Tensor  # (B, T, 1)
+    rows: Tensor | None  # (B·T,), or (B, T) while a graph is recorded; None: nothing is reversed
 
-def encode_all(
-    encoders: Sequence[Encoder], inputs: Sequence[Tensor], lengths: Sequence[Tensor], run: Runner
-) -> list[Tensor]:
-    """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`; ``run`` is
-    given the recurrences of one layer of all encoders at once."""
-    rows_of = _reversed_places if torch.compiler.is_compiling() else reversal_rows
-    rows: list[Any] = []  # how to reverse each batch; None where nothing is read from right to left
-    masks: list[Tensor] = []
-    for encoder, x, of in zip(encoders, inputs, lengths, strict=True):
-        T = x.shape[1]
-        read = of if encoder.masked else torch.full_like(of, T)
-        rows.append(rows_of(read, T) if encoder.directions == 2 else None)
-        masks.append(word_mask(read, T).unsqueeze(-1))  # (B, T, 1)
-    states = list(inputs)
-    for layers in zip(*(encoder.recurrences() for encoder in encoders), strict=True):
-        fed = []
-        for x, row in zip(states, rows, strict=True):
-            fed += [x] if row is None else [x, _reversed(x, row)]
-        halves = iter(run([module for layer in layers for module in layer], fed))
-        states = []
-        for row, mask in zip(rows, masks, strict=True):
-            # masked before they are joined: the gradients of the halves then need no copy
-            both = [next(halves) * mask]  # (B, T, H) each
-            both += [] if row is None else [_reversed(next(halves), row) * mask]
-            states.append(torch.cat(both, dim=-1) if len(both) == 2 else both[0])  # (B, T, D)
-    return states
+    @classmethod
+    def of(cls, lengths: Tensor, longest: int, directions: int) -> "Reading":
+        """In one or two ``directions``; (B,) lengths, T = ``longest``."""
+        mask = word_mask(lengths, longest).unsqueeze(-1)  # (B, T, 1)
+        if directions == 1:
+            return cls(mask, None)
+        position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
+        last = lengths.unsqueeze(1) - 1  # (B, 1)
+        places = torch.where(position <= last, last - position, position)  # (B, T)
+        if torch.compiler.is_compiling():
+            return cls(mask, places)  # in a graph row numbers would tie T to B
+        first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
+        return cls(mask, (places + first_row).reshape(-1))
+
+    def fed(self, states: Tensor) -> list[Tensor]:
+        """What each direction of a layer reads of (B, T, ·), in its own order."""
+        return [states] if self.rows is None else [states, self.reversed(states)]
+
+    def joined(self, halves: Sequence[Tensor]) -> Tensor:
+        """The states of each direction, (B, T, H) in its own order -> (B, T, D)."""
+        # masked before they are joined: the gradients of the halves then need no copy
+        if self.rows is None:
+            return halves[0] * self.mask
+        forward, backward = halves
+        return torch.cat([forward * self.mask, self.reversed(backward) * self.mask], dim=-1)
+
+    def reversed(self, values: Tensor) -> Tensor:
+        """(B, T, ·) with each text reversed within its length; twice is as before."""
+        assert self.rows is not None
+        if self.rows.dim() == 2:
+            return values.gather(1, self.rows.unsqueeze(-1).expand_as(values))
+        return _Permutation.apply(values, self.rows)
 
 
 def encode_where(encoder: nn.Module, inputs: Tensor, mask: Tensor) -> Tensor:
@@ -229,24 +228,6 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if (lengths < 1).any():
         text = int(lengths.argmin())
         raise InputError(f"text {text} has no words; leave it out, or give it one unknown word")
-
-
-def reversal_rows(lengths: Tensor, longest: int) -> Tensor:
-    """Row numbers that reverse each text within its length, for (B, T, ·) seen as (B·T, ·)."""
-    first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
-    return (_reversed_places(lengths, longest) + first_row).reshape(-1)  # (B·T,)
-
-
-def _reversed_places(lengths: Tensor, longest: int) -> Tensor:
-    position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
-    last = lengths.unsqueeze(1) - 1  # (B, 1)
-    return torch.where(position <= last, last - position, position)  # (B, T)
-
-
-def _reversed(values: Tensor, rows: Tensor) -> Tensor:
-    if torch.compiler.is_compiling():  # rows of all texts would tie T to B
-        return values.gather(1, rows.unsqueeze(-1).expand_as(values))
-    return _Permutation.apply(values, rows)
 
 
 class _Permutation(torch.autograd.Function):

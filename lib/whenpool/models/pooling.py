@@ -47,7 +47,7 @@ class Pooling(nn.Module):
 
         Raises `InputError` when the shapes do not fit.
         """
-        if not torch.jit.is_scripting() and (states.dim() != 3 or mask.shape != states.shape[:2]):
+        if states.dim() != 3 or mask.shape != states.shape[:2]:
             shapes = f"{tuple(states.shape)} and {tuple(mask.shape)}"
             raise InputError(f"states must be (B, T, D) and the mask (B, T), not {shapes}")
         return self.pool(states, mask.to(torch.bool))
@@ -167,21 +167,16 @@ class LastAttention(Pooling):
         """
         directions = 2 if self.bidirectional else 1
         queries = _last_states(states, mask, self.bidirectional).chunk(directions, dim=-1)
-        weights: list[Tensor] = []
-        for direction, part in enumerate(states.chunk(directions, dim=-1)):
-            scores = _cosine_like_scores(part, queries[direction])
-            weights.append(softmax_over_words(scores, mask if kept is None else kept[direction]))
-        return weights
+        halves = zip(states.chunk(directions, dim=-1), queries, kept or [mask] * directions, strict=True)
+        return [softmax_over_words(_cosine_like_scores(h, q), words) for h, q, words in halves]
 
     def embed(self, states: Tensor, weights: list[Tensor]) -> Tensor:
         """The embedding (B, D) by the attention of each direction on its own half of the states."""
-        parts: list[Tensor] = []
-        for direction, part in enumerate(states.chunk(len(weights), dim=-1)):
-            parts.append(_weighted_sum(weights[direction], part))
-        return torch.cat(parts, dim=-1)
+        halves = states.chunk(len(weights), dim=-1)
+        return torch.cat([_weighted_sum(w, h) for w, h in zip(weights, halves, strict=True)], dim=-1)
 
 
-POOLINGS: dict[str, type[Pooling]] = {name: globals()[own.module] for name, own in LISTED.items()}
+POOLINGS: dict[str, type[Pooling]] = {name: globals()[listed.module] for name, listed in LISTED.items()}
 """Every pooling by name. A new one needs a class and a line in `whenpool.models.registry`."""
 
 
@@ -198,11 +193,9 @@ def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
 
 
 def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
-    if not torch.jit.is_scripting():
-        here = mask.device.type == "cpu"  # a GPU would have to be waited for
-        traced = torch.jit.is_tracing() or torch.compiler.is_compiling()
-        if here and not traced and bool(mask.all()):
-            return states.max(dim=1).values  # nothing is padded: no copy of all states to mask
+    here = mask.device.type == "cpu" and not torch.compiler.is_compiling()  # a GPU would be waited for
+    if here and bool(mask.all()):
+        return states.max(dim=1).values  # nothing is padded: no copy of all states to mask
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).max(dim=1).values  # (B, D)
     return largest.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros
 

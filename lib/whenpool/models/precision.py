@@ -5,12 +5,12 @@ less than float32; embeddings, poolings, the classifier, the loss and Adam stay 
 is part of a result's provenance, not of what a run is.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from whenpool.base.errors import check_known
 
@@ -46,6 +46,30 @@ def cast_on_gpu(device: torch.device) -> bool:
     """Whether weights and inputs of a recurrence are rounded to bfloat16 before it is computed: on a GPU
     autocast makes float16 of a recurrence whatever it is told."""
     return _used == "bfloat16" and device.type != "cpu"
+
+
+def run_recurrence(
+    recurrence: nn.Module, inputs: Tensor, changed: Mapping[str, Tensor] | None = None
+) -> Tensor:
+    """The states (B, T, H) that a recurrence makes of inputs (B, T, E), in the precision in use; weights that
+    are ``changed``, by name, stand in for its parameters."""
+    weights, words = dict(changed or {}), inputs
+    rounding: AbstractContextManager[object] = nullcontext()
+    if cast_on_gpu(inputs.device):
+        words = inputs.bfloat16()
+        if exact := {**dict(recurrence.named_parameters()), **weights}:
+            # in one piece for cuDNN: torch flattens the weights of other precisions alone
+            flat = torch.cat([weight.flatten() for weight in exact.values()]).bfloat16()
+            pieces = torch._utils._unflatten_dense_tensors(flat, [*exact.values()])
+            weights = dict(zip(exact, pieces, strict=True))
+    elif _used == "bfloat16":
+        rounding = torch.autocast("cpu", torch.bfloat16)
+    with rounding:
+        if weights:
+            states = torch.func.functional_call(recurrence, weights, (words,))[0]
+        else:
+            states = recurrence(words)[0]
+    return states.to(inputs.dtype)
 
 
 @cache

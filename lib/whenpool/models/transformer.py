@@ -192,5 +192,5 @@ class _Layer(nn.Module):
         B, T, D = states.shape
         parts = self.asked(states).view(B, T, 3, self.heads, D // self.heads)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4)  # each (B, heads, T, F)
-        found = attend(queries, keys, values)  # (B, heads, T, F)
-        return self.joined(found.transpose(1, 2).reshape(B, T, D))
+        attended = attend(queries, keys, values)  # (B, heads, T, F)
+        return self.joined(attended.transpose(1, 2).reshape(B, T, D))

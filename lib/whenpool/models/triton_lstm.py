@@ -133,11 +133,11 @@ def _read_back(
             squashed = _tanh(tl.load(cells + now + place, here, 0.0))
             to_cell = tl.load(grad_cell + place, here, 0.0) + grad * out * (1 - squashed * squashed)
             tl.store(grad_cell + place, to_cell * forget, here)
-            found = grad_gates + 4 * now + gate
-            tl.store(found, to_cell * candidate * into * (1 - into), here)
-            tl.store(found + H, to_cell * cell * forget * (1 - forget), here)
-            tl.store(found + 2 * H, to_cell * into * (1 - candidate * candidate), here)
-            tl.store(found + 3 * H, grad * squashed * out * (1 - out), here)
+            out_of = grad_gates + 4 * now + gate
+            tl.store(out_of, to_cell * candidate * into * (1 - into), here)
+            tl.store(out_of + H, to_cell * cell * forget * (1 - forget), here)
+            tl.store(out_of + 2 * H, to_cell * into * (1 - candidate * candidate), here)
+            tl.store(out_of + 3 * H, grad * squashed * out * (1 - out), here)
         later = now
         tl.debug_barrier()
 
@@ -152,10 +152,10 @@ def forward(gates: Tensor, across: Tensor, rows: Any) -> tuple[Tensor, Tensor]:
 
 def backward(grad_states: Tensor, gates: Tensor, cells: Tensor, across: Tensor, rows: Any) -> Tensor:
     """As the loop of `whenpool.models.batched_lstm`: (rows, B, H) -> (rows, B, 4H)."""
-    found = torch.empty_like(gates)
+    grad_gates = torch.empty_like(gates)
     grad_cell = cells.new_zeros(len(across), *cells.shape[1:])
-    _launch(_read_back, BACKWARD, (found, grad_states, grad_cell, gates, cells), across, rows)
-    return found
+    _launch(_read_back, BACKWARD, (grad_gates, grad_states, grad_cell, gates, cells), across, rows)
+    return grad_gates
 
 
 def _launch(
@@ -209,9 +209,9 @@ def largest_errors(
     exact, errors = computed(alone, dtype=torch.float64), {}
     for name in LARGEST_ERROR:
         with precision(name):
-            found = computed(partial(run_batched, loops=LOOPS), device=device)
-        pairs = zip(found, exact, strict=True)
-        apart = [(one - other).norm() / other.norm().clamp(min=1e-30) for one, other in pairs]
+            values = computed(partial(run_batched, loops=LOOPS), device=device)
+        pairs = zip(values, exact, strict=True)
+        apart = [(mine - right).norm() / right.norm().clamp(min=1e-30) for mine, right in pairs]
         errors[name] = torch.stack(apart).max().item()  # NaN if any is; some references are zeros
     return errors
 
@@ -220,18 +220,18 @@ def try_out(device: str) -> tuple[bool, str]:
     """Whether the kernels are right on a GPU, which the cache folder remembers, and what was found."""
     mark = _mark(device)
     try:
-        found = [largest_errors(device, H) for H in (256, 64)]
-        text = ", ".join(f"{max(of[name] for of in found):.0e} in {name}" for name in LARGEST_ERROR)
-        said = f"they differ from float64 by {text}"
-        if all(of[name] <= most for of in found for name, most in LARGEST_ERROR.items()):
+        errors = [largest_errors(device, H) for H in (256, 64)]
+        text = ", ".join(f"{max(of[name] for of in errors):.0e} in {name}" for name in LARGEST_ERROR)
+        message = f"they differ from float64 by {text}"
+        if all(of[name] <= most for of in errors for name, most in LARGEST_ERROR.items()):
             write_atomically(mark, text)
-            return True, said
+            return True, message
     except torch.OutOfMemoryError:
         return False, "the GPU has too little memory to test them; the earlier result is kept"
     except Exception as error:  # of Triton's compiler, the driver, memory or disk
-        said = f"they cannot be used ({str(error).partition(chr(10))[0] or type(error).__name__})"
+        message = f"they cannot be used ({str(error).partition(chr(10))[0] or type(error).__name__})"
     mark.unlink(missing_ok=True)
-    return False, said
+    return False, message
 
 
 def passed(device: torch.device | str) -> bool:

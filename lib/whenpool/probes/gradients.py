@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from whenpool.base.errors import InputError, check
 from whenpool.models.cells import Cell
-from whenpool.models.encoder import Encoder, reversal_rows, word_mask
+from whenpool.models.encoder import Encoder, word_mask
 from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
 from whenpool.probes.taps import Tap, tapped
@@ -84,91 +84,6 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
     return interpolate(norms, lengths, points)
 
 
-def _total_norms(
-    model: Any, ids: Tensor, lengths: Tensor, loss_of: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN after the end of each text."""
-    with tapped(model) as taps, evaluating(model), torch.inference_mode(False), torch.enable_grad():
-        states = model.encode(model.embed(ids).detach(), lengths)
-        if not isinstance(states, Tensor):
-            kind = f"{type(model).__name__}.encode returned a {type(states).__name__}"
-            raise InputError(f"{kind}; return the states (B, T, D) alone")
-        _check_steps(model, states.shape[:2], ids, lengths)
-        if not states.requires_grad:  # nothing before the classifier learns
-            states = states.detach().requires_grad_()
-        loss = loss_of(model.classify(states, lengths))
-        _check_heard(model, taps, loss)
-        encoders = (module for module in model.modules() if isinstance(module, Encoder))
-        encoder = next((e for e in encoders if taps and taps[-1].module in e.layers[-1]), None)
-        used = _top(model, taps, encoder)
-        wanted = [tensor for tap in used for tensor in tap.wanted] or [states]
-        grads = iter(torch.autograd.grad(loss, wanted, allow_unused=bool(used)))
-        halves = [] if used else [_norms(next(grads))]
-        for tap in used:
-            own = [next(grads) for _ in tap.wanted]
-            if all(grad is None for grad in own):
-                deaf = f"{type(model).__name__}: the loss does not depend on the states of the"
-                raise InputError(f"{deaf} recurrence that encode calls last; return them from encode")
-            halves += map(_norms, tap.total(own))
-    if encoder and len(halves) == 2:  # the second direction has read each text in reverse
-        T = states.shape[1]
-        rows = reversal_rows(lengths if encoder.masked else torch.full_like(lengths, T), T)
-        halves[1] = halves[1].flatten()[rows].view_as(halves[1])
-    norms = torch.hypot(*halves) if len(halves) == 2 else halves[0]
-    _check_steps(model, norms.shape, ids, lengths)
-    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))  # fewer where packed
-    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
-
-
-def _check_heard(model: nn.Module, taps: list[Tap], loss: Tensor) -> None:
-    """Raises `InputError` for a recurrence on which the loss depends though no call of it left a tap."""
-    heard = {tap.module for tap in taps}
-    for module in model.modules():
-        if isinstance(module, nn.RNNBase | Cell) and module not in heard:
-            own = [parameter for parameter in module.parameters() if parameter.requires_grad]
-            grads = own and torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True)
-            runs = f"{type(model).__name__} runs its {type(module).__name__} without calling it"
-            compiled = f"{runs}, as torch.compile does; probe the model as it was before"
-            check(own and all(grad is None for grad in grads), compiled)
-
-
-def _check_steps(model: nn.Module, found: tuple[int, ...], ids: Tensor, lengths: Tensor) -> None:
-    """Raises `InputError` unless there is a state for each word, up to the longest text or its padding."""
-    steps = f"{found[1]} states of {found[0]} texts for ids of the shape {tuple(ids.shape[:2])}"
-    fits = found[0] == len(ids) and found[1] in (int(lengths.max()), ids.shape[1])
-    check(fits, f"{type(model).__name__}.encode makes {steps}; make one for each word")
-
-
-def _norms(gradients: Tensor) -> Tensor:
-    """(B, T, ·) -> (B, T); scaled before it is squared, since squares of 1e-20 are zero in float32."""
-    peak = torch.linalg.vector_norm(gradients, torch.inf, dim=-1, keepdim=True)
-    scaled = gradients / peak.clamp(min=torch.finfo(peak.dtype).tiny)
-    return torch.linalg.vector_norm(scaled, dim=-1) * peak.squeeze(-1)
-
-
-def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
-    """The taps of the recurrence that was called last: none, one, or the two directions of an Encoder."""
-    if encoder:
-        by_module = {tap.module: tap for tap in taps}  # a module's last call
-        return [by_module[getattr(module, "_orig_mod", module)] for module in encoder.layers[-1]]
-    for other in taps[:-1]:
-        last = taps[-1].inputs
-        reached = last.requires_grad and torch.autograd.grad(
-            last.sum(), other.outputs, retain_graph=True, allow_unused=True
-        )
-        if not reached or reached[0] is None:
-            two = f"{type(model).__name__} reads its input with two separate recurrences, whose states"
-            raise InputError(f"{two} cannot be matched; use one bidirectional one or a whenpool.Encoder")
-    return taps[-1:]
-
-
-def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
-    (B, T), lengths = norms.shape, torch.as_tensor(lengths, device=norms.device)
-    if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
-        raise InputError(f"norms of {B} texts need {B} lengths between 1 and {T}")
-    return lengths.long()
-
-
 def tagging_gradient_norms(
     model: nn.Module, ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None = None
 ) -> Tensor:
@@ -211,3 +126,89 @@ def tagging_gradient_norms(
         return tagging_loss(logits, lengths, counted, "sum")
 
     return _total_norms(model, ids, lengths, loss)
+
+
+def _total_norms(
+    model: Any, ids: Tensor, lengths: Tensor, loss_of: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN after the end of each text."""
+    name = type(model).__name__
+    with tapped(model) as taps, evaluating(model), torch.inference_mode(False), torch.enable_grad():
+        states = model.encode(model.embed(ids).detach(), lengths)
+        kind = type(states).__name__
+        check(kind == "Tensor", f"{name}.encode returned a {kind}; return the states (B, T, D) alone")
+        _check_steps(model, states.shape[:2], ids, lengths)
+        if not states.requires_grad:  # nothing before the classifier learns
+            states = states.detach().requires_grad_()
+        loss = loss_of(model.classify(states, lengths))
+        _check_all_called(model, taps, loss)
+        encoders = (module for module in model.modules() if isinstance(module, Encoder))
+        encoder = next((e for e in encoders if taps and taps[-1].module in e.layers[-1]), None)
+        used = _top(model, taps, encoder)
+        wanted = [tensor for tap in used for tensor in tap.wanted] or [states]
+        grads = iter(torch.autograd.grad(loss, wanted, allow_unused=bool(used)))
+    totals = [] if used else [next(grads)]
+    for tap in used:
+        at_wanted = [next(grads) for _ in tap.wanted]
+        unused = (
+            f"{name}: the loss does not depend on the states of the recurrence that encode calls last"
+        )
+        check(any(g is not None for g in at_wanted), f"{unused}; return them from encode")
+        totals += tap.total(at_wanted)
+    halves = [_norms(total) for total in totals]  # (B, T) of each direction
+    if encoder and len(halves) == 2:  # the second direction has read each text in reverse
+        plan = encoder.reading(lengths, states.shape[1])
+        halves[1] = plan.reversed(halves[1].unsqueeze(-1)).squeeze(-1)
+    norms = torch.hypot(*halves) if len(halves) == 2 else halves[0]
+    _check_steps(model, norms.shape, ids, lengths)
+    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))  # fewer where packed
+    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+
+
+def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
+    """The taps of the recurrence that was called last: none, one, or the two directions of an Encoder."""
+    if encoder:
+        by_module = {tap.module: tap for tap in taps}  # a module's last call
+        return [by_module[getattr(module, "_orig_mod", module)] for module in encoder.layers[-1]]
+    for other in taps[:-1]:
+        last = taps[-1].inputs
+        reached = last.requires_grad and torch.autograd.grad(
+            last.sum(), other.outputs, retain_graph=True, allow_unused=True
+        )
+        if not reached or reached[0] is None:
+            two = f"{type(model).__name__} reads its input with two separate recurrences, whose states"
+            raise InputError(f"{two} cannot be matched; use one bidirectional one or a whenpool.Encoder")
+    return taps[-1:]
+
+
+def _check_all_called(model: nn.Module, taps: list[Tap], loss: Tensor) -> None:
+    """Raises `InputError` for a recurrence on which the loss depends though no call of it left a tap."""
+    called = {tap.module for tap in taps}
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase | Cell) and module not in called:
+            weights = [parameter for parameter in module.parameters() if parameter.requires_grad]
+            grads = weights and torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+            runs = f"{type(model).__name__} runs its {type(module).__name__} without calling it"
+            compiled = f"{runs}, as torch.compile does; probe the model as it was before"
+            check(weights and all(grad is None for grad in grads), compiled)
+
+
+def _check_steps(model: nn.Module, shape: tuple[int, ...], ids: Tensor, lengths: Tensor) -> None:
+    """Raises `InputError` unless there is a state for each word, up to the longest text or its padding."""
+    steps = f"{shape[1]} states of {shape[0]} texts for ids of the shape {tuple(ids.shape[:2])}"
+    fits = shape[0] == len(ids) and shape[1] in (int(lengths.max()), ids.shape[1])
+    check(fits, f"{type(model).__name__}.encode makes {steps}; make one for each word")
+
+
+def _norms(gradients: Tensor) -> Tensor:
+    """(B, T, ·) -> (B, T); scaled before it is squared, since squares of 1e-20 are zero in float32."""
+    peak = torch.linalg.vector_norm(gradients, torch.inf, dim=-1, keepdim=True)
+    scaled = gradients / peak.clamp(min=torch.finfo(peak.dtype).tiny)
+    return torch.linalg.vector_norm(scaled, dim=-1) * peak.squeeze(-1)
+
+
+def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
+    (B, T), lengths = norms.shape, torch.as_tensor(lengths, device=norms.device)
+    if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
+        raise InputError(f"norms of {B} texts need {B} lengths between 1 and {T}")
+    return lengths.long()

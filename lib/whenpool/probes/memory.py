@@ -68,8 +68,8 @@ class _LiveBytes(TorchDispatchMode):
         self._seen = weakref.WeakSet[Any](of.untyped_storage() for of in there)  # views share one
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(found):
+        outputs = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(outputs):
             if isinstance(tensor, Tensor) and tensor.layout == torch.strided:
                 storage = tensor.untyped_storage()
                 if storage not in self._seen:
@@ -77,7 +77,7 @@ class _LiveBytes(TorchDispatchMode):
                     self._now += storage.nbytes()
                     self.most = max(self.most, self._now)
                     weakref.finalize(storage, self._freed, storage.nbytes())
-        return found
+        return outputs
 
     def _freed(self, size: int) -> None:
         self._now -= size

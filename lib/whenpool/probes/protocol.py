@@ -33,8 +33,8 @@ def checked_batch(
         check(values.shape == (B,), f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")
     device = next((p.device for p in model.parameters()), ids.device)
     for name, values in (("ids", ids), ("labels", labels)):
-        told = f"{name} are on {values.device}, but the model is on {device}; move one with .to()"
-        check(values.device == device, told)
+        apart = f"{name} are on {values.device}, but the model is on {device}; move one with .to()"
+        check(values.device == device, apart)
     for text in ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist():
         n = int(lengths[text])
         raise InputError(f"text {text} has the length {n}; lengths must be between 1 and {T}")

@@ -63,9 +63,7 @@ def padding_sweep(
         max_words: padded words in a batch (B x T), unless a single text has more.
 
     Returns:
-        A point for each setting and share, settings in the outer loop, both in the order given. It has
-        the ``setting``, the ``share``, the ``accuracy`` in %, the ``loss`` (mean cross-entropy in nats)
-        and ``words``, the mean length of the texts, filler counted.
+        A `SweepPoint` for each setting and share, settings in the outer loop, both in the order given.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -117,9 +115,9 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
 
 def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
-    found = [np.asarray(row) for row in rows]
-    for place, numbers in enumerate(found):
+    arrays = [np.asarray(row) for row in rows]
+    for place, numbers in enumerate(arrays):
         check(numbers.shape != (0,), f"{name} {place} is empty; drop it, or give it the number of <unk>")
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             raise InputError(f"{name} {place} must be a sequence of word numbers; look words up first")
-    return [numbers.tolist() for numbers in found]
+    return [numbers.tolist() for numbers in arrays]

@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from whenpool.base.errors import check
-from whenpool.models.cells import Cell, LinearCell, earlier, later, linear_recurrence
+from whenpool.models.cells import Cell, LinearCell, later, linear_recurrence
+from whenpool.models.encoder import Reading
 
 
 class Tap(NamedTuple):
@@ -36,12 +37,12 @@ class Tap(NamedTuple):
 
     `total` takes the gradients at ``wanted``, None where the loss does not depend on one, and returns
     ∂L/∂h_t of every state: for each direction (B, T, H), zeros after the end of a packed text. It raises
-    `InputError` where the loss depends on the final state as it is returned beside the others.
+    `InputError` where the loss depends on the cell that an LSTM returns beside its states.
     """
 
     module: nn.Module
-    inputs: Tensor  # (B, T, E), or the data of a packed sequence
-    outputs: Tensor  # the states, beside ``inputs``
+    inputs: Tensor  # (B, T, E)
+    outputs: Tensor  # (B, T, D), the states of these inputs
     wanted: list[Tensor]
     total: Callable[[list[Any]], list[Tensor]]
 
@@ -77,118 +78,116 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
 
 
 def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
-    """As the forward of a recurrence of torch's; its top layer leaves a `Tap`."""
-    is_packed, inputs = isinstance(input, PackedSequence), input
-    if not is_packed:
+    """As the forward of a recurrence of torch's, packed or not, in the way of `whenpool.Encoder`: layer by
+    layer, each direction by itself in its order of reading. The top layer leaves a `Tap`."""
+    packed, K = isinstance(input, PackedSequence), 2 if module.bidirectional else 1
+    if packed:
+        words, lengths = pad_packed_sequence(input, batch_first=True)  # (B, T, E), (B,)
+    else:
         check(input.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(input.shape)}")
-        inputs = input if module.batch_first else input.transpose(0, 1)
-    below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
+        words = input if module.batch_first else input.transpose(0, 1)
+        lengths = torch.full(words.shape[:1], words.shape[1])
+    lengths = lengths.to(words.device)
+    plan, ends = Reading.of(lengths, words.shape[1], K), []
+    for number in range(module.num_layers):
+        inputs = words
+        halves = [
+            _read(module, _weights(module, number, k), x, hx, number * K + k)
+            for k, x in enumerate(plan.fed(inputs))
+        ]
+        words = halves[0].states  # (B, T, H)
+        if packed or K == 2:
+            words = plan.joined([half.states for half in halves])  # (B, T, D)
+        ends += [half.states[torch.arange(len(lengths)), lengths - 1] for half in halves]
+    last = torch.stack(ends)  # (layers · K, B, H)
+    # what an LSTM's cells are does not follow from its states; that nothing depends on them is checked
+    cells = torch.full_like(last, torch.nan, requires_grad=True)
+    wanted = [tensor for half in halves for tensor in (half.states, half.wide)]
 
-    def part(rows: slice) -> Any:  # some layers of the initial state, (layers·K, B, H) or a pair of them
-        if hx is None:
-            return None
-        return tuple(state[rows] for state in hx) if isinstance(hx, tuple) else hx[rows]
+    def total(grads: list[Tensor | None]) -> list[Tensor]:
+        at_cells, *at_wanted = grads
+        cell = "the model classifies from the cell that its recurrence returns"
+        check(at_cells is None, f"{cell}; let classify take a state from the states of all words")
+        pairs = zip(wanted, at_wanted, strict=True)
+        known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
+        totals = list(map(_total, halves, known[::2], known[1::2]))
+        return totals if K == 1 else [totals[0], plan.reversed(totals[1])]
 
-    if below:
-        lower = _like(module, module.input_size, module.num_layers - 1)
-        for own, given in zip(lower._flat_weights, module._flat_weights, strict=False):  # but the top's
-            own.copy_(given.detach())
-        inputs, lower_end = lower(inputs, part(slice(0, below)))
-    tap, end = _run_top(module, inputs, part(slice(below, None)))
-    taps.append(tap)
-    if below and isinstance(end, tuple):
-        end = tuple(torch.cat(pair) for pair in zip(lower_end, end, strict=True))
-    elif below:
-        end = torch.cat([lower_end, end])
-    if is_packed:
-        return input._replace(data=tap.outputs), end
-    return tap.outputs if module.batch_first else tap.outputs.transpose(0, 1), end
-
-
-def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[Tap, Any]:
-    """Run the top layer with the extra inputs z (and y) behind its own, all zero."""
-    packed = inputs if isinstance(inputs, PackedSequence) else None
-    data = inputs.data if isinstance(inputs, PackedSequence) else inputs
-    weights = _layer_weights(module, module.num_layers - 1)
-    is_gru, E, H, K = isinstance(module, nn.GRU), data.shape[-1], module.hidden_size, len(weights)
-    width = 2 * H if is_gru else H  # of a direction's extra inputs
-    wide = data.new_zeros(*data.shape[:-1], E + K * width)
-    wide[..., :E] = data.detach()
-    wide.requires_grad_()
-    augmented = _like(module, E + K * width, layers=1)
-    for k, (own, given) in enumerate(zip(_layer_weights(augmented, 0), weights, strict=True)):
-        W_ih, W_hh = given[:2]
-        own[0].zero_()
-        own[0][:, :E] = W_ih
-        into = own[0][:, E + k * width : E + (k + 1) * width]  # a view: the direction's own columns
-        if is_gru:
-            into[: 2 * H, :H] = W_hh[: 2 * H]
-            into[2 * H :, H:] = torch.eye(H, dtype=W_hh.dtype, device=W_hh.device)
-        else:
-            into.copy_(W_hh)
-        for mine, theirs in zip(own[1:], given[1:], strict=True):
-            mine.copy_(theirs)
-    outputs, end = augmented(wide if packed is None else packed._replace(data=wide), start)
-    states = outputs if packed is None else outputs.data
-
-    def padded(values: Tensor) -> Tensor:
-        if packed is None:
-            return values
-        return pad_packed_sequence(packed._replace(data=values), batch_first=True)[0]
-
-    def total(grads: list[Any]) -> list[Tensor]:
-        above, through, at_end = grads
-        final = "the model classifies from the final state that its recurrence returns"
-        check(at_end is None, f"{final}; let classify take that state from the states of all words")
-        above = padded(above).chunk(K, dim=-1)  # (B, T, H) each
-        through = padded(through)[..., E:].chunk(K, dim=-1)  # (B, T, H), or (B, T, 2H) of a GRU
-        if not is_gru:
-            return [_add_next(above[k], through[k], k == 1) for k in range(K)]
-        words, hidden = padded(data.detach()), padded(states.detach()).chunk(K, dim=-1)
-        return [_gru(weights[k], words, hidden[k], above[k], through[k], k == 1) for k in range(K)]
-
-    last = end[0] if isinstance(end, tuple) else end  # (K, B, H)
-    return Tap(module, data, states, [states, wide, last], total), end
+    taps.append(Tap(module, inputs, words, [cells, *wanted], total))
+    end = (last, cells) if isinstance(module, nn.LSTM) else last
+    if packed:
+        in_order = input.sorted_indices is None
+        return pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=in_order), end
+    return words if module.batch_first else words.transpose(0, 1), end
 
 
-def _add_next(above: Tensor, through: Tensor, backward: bool) -> Tensor:
-    """∂L/∂h_t of one direction, (B, T, H): what comes from above, and ∂L/∂z of the word that is read next."""
-    return above + (earlier if backward else later)(through)
+class Half(NamedTuple):
+    """One direction of a layer, in its order of reading."""
+
+    weights: list[Tensor]  # W_ih, W_hh and, where there are any, the two biases
+    inputs: Tensor  # (B, T, E)
+    wide: Tensor  # (B, T, E + H), or (B, T, E + 2H) of a GRU: the inputs, z and y
+    states: Tensor  # (B, T, H)
 
 
-def _gru(
-    weights: list[Tensor], words: Tensor, states: Tensor, above: Tensor, extra: Tensor, backward: bool
-) -> Tensor:
-    """∂L/∂h_t of one direction, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
+def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: int) -> Half:
+    """Run one direction of a layer with the extra inputs z (and y), all zero. ``hx`` are the states to start
+    from, (layers · K, B, H) or a pair of them or None, of which this direction has the ``number``."""
+    W_ih, W_hh, *_ = weights
+    E, H = inputs.shape[-1], module.hidden_size
+    into = W_hh  # the weights of z
+    if isinstance(module, nn.GRU):
+        into = W_hh.new_zeros(3 * H, 2 * H)
+        into[: 2 * H, :H] = W_hh[: 2 * H]
+        into[2 * H :, H:] = torch.eye(H, dtype=W_hh.dtype, device=W_hh.device)
+    # a module that learns nothing, in training mode, without which cuDNN gives no gradient
+    options: dict[str, Any] = {"bias": module.bias, "batch_first": True, "dtype": W_hh.dtype}
+    options |= {"nonlinearity": module.nonlinearity} if isinstance(module, nn.RNN) else {}
+    layer: Any = type(module)(E + into.shape[1], H, device="meta", **options)  # where nothing is drawn
+    layer = layer.to_empty(device=W_hh.device).requires_grad_(False)
+    for parameter, weight in zip(
+        layer.parameters(), (torch.cat([W_ih, into], 1), *weights[1:]), strict=True
+    ):
+        parameter.copy_(weight)
+    zeros = inputs.new_zeros(*inputs.shape[:2], into.shape[1])
+    wide = torch.cat([inputs.detach(), zeros], -1).requires_grad_()
+    start = tuple(part[number : number + 1] for part in hx) if isinstance(hx, tuple) else hx
+    start = start[number : number + 1] if isinstance(start, Tensor) else start
+    return Half(weights, inputs.detach(), wide, layer(wide, start)[0])
+
+
+def _total(half: Half, above: Tensor, at_wide: Tensor) -> Tensor:
+    """∂L/∂h_t of a direction, (B, T, H), from the gradients at its states and at its wide inputs."""
+    E, H = half.inputs.shape[-1], half.states.shape[-1]
+    extra = at_wide[..., E:]  # (B, T, H), or (B, T, 2H) of a GRU
+    return _add_next(above, extra) if extra.shape[-1] == H else _gru(half, above, extra)
+
+
+def _add_next(above: Tensor, through: Tensor) -> Tensor:
+    """∂L/∂h_t, (B, T, H): what comes from above, and ∂L/∂z of the word that is read next."""
+    return above + later(through)
+
+
+def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
+    """∂L/∂h_t, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
+    states = half.states.detach()
     H = states.shape[-1]
-    following = earlier if backward else later  # shifts to the position that is read next
-    W_ih, W_hh, *biases = weights
+    W_ih, W_hh, *biases = half.weights
     b_ih, b_hh = biases or (W_ih.new_zeros(3 * H), W_hh.new_zeros(3 * H))
     through, candidate = extra.chunk(2, dim=-1)
     gates = slice(0, 2 * H)  # torch's order: r, u, n
     # x_{t+1} beside h_t
-    at_gates = following(words) @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
+    at_gates = later(half.inputs) @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
     reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
-    local = above + following(through) + (reset * following(candidate)) @ W_hh[2 * H :]
-    return linear_recurrence(update, local, from_the_end=not backward)
+    local = above + later(through) + (reset * later(candidate)) @ W_hh[2 * H :]
+    return linear_recurrence(update, local, from_the_end=True)
 
 
-def _like(module: Any, input_size: int, layers: int) -> Any:
-    """A recurrence of the same kind and place that learns nothing; in training mode, without which
-    cuDNN gives no gradient, and without dropout."""
-    weight, names = module.weight_hh_l0, ["bias", "bidirectional"]
-    names += ["nonlinearity"] if isinstance(module, nn.RNN) else []
-    options: dict[str, Any] = {name: getattr(module, name) for name in names}
-    options |= {"batch_first": True, "dtype": weight.dtype, "device": "meta"}  # where nothing is drawn
-    made = type(module)(input_size, module.hidden_size, layers, **options)
-    return made.to_empty(device=weight.device).requires_grad_(False)
-
-
-def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
-    """For each direction W_ih, W_hh and, where there are any, the two biases."""
+def _weights(module: Any, layer: int, direction: int) -> list[Tensor]:
+    """W_ih, W_hh and, where there are any, the two biases of a direction of a layer."""
     names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
-    endings = ("", "_reverse") if module.bidirectional else ("",)
-    return [[getattr(module, f"{name}_l{layer}{end}").detach() for name in names] for end in endings]
+    ending = f"_l{layer}" + "_reverse" * direction
+    return [getattr(module, name + ending).detach() for name in names]
 
 
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:

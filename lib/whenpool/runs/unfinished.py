@@ -80,7 +80,7 @@ class Unfinished:
             self._unlink(self._open, kept)
 
     def _file(self, number: int, epoch: int | str) -> Path:
-        return self._folder / f"{self._keys[number]}-{self._made}.{epoch}.safetensors"
+        return self._folder / f"{self._keys[number]}-{self._made}.{epoch}.pt"
 
     def _unlink(self, numbers: Iterable[int], kept: Collection[Path] = ()) -> None:
         """Delete all files of some trainings, those of other versions and half-written ones included."""

@@ -16,7 +16,7 @@ import torch
 from scipy.special import lambertw
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.models.pooling import MaxPool
 
 OPEN = 40.0  # σ(40) is 1 in float64: a gate that is held open loses nothing
@@ -41,9 +41,8 @@ class Slopes(NamedTuple):
 
 def running_max_slopes(precision: float, longest: int) -> Slopes:
     """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3). Raises
-    `InputError` for a precision that is not between 0 and 1, or ``longest`` below 1."""
+    `InputError` for a precision that is not between 0 and 1."""
     check(0 < precision < 1, f"precision must be between 0 and 1, such as 1e-3, not {precision}")
-    check(longest >= 1, f"longest must be at least 1 word, not {longest}")
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
     lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
     gate = (missed + longest * lost) / (precision * 2 / 3)
@@ -82,11 +81,11 @@ def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.L
     texts of up to ``longest`` words. Raises `InputError` for another kind of LSTM."""
     given, slopes = _checked(lstm, directions=2), running_max_slopes(precision, longest)
     H = given.hidden_size
-    both = _blank(given.input_size, H, given, layers=2, bidirectional=given.bidirectional)
+    both = _blank(given.input_size, H, layers=2, bidirectional=given.bidirectional)
     for number, way in enumerate(["", "_reverse"] if given.bidirectional else [""]):
-        own = slice(number * H, (number + 1) * H)
+        states = slice(number * H, (number + 1) * H)  # of this direction
         _put_lstm(_gates(both, 0, way), given, way)
-        _put_running_max(_gates(both, 1, way), "inputs", own, slice(0, H), slopes)
+        _put_running_max(_gates(both, 1, way), "inputs", states, slice(0, H), slopes)
     return both
 
 
@@ -101,7 +100,7 @@ def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) ->
     """
     given, slopes = _checked(lstm), running_max_slopes(precision, longest)
     H = given.hidden_size
-    wide = _blank(given.input_size, 2 * H + 1, given)
+    wide = _blank(given.input_size, 2 * H + 1)
     gates, maxima = _gates(wide), slice(H, 2 * H)
     _put_lstm(gates, given)
     _put_running_max(gates, "states", slice(0, H), maxima, slopes)
@@ -123,7 +122,7 @@ def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
     """
     given, scale = _checked(lstm), (precision * 3 / 2) ** 0.5
     H = given.hidden_size
-    wide = _blank(given.input_size + 1, 2 * H, given)
+    wide = _blank(given.input_size + 1, 2 * H)
     gates = _gates(wide)
     _put_lstm(gates, given)
     for gate, bias in {"i": OPEN, "f": -OPEN, "g": -OPEN, "o": OPEN}.items():
@@ -149,12 +148,9 @@ def parity_lstm() -> nn.LSTM:
     return lstm
 
 
-def _blank(
-    inputs: int, units: int, like: nn.LSTM | None = None, layers: int = 1, bidirectional: bool = False
-) -> nn.LSTM:
-    """All parameters zero, in float64, ``batch_first`` unless ``like`` is not."""
-    first = like.batch_first if like else True
-    lstm = nn.LSTM(inputs, units, layers, batch_first=first, bidirectional=bidirectional).double()
+def _blank(inputs: int, units: int, layers: int = 1, bidirectional: bool = False) -> nn.LSTM:
+    """All parameters zero, in float64; it reads (B, T, inputs)."""
+    lstm = nn.LSTM(inputs, units, layers, batch_first=True, bidirectional=bidirectional).double()
     for parameter in lstm.parameters():
         nn.init.zeros_(parameter)
     return lstm
@@ -170,10 +166,9 @@ def _gates(lstm: nn.LSTM, layer: int = 0, way: str = "") -> dict[str, Gate]:
 def _put_lstm(gates: dict[str, Gate], given: nn.LSTM, way: str = "") -> None:
     """The given LSTM as the first H units, reading the first E inputs."""
     H, E = given.hidden_size, given.input_size
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if given.bias else 2]
-    W, U, *biases = (getattr(given, f"{name}_l0{way}").detach().double() for name in names)
-    bias = sum(biases, torch.zeros(4 * H, device=W.device))
-    for letter, *part in zip("ifgo", W.chunk(4), U.chunk(4), bias.chunk(4), strict=True):
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    W, U, b_ih, b_hh = (getattr(given, f"{name}_l0{way}").detach().double() for name in names)
+    for letter, *part in zip("ifgo", W.chunk(4), U.chunk(4), (b_ih + b_hh).chunk(4), strict=True):
         gates[letter].inputs[:H, :E], gates[letter].states[:H, :H], gates[letter].bias[:H] = part
 
 
@@ -191,10 +186,10 @@ def _put_running_max(
 
 
 def _checked(lstm: nn.LSTM, directions: int = 1) -> nn.LSTM:
-    if not isinstance(lstm, nn.LSTM) or lstm.num_layers > 1 or lstm.proj_size:
-        raise InputError("lstm must be an LSTM of one layer without projection: nn.LSTM(E, H)")
-    if lstm.bidirectional and directions == 1:
-        raise InputError("lstm must read left to right only: nn.LSTM(E, H), not bidirectional")
+    plain = isinstance(lstm, nn.LSTM) and lstm.num_layers == 1 and not lstm.proj_size
+    check(plain, "lstm must be an LSTM of one layer without projection: nn.LSTM(E, H)")
+    one_way = not lstm.bidirectional or directions == 2
+    check(one_way, "lstm must read left to right only: nn.LSTM(E, H), not bidirectional")
     return lstm
 
 

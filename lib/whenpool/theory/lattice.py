@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError
 
 
 def longest_chain(units: int, values: int) -> int:
@@ -26,11 +26,11 @@ def parity_told(embeddings: np.ndarray) -> np.ndarray:
     """On how many prefixes some label of the embedding is right about parity, (N,) (§2.1.3): as long as no
     embedding, a number of ``embeddings`` (T, N), belongs to an odd and to an even one."""
     T, N = embeddings.shape
-    told = np.full(N, T)
-    for t in reversed(range(T)):  # so that the first clash is what stays
+    first_clash = np.full(N, T)
+    for t in reversed(range(T)):  # so that the first one is what stays
         for other in range(t - 1, -1, -2):  # the prefixes before of the other parity
-            told[embeddings[t] == embeddings[other]] = t
-    return told
+            first_clash[embeddings[t] == embeddings[other]] = t
+    return first_clash
 
 
 def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[int, float]:
@@ -54,8 +54,8 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
         steps = assigned.reshape(visited, units, -1)[walk]  # (T, H, N)
         largest = np.maximum.accumulate(steps, axis=0)
         pooled = max(pooled, int(parity_told(np.einsum("thn,h->tn", largest, digits)).max()))
-        told = int(parity_told(np.einsum("thn,h->tn", steps, digits)).max())
-        last = max(last, math.inf if told == 2 * states else told)
+        reach = int(parity_told(np.einsum("thn,h->tn", steps, digits)).max())
+        last = max(last, math.inf if reach == 2 * states else reach)
     return pooled, last
 
 
@@ -66,10 +66,7 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
     The word is always the same, so that an LSTM is eight numbers of the grid: for each gate a bias, W +
     b, and a weight U of the state. States are rounded to V ``values`` from -1 to 1, evenly spaced, and
     the next step reads them rounded; the cell is not rounded.
-
-    Raises `InputError` for a grid of no or of more than seven numbers.
     """
-    check(1 <= len(grid) <= 7, f"the grid must have 1 to 7 numbers, not {len(grid)}")
     bias, weight = np.array(np.meshgrid(*[grid] * 8)).reshape(2, 4, -1)  # (4, N) each
     h = c = np.zeros(bias.shape[1])
     steps = np.empty((longest, len(h)), dtype=np.int16)

@@ -64,7 +64,7 @@ def tanh(variance: Array | float) -> Squash:
 
 def _squash(value: Array, slope: Array) -> Squash:
     """The means of φ and φ' at such values, and those of their squares."""
-    return Squash(*(found @ _WEIGHTS for found in (value, value**2, slope, slope**2)))
+    return Squash(*(moment @ _WEIGHTS for moment in (value, value**2, slope, slope**2)))
 
 
 class LeakySum:
@@ -184,24 +184,24 @@ def keeping_biases(hidden_size: int, forget_bias: ForgetBias, chrono_words: int 
     return np.array([float(forget_bias)])
 
 
-def _row(found: list[Squash], moment: str) -> Array:
+def _row(steps: list[Squash], moment: str) -> Array:
     """E[φ(a_t) φ(a_s)] for the last step t and s <= t, (t + 1, 1 or U)."""
-    means = np.array([getattr(step, moment) for step in found])
+    means = np.array([getattr(step, moment) for step in steps])
     row = means[-1] * means
-    row[-1] = getattr(found[-1], "square" if moment == "mean" else "slope_square")
+    row[-1] = getattr(steps[-1], "square" if moment == "mean" else "slope_square")
     return row
 
 
-def _odd_row(found: list[Squash], shared: Array) -> Array:
+def _odd_row(steps: list[Squash], shared: Array) -> Array:
     """The same where φ is odd, from E[a_t a_s] for s < t."""
-    slopes = np.array([step.slope for step in found])
-    return np.concatenate([shared * slopes[-1] * slopes[:-1], found[-1].square[None]])
+    slopes = np.array([step.slope for step in steps])
+    return np.concatenate([shared * slopes[-1] * slopes[:-1], steps[-1].square[None]])
 
 
-def _over_time(found: list[Squash], moment: str, units: int) -> Array:
+def _over_time(steps: list[Squash], moment: str, units: int) -> Array:
     """(T, U)"""
-    rows = np.array([getattr(step, moment) for step in found])
-    return np.broadcast_to(rows, (len(found), units))
+    rows = np.array([getattr(step, moment) for step in steps])
+    return np.broadcast_to(rows, (len(steps), units))
 
 
 def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) -> Tensor:

@@ -3,16 +3,14 @@
 Letters: B texts, T words of the longest, C classes.
 """
 
-import json
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -161,58 +159,23 @@ class DivergenceError(InputError):
 
 @dataclass(frozen=True)
 class State:
-    """A training after an epoch: all that it goes on from, bit for bit as if it had not been stopped; numbers
-    in tensors, and others that JSON can hold."""
+    """A training after an epoch: all that it goes on from, bit for bit as if it had not been stopped."""
 
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
+    parts: dict[
+        str, Any
+    ]  # states of the model, its best weights, the optimiser and the random generators
+    facts: dict[str, Any]  # numbers and texts, such as the history
 
     def as_bytes(self) -> bytes:
-        """In the format of safetensors."""
-        return safetensors.torch.save(self.tensors, {"facts": json.dumps(self.facts)})
+        """As ``torch.save`` writes it."""
+        file = BytesIO()
+        torch.save((self.parts, self.facts), file)
+        return file.getvalue()
 
     @classmethod
     def read(cls, file: Path) -> "State":
-        """From a file of `as_bytes`."""
-        with safetensors.safe_open(file, "pt") as opened:
-            tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
-            return cls(tensors, json.loads(opened.metadata()["facts"]))
-
-    @classmethod
-    def of(
-        cls, model: nn.Module, best: dict[str, Tensor], optimizer: torch.optim.Optimizer,
-        order: torch.Generator, device: str, facts: dict[str, Any],
-    ) -> "State":  # fmt: skip
-        """Of a model, its best weights so far, and what the next steps depend on besides: the optimiser, the
-        order of texts, and the generators that dropouts draw from."""
-        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-        tensors |= {f"best.{name}": value for name, value in best.items()}
-        for number, own in optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{name}": value for name, value in own.items()}
-        tensors |= {"order": order.get_state(), "random": torch.get_rng_state()}
-        if device.startswith("cuda"):
-            tensors["random_on_gpu"] = torch.cuda.get_rng_state(device)
-        return cls(tensors, facts)
-
-    def restore(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, order: torch.Generator, device: str
-    ) -> dict[str, Tensor]:
-        """Bring a new training to where the saved one was; returns the best weights so far."""
-        model.load_state_dict(self._part("model"))
-        state: dict[int, dict[str, Tensor]] = defaultdict(dict)
-        for name, value in self._part("optimizer").items():
-            number, _, own = name.partition(".")
-            state[int(number)][own] = value
-        optimizer.load_state_dict(optimizer.state_dict() | {"state": dict(state)})
-        order.set_state(self.tensors["order"])
-        torch.set_rng_state(self.tensors["random"])
-        if device.startswith("cuda"):
-            torch.cuda.set_rng_state(self.tensors["random_on_gpu"], device)
-        return self._part("best")
-
-    def _part(self, name: str) -> dict[str, Tensor]:
-        names = (key for key in self.tensors if key.startswith(f"{name}."))
-        return {key.removeprefix(f"{name}."): self.tensors[key] for key in names}
+        """From a file of `as_bytes`; tensors are on the processor, and no code of the file is run."""
+        return cls(*torch.load(file, map_location="cpu", weights_only=True))
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -252,16 +215,16 @@ def train(
     step and after each one with the number of texts learnt from so far, and leaves the model as it was;
     ``parameters`` are groups for the optimiser, by default all of the model's."""
     objective = objective or Objective()
-    answer: Any = None
     student = Student(model, dataset, recipe, seed, on_epoch, saved, save)
     steps = training_steps(student, device, objective, watch, parameters)
+    answer: Any = None
     try:
         while True:
-            asked = steps.send(answer)
-            if isinstance(asked, Texts):
-                answer = objective.evaluate(model, asked)
+            question = steps.send(answer)
+            if isinstance(question, Texts):
+                answer = objective.evaluate(model, question)
             else:
-                answer = objective.backward(model, *asked)
+                answer = objective.backward(model, *question)
     except StopIteration as end:
         return end.value
 
@@ -276,23 +239,33 @@ def training_steps(
     returns the outcome. Differences of ``clock`` are the seconds that this training takes."""
     started = clock()
     model, dataset, recipe = student.model, student.dataset, student.recipe
+    on_gpu = torch.device(device).type == "cuda"
     on_epoch = student.on_epoch or (lambda epoch: None)
     keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
-    groups = parameters or model.parameters()
-    rate, decay = recipe.learning_rate, recipe.weight_decay
-    optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay, fused=True)
+    optimizer = torch.optim.Adam(
+        parameters or model.parameters(),
+        recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        fused=True,
+    )
     objective.begin(model, texts)
     order = torch.Generator().manual_seed(student.seed)
     history: list[Epoch] = []
     best, weights, highest = 0, dict[str, Tensor](), -math.inf
     seen, looked = 0, 0.0  # texts learnt from, and the seconds of ``watch``
-    if saved := student.saved:
-        weights = saved.restore(model, optimizer, order, device)
-        best, highest = saved.facts["best"], saved.facts["highest"]
-        started -= saved.facts["seconds"]
-        history = [Epoch(**epoch) for epoch in saved.facts["history"]]
+    if student.saved:
+        parts, facts = student.saved.parts, student.saved.facts
+        model.load_state_dict(parts["model"])
+        optimizer.load_state_dict(parts["optimizer"])
+        order.set_state(parts["order"])
+        torch.set_rng_state(parts["random"])
+        if on_gpu:
+            torch.cuda.set_rng_state(parts["random_on_gpu"], device)
+        best, weights, highest = facts["best"], parts["weights"], facts["highest"]
+        started -= facts["seconds"]
+        history = [Epoch(**epoch) for epoch in facts["history"]]
         for epoch in history:
             on_epoch(epoch)
 
@@ -327,24 +300,33 @@ def training_steps(
                 right += (logits.argmax(-1) == batch.labels).sum()
         count = recipe.passes * len(texts.labels)
         train_loss, train_accuracy = loss_sum.item() / count, 100 * right.item() / count
-        judged = yield validation
+
+        score = yield validation
         more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
-        measured = train_loss, train_accuracy, judged.loss, judged.accuracy
         seconds = clock() - epoch_started - (looked - looked_before)
+        measured = train_loss, train_accuracy, score.loss, score.accuracy
         history.append(Epoch(number, *measured, seconds, more))
-        for value in (train_loss, judged.loss):
+        for value in (train_loss, score.loss):
             if not math.isfinite(value):
                 advice = "lower the learning rate or choose another seed"
                 left = outcome(Score(math.nan, math.nan), weights_of(model))
                 raise DivergenceError(f"the loss became {value} in epoch {number}; {advice}", left)
-        value = more.get(objective.chosen_by, judged.accuracy) - 1e-6 * recipe.by_loss * judged.loss
+
+        value = more.get(objective.chosen_by, score.accuracy) - 1e-6 * recipe.by_loss * score.loss
         if objective.eligible and value > highest:
             best, weights, highest = number - 1, weights_of(model), value
         on_epoch(history[-1])
         if student.save:
             facts = {"best": best, "highest": highest, "history": [asdict(epoch) for epoch in history]}
             facts["seconds"] = clock() - started - looked
-            student.save(State.of(model, weights, optimizer, order, device, facts))
+            parts = {
+                "model": model.state_dict(),
+                "weights": weights,
+                "optimizer": optimizer.state_dict(),
+            }
+            parts |= {"order": order.get_state(), "random": torch.get_rng_state()}
+            parts["random_on_gpu"] = torch.cuda.get_rng_state(device) if on_gpu else None
+            student.save(State(parts, facts))
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, weights_of(model)
     model.load_state_dict(weights)

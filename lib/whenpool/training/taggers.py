@@ -27,16 +27,16 @@ Judge = Callable[[Labelled], dict[str, float]]
 @torch.inference_mode()
 def label(model: SequenceTagger, sentences: Texts) -> Labelled:
     """Tag `whenpool.corpora.numbering.NumberedSentences`, and compare the tags with theirs."""
-    found = torch.empty_like(sentences.labels)
-    loss = torch.zeros((), dtype=torch.float64, device=found.device)
+    tags = torch.empty_like(sentences.labels)
+    loss = torch.zeros((), dtype=torch.float64, device=tags.device)
     for indices, batch, logits in loop.answers(model, sentences):  # (B, T, C)
         loss += tagging_loss(logits, batch.lengths, batch.labels, "sum")
         places, is_word, *_ = sentences.ids.places(indices)  # (B, T)
-        found[places[is_word]] = logits.argmax(-1)[is_word]
+        tags[places[is_word]] = logits.argmax(-1)[is_word]
     known = (sentences.labels >= 0).sum().item()
-    right = (found == sentences.labels).sum().item()
-    score = loop.Score(loss.item() / max(known, 1), 100 * right / len(found))
-    return Labelled(score, found.cpu())
+    right = (tags == sentences.labels).sum().item()
+    score = loop.Score(loss.item() / max(known, 1), 100 * right / len(tags))
+    return Labelled(score, tags.cpu())
 
 
 class TaggingObjective(loop.Objective):
@@ -47,9 +47,9 @@ class TaggingObjective(loop.Objective):
     per_word = True
     chosen_by = "validation_entity_f1"
 
-    def __init__(self, rare: Tensor, unknown_rate: float, judge: Judge = lambda said: {}) -> None:
+    def __init__(self, rare: Tensor, unknown_rate: float, judge: Judge = lambda labelled: {}) -> None:
         self.rare, self.unknown_rate, self.judge = rare, unknown_rate, judge
-        self.said: Labelled
+        self.labelled: Labelled
 
     def backward(self, model: nn.Module, batch: Batch, indices: Tensor) -> loop.Learnt:
         learnt = super().backward(model, batch, indices)
@@ -65,8 +65,8 @@ class TaggingObjective(loop.Objective):
         return tagging_loss(logits, batch.lengths, batch.labels), logits
 
     def evaluate(self, model: SequenceTagger, texts: Texts) -> loop.Score:
-        self.said = label(model, texts)
-        return self.said.score
+        self.labelled = label(model, texts)
+        return self.labelled.score
 
     def end_epoch(self, model: nn.Module, accuracy: loop.Accuracy) -> dict[str, float]:
-        return self.judge(self.said)
+        return self.judge(self.labelled)

@@ -177,7 +177,7 @@ def made(chapter: Path, root: Path) -> str:
     source = jupytext.read(chapter).cells
     plain = Plain.of(chapter, source)
     code = "\n".join(cell.source for cell in source if cell.cell_type == "code")
-    needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.corpora.tagged": ",tagging"}
+    needs = {"whenpool.fewshot": ",fewshot,minilm"}
     extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
     first = _CELL.format(extras=extras, **configured(root))
     cells: list[Any] = [new_code_cell(first)]

@@ -9,6 +9,7 @@ from typing import NamedTuple, overload
 
 from whenpool.base.errors import InputError, check
 
+SPLITS = ("train", "validation", "test")
 LENGTHS = ("long", "any", "short")  # Over 100 words, whatever, or at most 100 (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
 

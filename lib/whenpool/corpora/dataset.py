@@ -135,13 +135,9 @@ def make_dataset(
 
 @lru_cache(maxsize=1)  # the poolings and seeds of a corpus, size and setting follow each other
 def _numbered(
-    encoded: EncodedCorpus,
-    counts: tuple[int, ...],
-    setting: str,
-    share: float,
-    max_words: int | None,
+    encoded: EncodedCorpus, counts: tuple[int, ...], setting: str, share: float, max_words: int | None,
     draw: int,
-) -> Dataset:
+) -> Dataset:  # fmt: skip
     """A dataset of so many texts of each split, without vectors."""
     composed, passes = {}, {}
     for split, count in zip(SPLITS, counts, strict=True):
@@ -170,14 +166,9 @@ def _numbered(
 
 @lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts
 def _composed(
-    encoded: EncodedCorpus,
-    split: str,
-    setting: str,
-    share: float,
-    count: int,
-    max_words: int | None,
+    encoded: EncodedCorpus, split: str, setting: str, share: float, count: int, max_words: int | None,
     start: int,
-) -> tuple[Texts, int]:
+) -> tuple[Texts, int]:  # fmt: skip
     """Some texts of a split, from a ``start`` on, in a setting, and how often the filler was begun."""
     texts = encoded.texts[split].first(count, start)
     if setting == "standard" and max_words is None:

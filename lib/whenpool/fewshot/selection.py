@@ -20,11 +20,6 @@ from whenpool.corpora.tokens import tokenize
 class Selection:
     """The texts of one run: labelled ones, equally many of each class; other training texts, without
     their labels; and those of validation and test, the same for every seed; see `select`.
-
-    Examples:
-        >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
-        >>> len(select(corpus, per_class=3, seed=0).labelled)
-        6
     """
 
     labelled: Split

@@ -157,7 +157,7 @@ def notebook(chapter: Path, root: Path) -> str:
     source = jupytext.read(chapter).cells
     plain = Plain.of(chapter, source)
     code = "\n".join(cell.source for cell in source if cell.cell_type == "code")
-    needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.corpora.tagged": ",tagging"}
+    needs = {"whenpool.fewshot": ",fewshot,minilm"}
     extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
     repository = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
     cells: list[Any] = [new_code_cell(FIRST_CELL.format(extras=extras, **repository))]

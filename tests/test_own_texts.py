@@ -5,7 +5,7 @@ import json
 import pytest
 
 from whenpool import InputError, load
-from whenpool.corpora.own import read_own
+from whenpool.corpora.sources import read_own
 from whenpool.explain.diagnosis.data import Wish, survey
 
 ROWS = [(f"text {i}, quite; long", "yes" if i % 3 else "no") for i in range(60)]
@@ -106,7 +106,6 @@ def test_what_was_left_out_is_noted(tmp_path):
 @pytest.mark.parametrize(("content", "message"), [
     ("", "has no header; write the names"),
     ("body,stars\nx,1\n", "has no column 'text'; name one of 'body', 'stars'"),
-    ("text,text,label\nx,y,1\n", "has 2 columns 'text'; rename all but one"),
     ("text,label\nx,1\na, b,1\n", "line 3: the line has 3 fields, but the header has 2; put fields"),
     ('text,label\nx,1\n"never ends,1\nx,2\n', "line 3: unexpected end of data; end each quoted field"),
     ('text,label\n"a "quote" here",1\n', "line 2: .* expected after .*; .*a quote within it"),
@@ -114,13 +113,10 @@ def test_what_was_left_out_is_noted(tmp_path):
     ("text,label\nx,1\nx,2\n", "one class, '1' \\(1 texts have several labels, of which the first counts"),
     ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; give at least two"),
     ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' of 2 classes has 1 different texts"),
-    ("text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90)), "of 90 classes has"),
     (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3 is .* \(byte 0xe9 after 'caf'.*save it as"),
     ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
-    ("[" * 100_000, "line 1: expected a JSON object with 'text', but found"),
     ('{"body": "x", "stars": 1}', "line 1 has no 'text'; its columns are 'body', 'stars'"),
-    ('{"text": ["x"], "label": 1}', r"line 1: column 'text' must hold a text, not \['x'\]"),
-    ('{"text": "x", "label": {}}', "line 1: a label must be a word or a number, not {}"),
+    ('{"text": "x", "label": {}}', "'text' must hold a text, and 'label' a word or a number, not 'x' and {}"),
     ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: column 'label' has no label"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message):

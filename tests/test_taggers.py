@@ -14,7 +14,7 @@ from whenpool import InputError, SequenceTagger
 from whenpool.book.progress import outcome_table
 from whenpool.book.publish import export
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
-from whenpool.corpora.numbering import UNKNOWN_TAG, number, shape, spelled, suffix
+from whenpool.corpora.dataset import UNKNOWN_TAG, number, shape, spelled, suffix
 from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged
 from whenpool.corpora.tokens import WordVectors
 from whenpool.models.sequence_tagger import Spelling
@@ -262,7 +262,6 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
     for line in outcome_table(runs, place).splitlines()[1:]:
         assert re.search(r" F1 in % +\d+\.\d \(1\) +LOC \d+\.\d, PER \d+\.\d$", line)
     assert result["corpus_notes"] == (
-        "mine.conll is IOB1: 60 of its 120 entities begin with I-, which are read as entities. "
         "1 test words have a tag that no training word has; they count as errors."
     )
     assert " ".join(dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))) == result["corpus_notes"]

@@ -11,17 +11,17 @@ from pathlib import Path
 def usable_megabytes(root: Path = Path("/")) -> float:
     """Memory of this machine or, where that is less, of the container or the job: the lowest limit of the
     control groups that this process is in, version 1 or 2. 8,000 where a system does not say."""
-    found = []
+    limits = []
     with suppress(AttributeError, ValueError, OSError):
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     with suppress(OSError):
-        listed = (root / "proc/self/cgroup").read_text()
-        for kind, group in re.findall(r"^\d+:(|memory):(/.*)$", listed, re.MULTILINE):
+        groups = (root / "proc/self/cgroup").read_text()
+        for kind, group in re.findall(r"^\d+:(|memory):(/.*)$", groups, re.MULTILINE):
             file = "memory/{}/memory.limit_in_bytes" if kind else "./{}/memory.max"
             for inside in (Path(group), *Path(group).parents):  # a container may show the last alone
                 with suppress(OSError, ValueError):  # none, or "max"
-                    found.append(int((root / "sys/fs/cgroup" / file.format(inside)).read_text()))
-    return min(found, default=8e9) / 1e6
+                    limits.append(int((root / "sys/fs/cgroup" / file.format(inside)).read_text()))
+    return min(limits, default=8e9) / 1e6
 
 
 @cache

@@ -16,13 +16,13 @@ def listed(file: Path, what: str) -> list[Any]:
     """The items of a YAML file that is one list, called ``what`` in messages."""
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
-        found = loader(file.read_text("utf-8")).get_single_data()
+        items = loader(file.read_text("utf-8")).get_single_data()
     except OSError as error:
         raise InputError(f"the {what} {file} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # the parser lets the mistakes of dates, numbers and types through
         raise InputError(f"{file} is not valid YAML; correct it: {error!s:.300}") from None
-    check(found is None or isinstance(found, list), f"{file} must be a YAML list of {what}")
-    return found or []
+    check(items is None or isinstance(items, list), f"{file} must be a YAML list of {what}")
+    return items or []
 
 
 class Columns:
@@ -57,13 +57,13 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
     import pandas as pd
 
     try:
-        found = pd.read_csv(file, dtype=text)
+        table = pd.read_csv(file, dtype=text)
     except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "strerror", "") or str(error)
         raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
     for name in sorted(columns.required | columns.present, key=lambda name: (name != "key", name)):
-        check(name in found, f"{what} {file} cannot be read: column {name!r} is missing")
-    for name, values in found.items():
+        check(name in table, f"{what} {file} cannot be read: column {name!r} is missing")
+    for name, values in table.items():
         missing, kind = values.isna(), values.dtype.kind
         faults = []  # which rows are wrong, and why
         if name in columns.required:
@@ -84,4 +84,4 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
                 value = "" if pd.isna(values.iloc[row]) else f", {str(values.iloc[row])!r:.60}"
                 where = f"{what} {file}, row {row + 1}, column {str(name)!r:.60}"
                 raise InputError(f"{where}: {reason}{value}")
-    return found
+    return table

@@ -240,19 +240,19 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
     whenpool data verify         compares them with the publishers' checksums
     whenpool data fetch imdb     downloads; also yelp, yahoo, amazon, glove, wikitext
     """
-    from whenpool.corpora import downloads
+    from whenpool.corpora import published
 
     folder = data or paths.data_directory()
     if action == "fetch":
         if not names:
-            raise InputError(f"no download is named; choose some of {', '.join(downloads.SOURCES)}")
+            raise InputError(f"no download is named; choose some of {', '.join(published.DOWNLOADS)}")
         for name in names:
-            for path in downloads.fetch(name, folder):
+            for path in published.fetch(name, folder):
                 click.echo(f"{path} is there")
         return
     if names:
         raise InputError(f"`whenpool data {action}` takes no names; leave out {' '.join(names)}")
-    for line in downloads.listing(folder, verify=action == "verify"):
+    for line in published.listing(folder, verify=action == "verify"):
         click.echo(line)
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, overload
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 
+SPLITS = ("train", "validation", "test")
 LENGTHS = ("long", "any", "short")  # Over 100 words, whatever, or at most 100 (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
 
@@ -150,9 +151,8 @@ def _by_class(items: Iterable[Raw], source: str) -> dict[str, list[Raw]]:
     by_class = defaultdict[str, list[Raw]](list)
     for item in items:
         by_class[item.label].append(item)
-    if len(by_class) < 2:
-        found = f"only class {next(iter(by_class))!r}" if by_class else "no usable text"
-        raise InputError(f"{source}: {found} was found; give texts of at least two classes")
+    few = f"only class {next(iter(by_class))!r}" if by_class else "no usable text"
+    check(len(by_class) >= 2, f"{source}: {few} was found; give texts of at least two classes")
     return by_class
 
 

@@ -65,9 +65,7 @@ def compose(
     check(not isinstance(words, str), "words must be a list of words, not one string; split it first")
 
     def listed(sentence: Sequence[Word]) -> Sequence[Word]:
-        check(
-            not isinstance(sentence, str), "filler must be lists of words, not strings; split them first"
-        )
+        check(not isinstance(sentence, str), "filler must be lists of words, not strings; split them")
         return sentence
 
     sides, sentences = [], map(listed, filler)
@@ -124,8 +122,8 @@ def load_filler(path: Path) -> dict[str, list[str]]:
     for article, sentence in wikitext if path.suffix == ".raw" else read(path):
         place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
         lists[bisect(borders, place)].append(sentence)
-    for split, found in sentences.items():
-        check(found, f"{path} has too few articles: none is left for {split} texts; add some")
+    for split, chosen in sentences.items():
+        check(chosen, f"{path} has too few articles: none is left for {split} texts; add some")
     return sentences
 
 

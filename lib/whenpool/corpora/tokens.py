@@ -3,6 +3,7 @@ written; it is the last version in pure Python, and is loaded when it is needed.
 network."""
 
 import gzip
+import math
 import re
 import zlib
 from array import array
@@ -10,13 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import safetensors.torch
 import torch
+from safetensors import safe_open
 from torch import Tensor
 
 from whenpool.base.errors import InputError, check
@@ -80,82 +81,68 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
     row_of = {word: row for row, word in enumerate(vectors.words)}
     check(not row_of.keys().isdisjoint(words), "no word of the texts has a vector; choose other vectors")
     matrix, generator = torch.empty(len(words), vectors.size), torch.Generator().manual_seed(seed)
-    for own, word in zip(matrix, words, strict=True):
+    for row, word in zip(matrix, words, strict=True):
         if word in row_of:
-            own.copy_(vectors.matrix[row_of[word]])
+            row.copy_(vectors.matrix[row_of[word]])
         else:
-            own.normal_(generator=generator)
+            row.normal_(generator=generator)
     return matrix
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
-    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped; or with tabs or
-    commas, and below a line with their counts, as word2vec writes. The file is parsed once; the copy kept in
-    ``cache_directory``, safetensors and plain text, loads fast. Raises `InputError` for a file that is
-    missing or no text, or whose lines differ in their number of values."""
+    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped, maybe below a
+    line with their counts, as word2vec writes. The file is parsed once; the copy in ``cache_directory`` loads
+    fast. Raises `InputError` for a file that is missing or no text, or whose lines differ in their number of
+    values."""
     check(path.is_file(), f"word vectors {path} do not exist; `whenpool data` lists where to get them")
-    words_file = _words_file(path, cache_directory)
-    if not words_file.exists():
+    copy = _copy_of(path, cache_directory)
+    if not copy.exists():
         keep_vectors(_parse(path), path, cache_directory)
-    words = words_file.read_bytes().decode("utf-8").split("\n")  # a word may hold "\\r"
-    matrix = safetensors.torch.load_file(words_file.with_suffix(".safetensors"))["matrix"]
-    return WordVectors(words, matrix)
+    with safe_open(copy, "pt") as stored:
+        return WordVectors(stored.metadata()["words"].split("\n"), stored.get_tensor("matrix"))
 
 
 def keep_vectors(vectors: WordVectors, path: Path, cache_directory: Path) -> None:
     """Write the copy that `load_vectors` reads in the place of a file."""
-    words_file = _words_file(path, cache_directory)
-    matrix = safetensors.torch.save({"matrix": vectors.matrix})
-    write_atomically(words_file.with_suffix(".safetensors"), matrix)
-    write_atomically(words_file, "\n".join(vectors.words))  # last, since it says that both are there
+    words = {"words": "\n".join(vectors.words)}
+    content = safetensors.torch.save({"matrix": vectors.matrix}, words)
+    write_atomically(_copy_of(path, cache_directory), content)
 
 
-def _words_file(path: Path, cache_directory: Path) -> Path:
-    """The words of the copy; the matrix is in a file of the same name with the suffix .safetensors."""
-    return cache_directory / "vectors" / f"{path.name.split('.txt')[0]}-{fingerprint(path)[:20]}.txt"
+def _copy_of(path: Path, cache_directory: Path) -> Path:
+    name = f"{path.name.split('.txt')[0]}-{fingerprint(path)[:20]}.safetensors"
+    return cache_directory / "word_vectors" / name
 
 
 def _parse(path: Path) -> WordVectors:
-    words, values, number, size = list[str](), array("f"), 0, 0
-    mark: bytes | None = None  # what separates numbers; None: any white space
+    words, values, size = list[str](), array("f"), 0
     opened: Any = gzip.open if path.suffix == ".gz" else open
-
-    def fault(what: str) -> InputError:
-        return InputError(f"word vectors {path}, line {number}: {what}")
-
     try:
         with opened(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                if b"\0" in line or path.suffix == ".bin":
-                    raise fault("this is not text; save it so, as with gensim's save_word2vec_format")
-                line = line.removeprefix(b"\xef\xbb\xbf").rstrip()  # without a byte order mark
-                if not words:
-                    other = max(b",", b"\t", key=line.count)
-                    spaces = line.count(b" ") - line.count(other + b" ")
-                    mark = other if line.count(other) > spaces else None
-                word, *numbers = line.split(mark) or [b""]
-                if not line or (number == 1 and len(numbers) == 1 and (word + numbers[0]).isdigit()):
+                where = f"word vectors {path}, line {number}"
+                no_text = "this is not text; save it so, as with gensim's save_word2vec_format"
+                check(b"\0" not in line and path.suffix != ".bin", f"{where}: {no_text}")
+                word, *numbers = line.removeprefix(b"\xef\xbb\xbf").split() or [b""]
+                if not word or (number == 1 and len(numbers) == 1 and (word + numbers[0]).isdigit()):
                     continue  # the second is how many words and numbers there are
                 shown, size = f"{word.decode('utf-8', 'replace')!r:.60}", size or len(numbers)
                 if not len(numbers) == size > 0:
-                    found = (
-                        f"{len(numbers)} numbers follow {shown}"
-                        + f", but {size} the first word" * bool(words)
+                    wrong = f"{len(numbers)} numbers follow {shown}" + f" instead of {size}" * bool(
+                        words
                     )
-                    raise fault(f"{found}; put a space before each number, or delete the line")
+                    raise InputError(f"{where}: {wrong}; put a space before each, or delete the line")
                 try:
                     row = array("f", map(float, numbers))
-                    check(all(map(isfinite, row)), "also as they are stored")
                 except ValueError:
-                    raise fault(
-                        f"not all that follow {shown} are numbers; correct or delete it"
-                    ) from None
+                    row = array("f", [math.nan])
+                no_numbers = f"not all that follow {shown} are numbers; correct or delete it"
+                check(all(map(math.isfinite, row)), f"{where}: {no_numbers}")  # also as they are stored
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
-                    words.append((word.strip(b'"') if mark == b"," else word).decode("utf-8"))
+                    words.append(word.decode("utf-8"))
                     values.extend(row)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(
-            f"word vectors {path} cannot be read: {error!s:.200}; fetch them again"
-        ) from None
+        reason = f"word vectors {path} cannot be read: {error!s:.200}"
+        raise InputError(f"{reason}; fetch them again") from None
     check(words, f"word vectors {path}: no line has a word and its numbers; fetch them again")
     return WordVectors(words, torch.frombuffer(values, dtype=torch.float32).view(-1, size))

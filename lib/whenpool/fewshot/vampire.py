@@ -93,7 +93,7 @@ def pretrain(
     step = 0
     while step < steps:
         order = torch.randperm(len(texts), generator=generator)
-        found = []
+        parts = []
         for indices in order.tensor_split(max(1, len(texts) // batch_size))[: steps - step]:
             bag = bags(read.batch(indices, PADDING_INDEX).ids, vae.words).to(vae.background)
             reconstruction, kl = vae.elbo(bag, generator)
@@ -102,12 +102,11 @@ def pretrain(
             beta = min(1.0, 2 * step / steps)
             (beta * kl - reconstruction).mean().backward()
             optimizer.step()
-            found.append(torch.stack([reconstruction, kl]).detach())  # (2, B)
+            parts.append(torch.stack([reconstruction, kl]).detach())  # (2, B)
             step += 1
-        means = dict(zip(("reconstruction", "kl"), torch.cat(found, 1).mean(1).tolist(), strict=True))
-        lost = f"the VAE's loss is no longer a number after {step:,} steps; lower the learning rate"
-        check(math.isfinite(sum(means.values())), lost)
-        history.append(means)
+        means = torch.cat(parts, 1).mean(1).tolist()
+        check(math.isfinite(sum(means)), f"the VAE's loss is no longer a number after {step:,} steps")
+        history.append(dict(zip(("reconstruction", "kl"), means, strict=True)))
     vae.eval()
     return history
 
@@ -168,8 +167,8 @@ def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
         words = Counter(tokenize(text))
         counts.update(words)
         spread.update(words.keys())
-    telling = (word for word, found in spread.items() if 3 <= found <= len(texts) / 2)
-    lettered = (word for word in telling if any(map(str.isalpha, word)))
+    telling = [word for word, held in spread.items() if 3 <= held <= len(texts) / 2]
+    lettered = [word for word in telling if any(map(str.isalpha, word))]
     kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
     few = f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words occur"
     check(len(kept) >= 2, f"{few} in at least 3 and at most half of them; give more texts")

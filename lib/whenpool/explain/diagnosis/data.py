@@ -11,7 +11,7 @@ from statistics import median
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.corpus import Raw, shuffled
-from whenpool.corpora.own import FEWEST, SUFFIXES, check_classes, read_own
+from whenpool.corpora.sources import FEWEST, SUFFIXES, check_classes, read_own
 from whenpool.corpora.tokens import tokenize, without_spaces
 from whenpool.explain.checkpoint import TOKENIZERS, without_tags
 from whenpool.models.pooling import POOLINGS

@@ -290,8 +290,7 @@ def numbered(chosen: Selection, pretrained: encoders.Pretrained, limit: int) -> 
 
 
 def embedded(texts: Texts, pretrained: encoders.Pretrained, place: Place, device: str) -> Texts:
-    name = f"{pretrained.fingerprint[:12]}-{encoders.token_hash(texts.ids)[:20]}.safetensors"
-    return encoders.embed(pretrained, texts, place.cache / "embedded" / name, device)
+    return encoders.embed(pretrained, texts, place.cache / "embedded" / "states.npy", device)
 
 
 def _unlabelled(

@@ -17,7 +17,7 @@ from whenpool.base.errors import InputError, check
 from whenpool.base.files import lines_of
 from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX
-from whenpool.corpora.numbering import NumberedCorpus, number
+from whenpool.corpora.dataset import NumberedCorpus, number
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
@@ -62,7 +62,7 @@ class Tagging(Run):
     features: bool = True  # whether the tagger sees suffix and shape of a word besides
     feature_size: int = 25  # of each
     filters: int = 0  # of a convolution over the letters of a word; 0: none
-    encoding: str | None = None  # "io", "iob1" or "iob2" to train in; None: the file's own
+    encoding: str | None = None  # "io" to train in; None: the file's own
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
     dropout: float = 0.3  # of inputs and states
     unknown_rate: float = 0.5  # how often a word that occurs once in training is read as unknown
@@ -72,9 +72,8 @@ class Tagging(Run):
     profiled: int = 100  # validation sentences whose gradients are measured, the longest
 
     def __post_init__(self) -> None:
-        if self.encoding not in (None, *tagged.ENCODINGS):
-            known = f"{', '.join(tagged.ENCODINGS)}, or None"
-            raise InputError(f"encoding {self.encoding!r} is unknown; choose one of {known}")
+        if self.encoding not in (None, "io"):
+            raise InputError(f"encoding {self.encoding!r} is unknown; choose io, or None")
         for name in ("layers", "embedding_size", "hidden_size", "epochs", "batch_size"):
             check((value := getattr(self, name)) >= 1, f"{name} must be at least 1, not {value}")
         for name, high in (("dropout", 1.0), ("unknown_rate", 1.0 + 1e-9)):
@@ -201,7 +200,7 @@ def _encoded(corpus: tagged.TaggedCorpus, encoding: str | None) -> tagged.Tagged
         marks = "mark no entities (B-TYPE, I-TYPE, O); leave encoding out"
         raise InputError(f"the tags of {corpus.name} {marks}")
     splits: dict[str, Any] = {
-        name: [replace(s, tags=tuple(tagged.convert(s.tags, encoding))) for s in part]
+        name: [replace(s, tags=tuple(tagged.in_io(s.tags))) for s in part]
         for name, part in corpus.splits.items()
     }
     return replace(corpus, **splits)

@@ -9,6 +9,7 @@ from notebooks import chapters
 
 ROOT = Path(__file__).parents[1]
 IGNORED = (
+    "B007",  # for epoch in range(epochs)
     "B018",  # a cell ends with what it shows
     "B023",  # a lambda is called within its own turn of the loop
     "E402", "I001",  # imports are where a reader needs them

@@ -25,6 +25,24 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// Parameters and imports come first in a notebook; on a page the first figure comes before them, and the code of a figure
+// below what it draws.
+addEventListener("DOMContentLoaded", () => {
+  let first = true;
+  for (const fold of document.querySelectorAll("div.cell:not(.tag_finding) > details.above-input:has(+ .cell_output figure)")) {
+    const cell = fold.closest("div.cell");
+    const below = cell.cloneNode(false);
+    const before = [];
+    for (let other = cell.previousElementSibling; first && other?.matches(".cell:has(> details.above-input:only-child)"); ) {
+      before.push(other);
+      other = other.previousElementSibling;
+    }
+    below.append(fold);
+    cell.after(below, ...before.reverse());
+    first = false;
+  }
+});
+
 // A term of the glossary says what it means under the pointer, the focus or a first touch; a second one follows it.
 addEventListener("DOMContentLoaded", () => {
   const box = Object.assign(document.createElement("div"), { id: "definition", role: "tooltip", hidden: true });

@@ -85,7 +85,7 @@ class Chapter:
         if scale == "yours":
             rows = Runs(self.place).table(what)
             return rows[rows["key"].isin([*standing(self.runs, self.place).done.values()])]
-        if what in MEASURES:
+        if what in MEASURES and (scale or what not in KINDS):  # "tagging" is both
             check(isinstance(scale, str), f"a measure such as {what} needs a scale, thesis or compact")
             return rows_at(self.finished, what, str(scale), **selection)
         check_known("kind", what, (*MEASURES, *KINDS, *PROBES))

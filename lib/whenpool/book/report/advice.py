@@ -71,9 +71,8 @@ def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
 
 def _rank_with_few_labels(runs: Runs) -> str:
     """The place of max-attention in our own runs with few labels; nothing where it is the best or not run."""
-    rows = runs.few_shots
-    own = rows["corpus"].eq("imdb") & rows["length"].eq("any") & rows["per_class"].eq(FewShot.per_class)
-    own &= rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
+    rows = runs.select("few-shot", corpus="imdb", length="any", per_class=FewShot.per_class)
+    own = rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
     ranked = rows[own].groupby("system")["test_accuracy"].mean().sort_values(ascending=False)
     if "max_attention" not in ranked.index[1:]:
         return ""

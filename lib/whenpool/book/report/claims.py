@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -535,9 +536,8 @@ def ask_again(runs: Runs, queries: Iterable[str]) -> dict[str, str]:
         else:
             scale, selection = asked
             selection = {name: ... if value == "..." else value for name, value in selection.items()}
-            rows_at(runs, what, scale, **selection) if what in MEASURES else runs.select(
-                what, scale, **selection
-            )
+            ask = partial(rows_at, runs) if what in MEASURES and scale else runs.select
+            ask(what, scale, **selection)
         answers[query] = READS.get(query, "")
     return answers
 

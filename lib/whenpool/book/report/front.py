@@ -95,8 +95,8 @@ def facts(runs: Runs) -> dict[str, str]:
     found["compact_amazon"] = f"{text(min(pooled))} to {text(max(pooled))}"
     found |= {f"{setting}_chrono": text(mean(model="chrono", setting=setting)) for setting in SETTINGS}
     found["padding_cost"] = text(mean(model="last") - mean(model="last", masked=False))
-    few = few_shot.on_record(runs.few_shots).query(f"per_class == {few_shot.PER_CLASS}")
-    means = few.groupby("system")["test_accuracy"].mean()
+    few = few_shot.on_record(runs.select("few-shot", corpus="imdb"))
+    means = few[few["per_class"] == few_shot.PER_CLASS].groupby("system")["test_accuracy"].mean()
     found |= {f"few_{name}": text(means.get(name, math.nan)) for name in ("max_attention", "vampire")}
     return found | {"scale": _SCALE_TEXT[scale]}
 
@@ -142,9 +142,7 @@ def bag_of_words(scale: str, size: int, setting: str) -> float:
 
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:
     """The gradient profiles that the figure draws: after the first 500 reviews, seen once."""
-    points = runs.points("gradients")
-    own = has(points, SCALES[scale] | {"epochs": 1, "size": 500})
-    return points[own & points["model"].isin(MODELS)]
+    return runs.select("gradients", scale, epochs=1, size=500, model=list(MODELS))
 
 
 def provenance(runs: Runs) -> str:

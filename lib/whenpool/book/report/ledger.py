@@ -24,7 +24,7 @@ from whenpool.book.report.claims import (
 )
 from whenpool.book.report.corpora import FIGURES, recorded_statistics
 from whenpool.book.report.measures import SCALES, Runs
-from whenpool.book.report.tables import judged
+from whenpool.book.report.tables import CORPUS_NAMES, judged
 from whenpool.book.report.verdicts import MARKS as CELL_MARKS
 from whenpool.book.report.verdicts import published
 from whenpool.runs.plans.chapters import chapter_named
@@ -58,11 +58,11 @@ TABLES = {
 def shares(runs: Runs) -> DataFrame:
     """How much of each table of the thesis is reproduced, a row each: how many cells it has, and how many
     have each verdict or `NO_RULE`, a number of the compact replication (``compact``), and one of `JUDGED`."""
-    stored = runs.trainings
+    stored = runs.select("training", corpus=list(CORPUS_NAMES))
     judged_cells = (
         judged(stored, published("accuracy")),
         tricks.thesis_cells(stored).query("table == '2.1'"),  # beside which it has cells of another
-        few_shot.thesis_cells(runs.few_shots),
+        few_shot.thesis_cells(runs.select("few-shot", corpus=list(few_shot.CORPORA))),
         _without_rule(runs),
     )
     cells = {table: own for every in judged_cells for table, own in every.groupby("table")}

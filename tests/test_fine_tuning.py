@@ -216,17 +216,6 @@ def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
     assert (partners == torch.arange(5)).double().mean().item() == pytest.approx(0.2, abs=0.02)
 
 
-@pytest.mark.parametrize(("build", "message"), [
-    (lambda: Unlabelled(Ragged.of([]), ()), "0 unlabelled texts have .*; give texts, and a version of each"),
-    (lambda: Unlabelled(ORIGINAL, ()), "4 unlabelled texts have augmented versions of .. texts"),
-    (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4 unlabelled texts have .* of .4, 3. texts"),
-    (lambda: UDA(UNLABELLED, 3, 0, 0), "steps must be above 0, not 0"),
-])  # fmt: skip
-def test_what_cannot_be_learnt_from_is_named(build, message):
-    with pytest.raises(InputError, match=message):
-        build()
-
-
 def after(system, unlabelled, done=20, seed=0, batch_size=4, **settings):
     """All four unlabelled texts in each step of twenty, of which some are over."""
     objective = system(unlabelled, CLASSES, 20, seed, batch_size, **settings)

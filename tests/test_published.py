@@ -79,24 +79,13 @@ def test_a_corpus_is_whole_where_enough_texts_are_long(tmp_path, monkeypatch, tr
     assert corpora.load("imdb", tmp_path).complete is complete
 
 
-@pytest.mark.parametrize(("rows", "message"), [
-    ([(1, WORDS), (2,)], "train.csv, row 2: expected 2 columns, .*, but found 1, starting with"),
-    ([(3, WORDS)], r"train.csv, row 1: .* class from 1 to 2, but found 2, starting with \['3'\]"),
-])  # fmt: skip
-def test_bad_rows_are_named(tmp_path, rows, message):
-    make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
-    with pytest.raises(InputError, match=message):
-        corpora.load("yelp", tmp_path)
-
-
 def test_a_damaged_archive_is_named_with_what_to_do(tmp_path):
     make_imdb(tmp_path, reviews=200)
     path = tmp_path / "aclImdb_v1.tar.gz"
     content = path.read_bytes()
-    for damaged in (content[: len(content) // 2], b"noise" * 99, b""):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"Imdb_v1.tar.gz is damaged .*`whenpool data fetch imdb`"):
-            corpora.load("imdb", tmp_path)
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"Imdb_v1.tar.gz is damaged .*`whenpool data fetch imdb`"):
+        corpora.load("imdb", tmp_path)
 
 
 @pytest.fixture
@@ -154,8 +143,8 @@ def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path):
     (tmp_path / "small.tgz").write_bytes(b"the user's own")
     assert (fetch("imdb", tmp_path)[0].read_bytes(), server.asked) == (b"the user's own", [])
     lines = "\n".join(listing(tmp_path, verify=True))
-    for told in ("file, used as it is: sha256", "not there; `whenpool data fetch yelp`", "filler   not"):
-        assert told in lines
+    for part in ("file, used as it is: sha256", "not there; `whenpool data fetch yelp`", "filler   not"):
+        assert part in lines
 
 
 def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):

@@ -103,19 +103,16 @@ def read_tagged(path: str | Path) -> list[Tagged]:
         if is_conllu and line.startswith("#"):
             continue
         where = f"{path}, line {number}"
-        cells = [
-            cell.strip() for cell in (line.split("\t") if is_conllu or "\t" in line else line.split())
-        ]
+        by_tabs = is_conllu or "\t" in line
+        cells = [cell.strip() for cell in (line.split("\t") if by_tabs else line.split())]
         check(len(cells) >= 2, f"{where}: the word has no tag; write a word and its tag")
         width = width or len(cells)
         check(len(cells) == width, f"{where} has {len(cells)} columns instead of {width}")
         if is_conllu and re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):
             continue  # several words written as one, or a word that is not written
         word, tag = (cells[1], cells[3].removeprefix("_")) if is_conllu else (cells[0], cells[-1])
-        check(
-            word and tag,
-            f"{where}: the {'tag' if word else 'word'} is missing; write a word and its tag",
-        )
+        missing = f"{where}: the {'tag' if word else 'word'} is missing"
+        check(word and tag, f"{missing}; write a word and its tag")
         rows.append((number, word, tag))
     check(sentences, f"{path} has no sentence; write a word and its tag on each line")
     return sentences
@@ -399,14 +396,14 @@ def entity_scores(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[st
         wrong = f"sentence {number} has {len(tags)} words, but {len(answer)} tags"
         check(len(tags) == len(answer), wrong)
         expected, given = entities(tags), entities(answer)
-        kinds = [("predicted", e) for e in given] + [("true", e) for e in expected]
-        kinds += [(_kind(entity, expected), entity) for entity in given]
-        kinds += [("missed", entity) for entity in expected if _kind(entity, given) == "spurious"]
-        for kind, entity in kinds:
-            counts[kind] += 1
-            by_type.setdefault(entity.type, Counter())[kind] += 1
-    f1_by_type = {kind: _rates(found)[2] for kind, found in sorted(by_type.items()) if found["true"]}
-    return EntityScores(*_rates(counts), **counts, by_type=f1_by_type)
+        marks = [("predicted", e) for e in given] + [("true", e) for e in expected]
+        marks += [(_kind(entity, expected), entity) for entity in given]
+        marks += [("missed", entity) for entity in expected if _kind(entity, given) == "spurious"]
+        for mark, entity in marks:
+            counts[mark] += 1
+            by_type.setdefault(entity.type, Counter())[mark] += 1
+    f1 = {kind: _rates(of_type)[2] for kind, of_type in sorted(by_type.items()) if of_type["true"]}
+    return EntityScores(*_rates(counts), **counts, by_type=f1)
 
 
 def _rates(counts: Mapping[str, int]) -> tuple[float, float, float]:

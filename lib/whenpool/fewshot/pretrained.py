@@ -108,7 +108,9 @@ def _in_hub(name: str, download: bool) -> Path:
     name = MINILM if name in MINILM_NAMES else name
     for here in (True, False) if download and name not in _FAILED else (True,):
         try:
-            return Path(snapshot_download(name, local_files_only=here, allow_patterns=list(FILES)))
+            folder = Path(snapshot_download(name, local_files_only=here, allow_patterns=list(FILES)))
+            if not here or not _missing(folder):  # a download may have been interrupted
+                return folder
         except Exception as error:  # names, networks and disks fail in many ways
             if not here:
                 _FAILED[name] = f"{type(error).__name__}: {_first_line(error)}"
@@ -155,14 +157,11 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
             )
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
         except Exception as error:  # each kind of file has errors of its own
-            raise InputError(
-                f"encoder {name!r} in {folder} cannot be read: {_first_line(error)}"
-            ) from None
+            reason = f"encoder {name!r} in {folder} cannot be read"
+            raise InputError(f"{reason}: {_first_line(error)}") from None
     reads_texts = model.main_input_name == "input_ids" and hasattr(config, "hidden_size")
-    check(
-        reads_texts and not config.is_encoder_decoder,
-        f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT",
-    )
+    other = f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT"
+    check(reads_texts and not config.is_encoder_decoder, other)
     lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     unfit = f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more"
     check(not lost, f"{unfit}; fetch its files again")  # transformers would go on with random ones

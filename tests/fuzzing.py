@@ -14,7 +14,7 @@ INPUTS = {
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
     "records": 200, "stored run": 250,
     "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
-    "only": 90, "parameters": 40, "texts": 40,
+    "parameters": 40, "texts": 40,
 }  # fmt: skip
 """How many bad inputs each parser is given."""
 SECONDS = 20

@@ -17,7 +17,6 @@ from whenpool.book.report.claims import decide
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import provenance_line
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
-from whenpool.runs.filter import Only
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.request import Request
@@ -139,16 +138,6 @@ def test_checkpoints(tmp_path, name, file):
 
     parse(valid)
     hold(f"checkpoint {name}", inputs(valid), parse, str(tmp_path / "read"), expect_good=name == "json")
-
-
-def test_the_option_only():
-    valid = "table=1.3,corpus=imdb,size=1000+2000", "pooling=max+last,seed=0,length=long", "system=bert"
-
-    def parse(text):
-        only = Only.parse(text)
-        assert only == Only.parse(str(only)) != Only()
-
-    hold("only", words(*valid), parse, "--only")
 
 
 def test_parameters_of_chapters():

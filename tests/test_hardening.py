@@ -48,7 +48,6 @@ GOOD = ["explain", "--model", "good"]
 COMMANDS = [
     *(["diagnose", name] for name in [*BAD_FILES, "nowhere.csv", "folder.csv", f"{LONG}.csv", "\x1b.csv"]),
     *(["run", "--profile", "smoke", "--corpus", name.replace("\n", "-")] for name in NAMES),
-    *(["run", "--only", text] for text in ("", "," * 1_000, "corpus=\x1b[31m", f"size={DIGITS}")),
     *(["explain", "--model", name, "--text", "a"] for name in (*BAD_FACTS, "nowhere", "one.csv", LONG)),
     *([*GOOD, "--text", text] for text in ("", " \n ")),
     *([*GOOD, "--file", name] for name in ("binary.csv", "empty.csv")),
@@ -60,7 +59,7 @@ COMMANDS = [
     ["run", "--encoder", LONG, "--chapter", "few_shot"], ["run", "--chapter", "../x"],
     ["run", "--encoder", "~nobody/x", "--chapter", "few_shot"],
     ["data", "--data", "one.csv"], ["data", "fetch", "../x"],
-    ["compare", "nowhere", LONG], ["check", "--profile", "\x1b"],
+    ["check", "--profile", "\x1b"],
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ INPUTS = {
     "own csv": 170, "own tsv": 70, "own jsonl": 130,
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
     "records": 200, "stored run": 250,
-    "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
+    "paraphrases": 80,
     "parameters": 40, "texts": 40,
 }  # fmt: skip
 """How many bad inputs each parser is given."""

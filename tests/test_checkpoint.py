@@ -103,7 +103,7 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     (b'{"format": "when', "is damaged"), (b"\xff\xfe{}", "is damaged"), (b"[" * 200_000, "is damaged"),
     (b"{}", "is damaged .KeyError: 'format'"),
     ({"version": 2}, "model.json: another whenpool saved it"),
-    ({"model": {"pooling": "median"}}, "model.json does not describe the weights: pooling 'median' is unknown"),
+    ({"model": {"pooling": "median"}}, "does not describe the weights: pooling .median. is unknown"),
     ({"model": {"hidden_size": 4}}, "model.json does not describe the weights: .*size mismatch"),
     ({"classes": ["a", "b", "c"]}, "size mismatch for classifier.weight"),
 ])  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from whenpool.base import paths
-from whenpool.base.errors import BookError, InputError, check
+from whenpool.base.errors import BookError, InputError, check, check_known
 from whenpool.base.version import __version__
 from whenpool.cli import options as opt
 from whenpool.models.registry import COMPARED
@@ -316,9 +316,8 @@ def explain(
 
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     checkpoint = load_checkpoint(model)
-    if label is not None and label not in checkpoint.classes:
-        known = ", ".join(map(repr, checkpoint.classes))
-        raise InputError(f"--label: the model has no class {label!r}; choose one of {known}")
+    if label is not None:
+        check_known("--label", label, checkpoint.classes)
     try:
         given = sys.stdin.buffer.read().decode("utf-8-sig") if text == "-" else text or ""
     except UnicodeDecodeError as error:

@@ -72,7 +72,7 @@ def table_of(cells: DataFrame) -> DataFrame:
         model = f"{row['hidden_size']} units, {row['epochs']} epochs"
         sides = list(zip(way(row), way(row, "_other"), strict=True))
         differing = [f"{first} against {second}" for first, second in sides if first != second]
-        common = ", ".join(one for one, two in sides if one == two != "engine local")
+        common = ", ".join(side for side, other in sides if side == other != "engine local")
         computed = ["; ".join(differing) or "twice the same", common]
         largest = f"accuracy {whole['largest_accuracy']:.2f}; loss {whole['largest_loss']:.1e}"
         if whole["with_weights"]:

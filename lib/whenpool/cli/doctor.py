@@ -4,6 +4,7 @@ import importlib
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def _packages(data: Path) -> Looks:
             Requirement, [*project["dependencies"], *project["optional-dependencies"]["runs"]]
         ):
             if needed.name != "torchtext" or not (data / MANIFEST).is_file():  # packed texts are numbers
-                yield needed.name, lambda needed=needed: version(needed)
+                yield needed.name, partial(version, needed)
 
 
 def _device(device: str) -> Looks:

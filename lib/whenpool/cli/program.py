@@ -27,7 +27,10 @@ def main() -> None:
         cli.main(standalone_mode=False)
         return
     except (click.Abort, KeyboardInterrupt):
-        click.echo("whenpool: stopped; finished runs are stored, the same command continues", err=True)
+        click.echo(
+            "whenpool: stopped; finished runs are stored, which the same command does not repeat",
+            err=True,
+        )
         sys.exit(130)
     except click.ClickException as error:
         line = error.format_message() + " See --help." * (not isinstance(error, click.BadParameter))

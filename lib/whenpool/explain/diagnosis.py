@@ -119,11 +119,13 @@ def survey(
         (("more text was", "more texts were"), len(kept) - len(used), "left out to save time (--limit)"),
         (("row had", "rows had"), tagged, "HTML tags, which were removed"),
     ]  # fmt: skip
-    said = [f"{n:,} {names[n > 1]} {what}." for names, n, what in notes if n]
-    said += ["Each character is read as a word (--characters)."] if characters else []
+    sentences = [f"{n:,} {names[n > 1]} {what}." for names, n, what in notes if n]
+    sentences += ["Each character is read as a word (--characters)."] if characters else []
     longest = int(used["length"].max())
-    used_columns = (used[name].tolist() for name in ("text", "label", "length"))
-    return Survey(*used_columns, len(table), min(words, longest), tokenizer, said)
+    return Survey(
+        used["text"].tolist(), used["label"].tolist(), used["length"].tolist(), len(table),
+        min(words, longest), tokenizer, sentences,
+    )  # fmt: skip
 
 
 def _check_counts(
@@ -206,7 +208,7 @@ def diagnose(
     texts, labels = np.array(looked.texts, dtype=object), np.array(looked.labels)
     folds = [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels)]
     workers = workers or (processors() if device == "cpu" else 1)
-    scores, models = [], {}
+    scores, models = [], dict[str, PoolingClassifier]()
     for pooling in poolings:
         right, seconds = np.zeros((seeds, len(texts))), 0.0
         for seed in range(seeds):
@@ -238,7 +240,7 @@ def diagnose(
         filler, sentences = find_filler(place.data).name, load_filler(find_filler(place.data))["test"]
     except InputError:
         filler, sentences = "", encyclopedia("test")
-    read = [words for sentence in sentences[:20_000] if (words := tokenize(sentence))]
+    read = [*filter(None, map(tokenize, sentences[:20_000]))]
     # as in the thesis, windows of 5 words in long texts and of 3 in short ones (§1.9)
     middle = min(float(np.median(looked.lengths)), looked.words)
     window = 5 if middle >= 50 else 3 if middle >= 15 else 1 if middle >= 3 else None
@@ -246,9 +248,9 @@ def diagnose(
     measured = Parallel(workers)(
         delayed(_probed)(models[name], *splits, read, window) for name in poolings
     )
-    found = dict(zip(poolings, measured, strict=True))
+    of_pooling = dict(zip(poolings, measured, strict=True))
     probes = {
-        name: {pooling: found[pooling][name] for pooling in poolings if name in found[pooling]}
+        name: {pooling: probed[name] for pooling, probed in of_pooling.items() if name in probed}
         for name in ("gradients", "sweeps", "importance")
     }
     simple = _baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
@@ -258,7 +260,7 @@ def diagnose(
     verdict = verdict_on(findings)
     shown = folder / "models" / (verdict.pooling or scores[0].pooling)
     explain = f'{shlex.join(["whenpool", "explain", "--model", str(shown)])} --text "..."'
-    options = {"epochs": epochs, "seeds": seeds, "vectors": named, "window": window}
+    options: dict[str, Any] = {"epochs": epochs, "seeds": seeds, "vectors": named, "window": window}
     options |= {"columns": (text_column, label_column), "seconds": time.monotonic() - started}
     page = Page(path, looked, findings, verdict, folder / "report.html", explain, command, options)
     write_atomically(page.report, page.html)
@@ -307,7 +309,7 @@ def _baselines(
     return sorted(scores, key=lambda score: -score.accuracy)
 
 
-def _means(texts: Sequence[str], vectors: WordVectors) -> np.ndarray:
+def _means(texts: Iterable[str], vectors: WordVectors) -> np.ndarray:
     """The mean vector of each text, (N, E): 0 for a text without a word that has one."""
     row_of = {word: row for row, word in enumerate(vectors.words)}
     rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
@@ -416,7 +418,7 @@ def _figures(findings: Findings) -> dict[str, list[Markup]]:
         ("importance", "Normalised word importance", {"ylabel": "importance"}),
     ):
         rows = {pooling: rows for pooling, (_, rows) in getattr(findings, name).items()}
-        there = any(row["mean"] > 0 for own in rows.values() for row in own)
+        there = any(row["mean"] > 0 for points in rows.values() for row in points)
         figures[name] = [_lines(title, rows, ("position", "mean"), labels | more)] if there else []
     return figures
 

@@ -11,8 +11,7 @@
 #   PROFILE      smoke, quick, compact or paper            [paper]
 #   DEVICE       cuda or cpu                               [cuda]
 #   CORPUS       imdb, yelp, or the whole path of a file    [the profile's own]
-#   CHAPTER      whose runs                                [as whenpool run has it]
-#   ONLY         such as table=1.6,corpus=imdb,size=1000   [all]
+#   CHAPTER, SIZES, SETTINGS, POOLINGS, SEEDS   which runs   [as whenpool run has them]
 #   DEADLINE     for the runs, such as 40m                 [5h]
 #   MODELS_PER_BATCH, WORKERS, PRECISION                           [as whenpool run has them]
 #   TWICE, BOOK  0 leaves out running a cell twice, building the book   [1]
@@ -62,8 +61,10 @@ how=(--device "$DEVICE")
 [ -z "${MODELS_PER_BATCH:-}" ] || how+=(--models-per-batch "$MODELS_PER_BATCH")
 [ -z "${PRECISION:-}" ] || how+=(--precision "$PRECISION")
 some=(--deadline "$DEADLINE")
-[ -z "${CHAPTER:-}" ] || some+=(--chapter "$CHAPTER")
-[ -z "${ONLY:-}" ] || some+=(--only "$ONLY")
+for name in chapter sizes settings poolings seeds; do
+    value=${name^^}
+    [ -z "${!value:-}" ] || some+=("--$name" "${!value}")
+done
 
 # Smoke-sized runs lie apart and are never put on record.
 runs=$WHENPOOL_STORE results=data/results built=_build below=
@@ -87,8 +88,7 @@ code=0 notebooks=
 if [ "$TWICE" != 0 ]; then
     stage "one cell of the grid, twice"
     # Of the first corpus that is here; in the paper's profile of its smallest training set.
-    corpus=${CORPUS:-$(awk '/ corpus / && !/not there/ {sub(/.* corpus /, ""); sub(/:.*/, ""); print; exit}' \
-        "$pack/check.txt")}
+    corpus=${CORPUS:-$(sed -n 's/^ok *corpora: \([^,;]*\).*/\1/p' "$pack/check.txt")}
     [ -f "$corpus" ] || corpus=${corpus%% *}
     cell=(--profile "$PROFILE" --corpus "$corpus" --settings mid --seeds 2
         --poolings 'last,max_attention')
@@ -96,7 +96,7 @@ if [ "$TWICE" != 0 ]; then
     for store in first second; do
         run "${cell[@]}" "${how[@]}" --store "$twice/$store" --keep-weights --deadline "$DEADLINE"
     done
-    whenpool compare "$twice/first$below" "$twice/second$below" --record --results "$results" |
+    "$PYTHON" scripts/compare.py "$twice/first$below" "$twice/second$below" --record --results "$results" |
         tee "$pack/twice.txt" || code=$?
 fi
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import safetensors.torch
 import torch
 
 from whenpool import POOLINGS, InputError, TextClassifier, load_checkpoint, save_checkpoint
@@ -86,10 +85,12 @@ def test_texts_that_cannot_be_read_are_named(folder):
     ({"model": torch.nn.Linear(2, 2)}, "only a whenpool.TextClassifier can be saved, not Linear"),
     ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
     ({"model": ENDLESS}, "classifier.bias has numbers that are not finite"),
-    ({"vocabulary": WORDS[:-1]}, "embedding.weight has 7 rows, but vocabulary 6 entries"),
-    ({"classes": ["a", 1]}, r"classes\[1\] must be a word, not 1"),
-    ({"seconds": float("nan")}, "about.seconds must be a text, .* not nan"),
-    ({"max_words": True}, "max_words must be a whole number or null, not True"),
+    ({"vocabulary": WORDS[:-1]}, "does not describe the weights: .*size mismatch for embedding.weight"),
+    ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with <unk> and <pad>"),
+    ({"classes": ["a", 1]}, "classes must be a list of at least two different words"),
+    ({"seconds": float("nan")}, "about must be texts, numbers, true, false or null"),
+    ({"max_words": 0}, "max_words must be a whole number from 1, or null, not 0"),
+    ({"tokenizer": "spacy"}, "tokenizer 'spacy' is unknown; choose one of basic_english"),
 ])  # fmt: skip
 def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     given = {"model": small(), "vocabulary": WORDS, "classes": CLASSES} | change
@@ -98,84 +99,40 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     assert not (tmp_path / "model").exists()
 
 
-def rewritten(folder, change):
-    file = folder / FACTS_FILE
-    if isinstance(change, bytes):
-        return file.write_bytes(change)
-    facts, (name, *value) = json.loads(file.read_text()), change
-    place = facts["model"] if name.startswith("model.") else facts
-    place.pop(name.removeprefix("model."), None)
-    place |= {name.removeprefix("model."): one for one in value}
-    return file.write_text(json.dumps(facts))
-
-
 @pytest.mark.parametrize(("change", "message"), [
-    (b'{"format": "when', "model.json is damaged"), (b"\xff\xfe{}", "model.json is damaged"),
-    (b"[" * 200_000, "model.json is damaged"),
-    (("format", "pickle"), "format is not 'whenpool-checkpoint'"),
-    (("version", True), "version is True, but this whenpool reads 1"),
-    (("tokenizer", "spacy"), "tokenizer must be basic_english or untagged or characters, not 'spacy'"),
-    (("weights", 7), "weights must be a text, not 7"),
-    (("model", []), r"model must be an object, not \[\]"),
-    (("model.pooling", "median"), "pooling 'median' is unknown; choose one of last"),
-    (("model.cell",), "model.cell must be a text, not missing"),
-    (("model.cell", "gru"), "encoder.layers.0.0.*shape"),
-    (("model.cell", "sum"), "model.json: cell Sum adds words to its state"),
-    (("model.hidden_size", 3.0), r"model.hidden_size must be a whole number, not 3\.0"),
-    (("model.hidden_size", 2**20), "model.safetensors: .*, but the model described has"),
-    (("model.hidden_size", 10**400), "model.hidden_size must be a whole number from 1 to 1,048,576"),
-    (("model.layers", 64), r"is not there, but the model described has"),
-    (("model.masked", None), "model.masked must be true or false, not None"),
-    (("model.padding_index", 7), "model.padding_index must be 1 or null, not 7"),
-    (("model.__class__", "os.system"), "model.__class__ is unknown; use the whenpool that"),
-    (("classes", ["a"]), r"classes must be a list of at least two words, not \['a'\]"),
-    (("classes", ["a", "b", "c"]), "classifier.weight has 2 rows, but classes 3 entries"),
-    (("vocabulary", WORDS[::-1]), "vocabulary must be '<unk>', '<pad>' and words, not"),
-    (("vocabulary", [*WORDS[:-1], "a"]), r"a list of different words, not \['a', 'a'\]"),
-    (("vocabulary", [*WORDS[:-1], "\ud800"]), "has half of a character in it"),
-    (("about", {"a": {}}), "about.a must be a text, number"),
-    (("max_words", -1), "max_words must be a whole number from 1, or null, not -1"),
-], ids=lambda given: str(given)[:60])  # fmt: skip
-def test_a_field_that_is_wrong_is_named_with_its_file(folder, change, message):
-    rewritten(folder, change)
+    (b'{"format": "when', "is damaged"), (b"\xff\xfe{}", "is damaged"), (b"[" * 200_000, "is damaged"),
+    (b"{}", "is damaged .KeyError: 'format'"),
+    ({"version": 2}, "model.json: another whenpool saved it"),
+    ({"model": {"pooling": "median"}}, "does not describe the weights: pooling .median. is unknown"),
+    ({"model": {"hidden_size": 4}}, "model.json does not describe the weights: .*size mismatch"),
+    ({"classes": ["a", "b", "c"]}, "size mismatch for classifier.weight"),
+])  # fmt: skip
+def test_a_description_that_is_wrong_is_named(folder, change, message):
+    file = folder / FACTS_FILE
+    if isinstance(change, dict):
+        facts = json.loads(file.read_text())
+        change = facts | change | {"model": facts["model"] | change.get("model", {})}
+    file.write_bytes(change if isinstance(change, bytes) else json.dumps(change).encode())
     with pytest.raises(InputError, match=message) as error:
         load_checkpoint(folder)
     assert str(folder) in str(error.value)
-    assert len(str(error.value)) < 500
 
 
-def test_weights_that_are_damaged_are_told(folder):
+def test_weights_that_are_damaged_or_missing_are_told(folder):
     file = folder / WEIGHTS_FILE
     whole = file.read_bytes()
     changed = whole[:-1] + bytes([whole[-1] ^ 1])
-    for broken in (b"", whole[:7], whole[:-1], whole[:100], b"\xff" * 64, whole + b"\0", changed):
+    for broken in (b"", whole[:100], b"\xff" * 64, changed):
         file.write_bytes(broken)
-        with pytest.raises(InputError, match=r"model\.safetensors (is damaged|does not belong)"):
+        with pytest.raises(InputError, match=r"model\.safetensors does not belong to its model\.json"):
             load_checkpoint(folder)
-
-
-@pytest.mark.parametrize(("tensors", "message"), [
-    ({}, "embedding.weight has 0 rows"),
-    ({"embedding.weight": torch.zeros(7, 4, dtype=torch.float64)}, "must be F32, not F64"),
-    ({"extra": torch.zeros(1)}, r"extra has the shape \(1,\), but the model described has none"),
-    ({"classifier.bias": torch.ones(2)}, "does not belong to its"),
-])  # fmt: skip
-def test_other_tensors_are_told_by_name(folder, tensors, message):
-    kept = {name: value.contiguous() for name, value in small().state_dict().items() if tensors}
-    safetensors.torch.save_file(kept | tensors, folder / WEIGHTS_FILE)
-    with pytest.raises(InputError, match=message):
-        load_checkpoint(folder)
-
-
-def test_saving_again_replaces_and_what_is_mixed_or_missing_is_named(tmp_path, folder):
-    other = save_checkpoint(tmp_path / "other", small("attention"), WORDS, CLASSES)
-    (folder / FACTS_FILE).write_bytes((other / FACTS_FILE).read_bytes())
-    with pytest.raises(InputError, match=r"model\.safetensors"):
-        load_checkpoint(folder)
-    save_checkpoint(folder, small("mean"), WORDS, CLASSES)
-    assert load_checkpoint(folder).model.pooling.__class__ is POOLINGS["mean"]
-    assert sorted(file.name for file in folder.iterdir()) == [FACTS_FILE, WEIGHTS_FILE]
     for name in (WEIGHTS_FILE, FACTS_FILE):
         (folder / name).unlink()
         with pytest.raises(InputError, match=f"is not the folder of a saved model: it has no {name}"):
             load_checkpoint(folder)
+
+
+def test_saving_again_replaces(folder):
+    save_checkpoint(folder, small("mean"), WORDS, CLASSES)
+    assert load_checkpoint(folder).model.pooling.__class__ is POOLINGS["mean"]
+    assert sorted(file.name for file in folder.iterdir()) == [FACTS_FILE, WEIGHTS_FILE]

@@ -10,9 +10,8 @@ import pytest
 import torch
 from archives import make_zhang
 
-from whenpool import Encoder
 from whenpool.cli import doctor, main
-from whenpool.cli.doctor import check_machine, error_beside_processor
+from whenpool.cli.doctor import check_machine
 
 
 def look(profile="smoke", device="cpu", mark="", data=None, store=None):
@@ -43,27 +42,28 @@ def corpora(tmp_path):
 def test_a_machine_that_is_ready_is_described_line_by_line(tmp_path):
     ready, said = look(store=tmp_path / "runs")
     assert ready
-    for words in (f"torch {re.escape(torch.__version__)}", r"torchtext 0\.6\.0", "device cpu:",
-                  "corpus synthetic:", rf"store {tmp_path}/runs/smoke: writable, \d+ GB free"):  # fmt: skip
+    for words in (f"torch: {re.escape(torch.__version__)}", r"torchtext: 0\.6\.0", "device cpu:",
+                  "corpora: synthetic", rf"store: {tmp_path}/runs/smoke, \d+ GB free"):  # fmt: skip
         assert re.search(words, "\n".join(said))
     assert not list((tmp_path / "runs" / "smoke").iterdir())
 
 
-@pytest.mark.parametrize(("python", "requirement", "message"), [
-    (">=3.11", "no-such-package>=1", "no-such-package is not installed: pip install 'no-such-"),
-    (">=3.11", "numpy<1", r"numpy is [\d.]+, but <1 is needed: pip install 'numpy<1'"),
-    (">=4", "numpy>=1", r"python is 3[\d.]+, but >=4 is needed: use another one for"),
-    (">=3.11", "torchtext==0.6.0", r"torchtext 0\.6\.0 cannot be loaded \(.+\): pip install 'torchtex"),
+@pytest.mark.parametrize(("requirement", "message"), [
+    ("no-such-package>=1", "no-such-package: .*no-such-package"),
+    ("numpy<1", r"numpy: [\d.]+ is installed; pip install 'numpy<1'"),
+    ("torchtext==0.6.0", r"torchtext: import of torchtext halted"),
 ])  # fmt: skip
-def test_a_package_that_does_not_fit_is_one_line(monkeypatch, python, requirement, message):
-    monkeypatch.setattr(doctor, "_requirements", lambda: (python, [requirement]))
+def test_a_package_that_does_not_fit_is_one_line(monkeypatch, tmp_path, requirement, message):
+    project = f'[project]\ndependencies = []\noptional-dependencies.runs = ["{requirement}"]\n'
+    (tmp_path / "pyproject.toml").write_text(project)
+    monkeypatch.setattr(doctor, "project_root", lambda: tmp_path)
     monkeypatch.setitem(sys.modules, "torchtext", None)
     assert re.match(message, missing())
     assert not any("device" in line for line in look()[1])
 
 
 @pytest.mark.parametrize(("words", "code", "told"), [
-    ("--profile smoke", 0, "ok      corpus synthetic"),
+    ("--profile smoke", 0, "ok      corpora: synthetic"),
     ("--data tests --store {}/runs", 2, "missing corpora: none of imdb"),
     ("--device tpu", 2, "whenpool: device 'tpu' is unknown; choose cpu or cuda\n"),
 ])  # fmt: skip
@@ -75,51 +75,31 @@ def test_the_command_exits_with_2_where_no_run_starts(monkeypatch, capsys, tmp_p
     assert told in "".join(capsys.readouterr())
 
 
-def test_without_a_gpu_the_look_ends_there(monkeypatch):
+def test_a_gpu_is_described_and_one_that_is_not_there_or_cannot_compute_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    line = missing(device="cuda")
-    assert re.match(r"device cuda: torch \S+ is built (for CUDA \S+|without CUDA) and sees no GPU", line)
-    assert not any("corpus" in line for line in look(device="cuda")[1])
-
-
-def test_a_gpu_is_described_and_one_that_computes_something_else_or_nothing_is_refused(monkeypatch):
-    card = SimpleNamespace(name="A card", total_memory=80e9, major=9, minor=0)
-    error = Mock(return_value=2e-6)
+    said = look(device="cuda", mark="missing")[1]
+    assert re.match(r"device cuda: torch \S+ sees no GPU; install a driver", said[0])
+    assert not any("corpora" in line for line in look(device="cuda")[1])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A card")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (79e9, 80e9))
-    monkeypatch.setattr(doctor, "error_beside_processor", error)
-    for version, is_slow in ((91200, True), (91300, False)):
-        monkeypatch.setattr(torch.backends.cudnn, "version", lambda version=version: version)
-        ready, said = look(device="cuda")
-        [line] = [line for line in said if "device cuda" in line]
-        assert "A card, 79 of 80 GB free, compute capability 9.0" in line
-        assert line.endswith("an encoder's results differ from the processor's by 2e-06")
-        assert (ready, any("bfloat16 is slow here" in line for line in said)) == (True, is_slow)
-    error.return_value = 0.5
-    assert "differ from the processor's by 5e-01, more than 1e-03: update" in missing(device="cuda")
-    error.side_effect = RuntimeError("CUDA error: no kernel image is available\nmore lines")
-    assert "it cannot compute (CUDA error: no kernel image is available): " in missing(device="cuda")
-
-
-def test_the_encoder_is_computed_on_both_devices(monkeypatch):
-    assert error_beside_processor("cpu") == 0
-    plain, scale = Encoder.forward, iter((1, 1.01))
-    monkeypatch.setattr(Encoder, "forward", lambda *inputs: plain(*inputs) * next(scale))
-    assert error_beside_processor("cpu") > 1e-3
+    monkeypatch.setattr(torch, "ones", lambda *_, device: torch.zeros(1))
+    assert "device cuda: A card, 79 GB free, CUDA None" in look(device="cuda")[1]
+    failure = RuntimeError("CUDA error: no kernel image is available\nmore lines")
+    monkeypatch.setattr(torch, "ones", Mock(side_effect=failure))
+    assert "device cuda: CUDA error: no kernel image is available" in look(device="cuda")[1]
 
 
 def test_corpora_are_a_part_or_absent_and_runs_can_start(corpora):
-    ready, (*absent, part) = look("paper", data=corpora, mark="note")
-    assert (ready, len(absent)) == (True, 3)
-    assert absent[0] == "corpus imdb: not there; `whenpool data fetch imdb` downloads it"
-    assert re.match(r"corpus yelp: only a part or a stand-in, \d+ long training texts; its runs", part)
-    fine = look("paper", data=corpora, mark="ok")[1]
-    assert {"word vectors: wiki-reviews.100d", "filler: wiki_sentences.txt"} <= set(fine)
+    ready, said = look("paper", data=corpora)
+    assert ready
+    assert {"word vectors: wiki-reviews.100d", "filler: wiki_sentences.txt"} <= set(said)
+    lacking = "in part, and no reference runs: yelp; not there: imdb, yahoo, amazon"
+    assert f"corpora: yelp; {lacking}" in said
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("yelp_review_polarity_csv.tgz", r"corpora: none of imdb, yahoo, amazon, yelp is in \S+: run"),
+    ("yelp_review_polarity_csv.tgz", r"corpora: none of imdb, yahoo, amazon, yelp is in \S+; run"),
     ("wiki-reviews.100d.txt", r"word vectors: neither glove.6B.100d nor wiki-reviews.100d is in "),
     ("wiki_sentences.txt", "filler: .* has no filler sentences"),
 ])  # fmt: skip
@@ -132,9 +112,8 @@ def test_a_damaged_corpus_a_store_that_is_a_file_and_a_full_disk(corpora, monkey
     (corpora / "yelp_review_polarity_csv.tgz").write_bytes(b"nothing")
     assert "whenpool data fetch yelp" in missing(profile="paper", data=corpora)
     (tmp_path / "taken").write_text("a file")
-    says = "store .*taken/smoke: cannot write .*; or name another folder with --store"
-    assert re.fullmatch(says, missing(store=tmp_path / "taken"))
+    assert re.match(r"store: cannot write .*taken/smoke", missing(store=tmp_path / "taken"))
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2e8))
     store, cache = look(mark="missing")[1]
-    assert "0.2 GB free, but 1 GB is needed; free some; or name another folder with --store" in store
+    assert store.endswith("has 0.2 GB free, but needs 1; name another with --store")
     assert cache.endswith("WHENPOOL_CACHE")

@@ -1,5 +1,7 @@
 """The same trainings in two stores, and the rule on precision that rests on such pairs."""
 
+import importlib
+import re
 import shutil
 from dataclasses import asdict, replace
 
@@ -7,21 +9,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from click.testing import CliRunner
 from safetensors.torch import load_file, save
 from scipy import stats
 from small_runs import SMALL
 
 from whenpool import InputError
 from whenpool.book import compare as comparing
-from whenpool.book.compare import compare, open_side, put_on_record, read_comparisons, table_of
+from whenpool.book.compare import read_comparisons, table_of
 from whenpool.book.publish import export
 from whenpool.book.report.tables import provenance_line
-from whenpool.cli import cli
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
+script = importlib.import_module("compare")
+compare = script.compare
 PAPER = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
 EXACT = {"device": "cuda: H100", "precision": "float32"}
 FAST = EXACT | {"precision": "bfloat16"}
@@ -129,7 +131,7 @@ def test_reference_runs_can_be_a_side_and_their_numbers_come_back_exactly(stores
         for store in (one, two):
             put(store, replace(PAPER, seed=seed), accuracy, accuracy / 7, epochs=(1 / 3, accuracy))
     assert publish(one, folder) == 3
-    cells = compare(open_side("record", folder), open_side(str(two.directory), folder))
+    cells = compare(Store(folder, folder), Store(two.directory))
     assert cells[["pairs", "identical"]].values.tolist() == [[3, 3]]
 
 
@@ -137,53 +139,42 @@ def test_published_comparisons_are_replaced_by_newer_ones_and_others_stay(stores
     one, two = stores
     for store in stores:
         put(store)
-    put_on_record(compare(one, two), folder)
+    script.put_on_record(compare(one, two), folder)
     put(two, accuracy=75.0)
-    put_on_record(compare(one, two), folder)
+    script.put_on_record(compare(one, two), folder)
     shutil.rmtree(two.directory)
     put(two, **FAST)
-    put_on_record(compare(one, two), folder)
+    script.put_on_record(compare(one, two), folder)
     cells = read_comparisons(folder)
     assert sorted(cells["mean_difference"]) == [0.0, 5.0]
     assert set(cells["precision_other"]) == {"float32", "bfloat16"}
 
 
-def test_mistakes_are_told(stores, tmp_path):
-    one, two = stores
-    with pytest.raises(InputError, match=r"nowhere does not exist; name a folder of runs, or re"):
-        open_side(str(tmp_path / "nowhere"), None)
-    with pytest.raises(InputError, match="run this inside a clone"):
-        open_side("record", None)
+def test_mistakes_are_told(stores, tmp_path, capsys):
+    one = stores[0]
     put(one)
-    with pytest.raises(InputError, match=r"no training is finished in both .* 1 in .*one, 0 in .*two"):
-        compare(one, two)
-    with pytest.raises(InputError, match="0 in the reference runs"):
-        compare(one, open_side("record", tmp_path))
+    assert script.main([str(one.directory), str(tmp_path / "nowhere")]) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(
+        r"compare: no training is finished in both .* 1 in .*one, 0 in .*nowhere\n", said
+    )
     with pytest.raises(InputError, match="all 1 trainings that both folders have diverged"):
         put_pairs(stores, [float("nan")])
     assert put_pairs(stores, [0.0])["pairs"].tolist() == [1]
-    key = put(one, weights=[1.0])
-    put(two, weights=[1.0, 2.0])
-    with pytest.raises(InputError, match="differ in shape; delete the wrong file"):
-        compare(one, two)
-    two.weights_file(key).write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"safetensors cannot be read .*; delete the file"):
-        compare(one, two)
 
 
-def test_the_command_prints_a_table_and_publishes_it(stores, folder, monkeypatch, mistake):
+def test_the_script_prints_a_table_and_publishes_it(stores, folder, capsys):
     for store in stores:
         put(store, weights=[1.0])
     assert table_of(read_comparisons(None))["trainings"].tolist() == ["not measured yet"]
-    words = ["compare", *(str(store.directory) for store in stores)]
-    told = CliRunner().invoke(cli, words, catch_exceptions=False).output
-    assert "twice the same; cpu: A, float32, alone" in told
-    assert "Run twice in the same way: 1 of 1 pairs are identical" in told
-    told = CliRunner().invoke(cli, [*words, "--record", "--results", str(folder)]).output
-    assert f"1 rows were written into {folder}/comparisons.csv" in told
+    words = [str(store.directory) for store in stores]
+    assert script.main(words) == 0
+    printed = capsys.readouterr().out
+    assert "twice the same; cpu: A, float32, alone" in printed
+    assert "Run twice in the same way: 1 of 1 pairs are identical" in printed
+    script.main([*words, "--record", "--results", str(folder)])
+    assert f"1 rows were written into {folder}/comparisons.csv" in capsys.readouterr().out
     assert len(read_comparisons(folder)) == 1
-    monkeypatch.setattr("whenpool.base.paths.project_root", lambda: None)
-    assert "a clone of the repository" in mistake(*words, "--record")
 
 
 @pytest.mark.parametrize(("count", "difference", "allowed"), [
@@ -217,7 +208,7 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path, folder
     put(fast, replace(PAPER, seed=1), **FAST)
     assert publish(fast, folder, said.append) == 1
     assert said[0].startswith("1 runs are left out: bfloat16 on cuda needs 25 pairs with float32")
-    put_on_record(put_pairs(stores, [0.1] * 25, PAPER, EXACT, FAST), folder)
+    script.put_on_record(put_pairs(stores, [0.1] * 25, PAPER, EXACT, FAST), folder)
     assert publish(fast, folder, said.append) == 2
     assert len(said) == 1  # nothing more
     recorded = pd.read_csv(folder / "trainings.csv")

@@ -2,22 +2,18 @@
 
 import io
 import re
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from fuzzing import hold, inputs, words
 from made_up import LEDGER
 
-from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
+from whenpool import InputError
 from whenpool.book.chapter import Chapter, open_chapter
 from whenpool.book.report.claims import decide
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import provenance_line
-from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
-from whenpool.runs.filter import Only
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.request import Request
@@ -120,35 +116,6 @@ def test_stored_runs(tmp_path):
         assert set(epochs.get("key", [])) <= {key}
 
     hold("stored run", inputs(valid), parse, key)
-
-
-@pytest.mark.parametrize(("name", "file"), [("json", FACTS_FILE), ("weights", WEIGHTS_FILE)])
-def test_checkpoints(tmp_path, name, file):
-    model = TextClassifier(5, classes=2, embedding_size=4, hidden_size=4, pooling="attention")
-    words = ("<unk>", "<pad>", "good", "bad", "film")
-    checkpoint = save_checkpoint(tmp_path / "model", model, words, ("no", "yes"))
-    valid = (checkpoint / file).read_bytes()
-
-    def parse(data):
-        folder = tmp_path / "read"
-        shutil.copytree(checkpoint, folder, dirs_exist_ok=True)
-        (folder / file).write_bytes(data)
-        found = load_checkpoint(folder).probabilities(["a good film"])
-        assert found.shape == (1, 2)
-        assert bool(torch.isfinite(found).all())
-
-    parse(valid)
-    hold(f"checkpoint {name}", inputs(valid), parse, str(tmp_path / "read"), expect_good=name == "json")
-
-
-def test_the_option_only():
-    valid = "table=1.3,corpus=imdb,size=1000+2000", "pooling=max+last,seed=0,length=long", "system=bert"
-
-    def parse(text):
-        only = Only.parse(text)
-        assert only == Only.parse(str(only)) != Only()
-
-    hold("only", words(*valid), parse, "--only")
 
 
 def test_parameters_of_chapters():

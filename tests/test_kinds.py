@@ -12,11 +12,11 @@ from small_runs import RECORDS, STUDENT, TINY
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export
+from whenpool.cli.options import planned_runs
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace
-from whenpool.runs.filter import Only, planned
 from whenpool.runs.kinds import KINDS, FewShot, Probe, Tagging, Training
 from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
@@ -34,8 +34,7 @@ ONE_WAY = " has no two directions; probe a bidirectional recurrence"
 def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp_path, monkeypatch):
     monkeypatch.setitem(chapters.PLANS, "coins", lambda request, place: RUNS[: request.seeds])
     place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
-    assert planned(Request(seeds=2), place, Only(), ["coins"]) == {"coins": RUNS[:2]}
-    assert planned(Request(), place, Only.parse("seed=1"), ["coins"]) == {"coins": RUNS[1:2]}
+    assert planned_runs(Request(seeds=2), place, ("coins",))[0] == {"coins": RUNS[:2]}
 
     first = compute(RUNS[:2], place, Workforce(workers=1), say=print)
     again = compute(RUNS, place, Workforce(workers=1), say=print)

@@ -88,7 +88,9 @@ def test_a_look_at_the_machine_accepts_packed_data_without_torchtext(place, tmp_
     assert f"ok      packed data: imdb; runs read them with --packed {folder}" in said
     (folder / "pack.json").write_text('{"code": "older"}')
     assert not check_machine("cpu", "paper", folder, tmp_path / "runs", said.append)
-    assert said[-3].startswith("missing packed data: another version of whenpool packed")
+    assert any(
+        line.startswith("missing packed data: another version of whenpool packed") for line in said
+    )
 
 
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
@@ -118,8 +120,7 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "torchtext.py").write_text("raise ModuleNotFoundError(name='torchtext')")
     options = cli.commands["status"].make_context("status", [*OPTIONS, "--data", str(place.data)]).params
-    only, chapters = options.pop("only"), options.pop("chapters")
-    planned, _ = planned_runs(*chosen(options), only, chapters)
+    planned, _ = planned_runs(*chosen(options), options["chapters"])
     wanted = [run for runs in planned.values() for run in runs]
     list(pack(wanted, place, session / "packed"))
     with tarfile.open(session / "packed.tar.xz", "w:xz") as archive:

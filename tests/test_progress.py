@@ -9,10 +9,10 @@ import pytest
 from small_runs import HERE_NAME, RECORDS, TINY, on_record, record_run, store
 
 from whenpool.book.progress import ALL, NEEDED, status_table
+from whenpool.cli.options import planned_runs
 from whenpool.runs import estimates
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import ALONE, HERE, OTHER_MACHINE, Pace
-from whenpool.runs.filter import Only, planned
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.training import Training
@@ -54,7 +54,7 @@ def done(place, run, seconds):
 def test_counts_per_table(place):
     record_run(place, Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d"))
     place = on_record(place)
-    table, notes = status(planned(PAPER, place, Only()), place, PAPER)
+    table, notes = status(planned_runs(PAPER, place, ("all",))[0], place, PAPER)
     assert table.loc["Table 1.3", COUNTS].tolist() == [1, 0, 0, 224, 225]
     assert table.loc[["Table 1.6", "Table 1.9"], "all"].tolist() == [500, 30]
     assert table.loc[ALL, "done"] == 1
@@ -66,7 +66,7 @@ def test_probes_are_counted_with_their_chapter(place):
     request = Request("smoke", (TINY.corpus,), poolings=("last", "max"))
     runs = plan("natural_bias", request, place)
     place.store.fail(key(runs[1], place), {}, "no luck")
-    table, notes = status(planned(request, place, Only()), place, request)
+    table, notes = status(planned_runs(request, place, ("all",))[0], place, request)
     assert set(table.index) == {*PLANS, NEEDED, ALL}
     assert table.loc["natural_bias", COUNTS].tolist() == [0, 4, 1, 0, 5]
     assert table.loc["word_importance", COUNTS].tolist() == [0, 8, 0, 0, 8]

@@ -30,10 +30,10 @@ SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 STAND_IN = """#!/usr/bin/env bash
 [ "$1" = -c ] && exit "${NO_BOOK:-0}"
-shift 2
+if [ "$1" = -m ]; then shift 2; else set -- compare "${@:2}"; fi
 echo "$@" >> "$CALLS"
 case $1 in
-    check) printf 'note    corpus imdb: not there; fetch it\\nok      corpus yelp: whole\\n' ;;
+    check) printf 'ok      torch: 2\\nok      corpora: yelp, amazon; not there: imdb\\n' ;;
     run) mkdir -p "$WHENPOOL_STORE"; echo '{}' > "$WHENPOOL_STORE/abc.json" ;;
     book) built=_build/stage/book; case "$*" in *--corpus*) built=_build/corpora/a/$built ;; esac
         mkdir -p $built; echo '{}' > $built/chapter.ipynb ;;
@@ -165,7 +165,7 @@ def run(script=SCRIPT, **options):
 def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
     """The script as it is, in folders of its own, without the book."""
     done = run(
-        PROFILE="smoke", DEVICE="cpu", CORPUS=SMALL, ONLY="setting=mid,pooling=max+last",
+        PROFILE="smoke", DEVICE="cpu", CORPUS=SMALL, SETTINGS="mid", POOLINGS="max,last",
         DEADLINE="10m", WORKERS=1, BOOK=0,
         STORE=tmp_path / "runs", OUT=tmp_path / "out", DATA=tmp_path, WHENPOOL_CACHE=tmp_path / "cache",
     )  # fmt: skip
@@ -215,7 +215,7 @@ def clone(tmp_path):
 
 @pytest.mark.parametrize("corpus", [{}, {"CORPUS": "yelp"}])
 def test_the_order_of_what_it_does_on_a_gpu(clone, corpus):
-    asked = {"ONLY": "table=1.6", "DEADLINE": "40m", "CHAPTER": "training_to_skip"} | corpus
+    asked = {"SIZES": "1000,2000", "DEADLINE": "40m", "CHAPTER": "training_to_skip"} | corpus
     done, calls, folder = clone(MODELS_PER_BATCH=25, PRECISION="tf32", **asked)
     assert done.returncode == 0, done.stderr
     assert [words[0] for words in calls] == "check run run compare run record book status".split()
@@ -227,7 +227,7 @@ def test_the_order_of_what_it_does_on_a_gpu(clone, corpus):
     for options in ("--corpus yelp", "--sizes 1000", given):
         assert options in first  # of the corpora the first that is here
     assert compare == f"compare {' '.join(stores)} --record --results data/results"
-    which = "--deadline 40m --chapter training_to_skip --only table=1.6"
+    which = "--deadline 40m --chapter training_to_skip --sizes 1000,2000"
     named = "--corpus yelp " if corpus else ""  # the book of which lies in a folder of its own
     assert whole == f"run --profile paper {named}{given} {which}"
     assert book.endswith("--deadline 1s")

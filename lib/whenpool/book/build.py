@@ -28,7 +28,6 @@ from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
-from whenpool.runs.filter import Only
 from whenpool.runs.plans.chapters import chapter_named, needed, plan
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place, Run
@@ -53,7 +52,6 @@ class Builder:
     request: Request  # what the chapters show
     place: Place  # where runs find data and leave results
     workforce: Workforce = field(default_factory=Workforce.default)
-    selection: Only = field(default_factory=Only)  # which runs are executed; the pages show all
     say: Callable[[str], None] = print  # told what happens, a line at a time
 
     @property
@@ -104,7 +102,7 @@ class Builder:
     def _compute(self, chapters: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""
         planned = [self._planned(name) for name in chapters]
-        runs = list(dict.fromkeys(run for runs in planned for run in runs if self.selection.admits(run)))
+        runs = list(dict.fromkeys(run for runs in planned for run in runs))
         if not runs:
             return 0
         pace = Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()

@@ -1,4 +1,4 @@
-"""What the commands can be told: which runs, where their data are, and who executes them."""
+"""The options of the commands: which runs, where their data are, and who executes them."""
 
 import os
 import time
@@ -14,21 +14,19 @@ from whenpool.base.errors import check
 
 if TYPE_CHECKING:
     from whenpool.runs.engine import Workforce
-    from whenpool.runs.filter import Only
     from whenpool.runs.request import Request
     from whenpool.runs.run import Place, Run
 
 PROFILES = "Size of models and training sets: smoke, quick, compact or paper."
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
-COUNT = click.IntRange(1)
-count_option = partial(click.option, type=COUNT, show_default=True)
+count_option = partial(click.option, type=click.IntRange(1), show_default=True)
 Command = Callable[..., Any]
 
 
 def names(text: str) -> tuple[str, ...]:
-    if found := tuple(filter(None, map(str.strip, text.split(",")))):
-        return found
+    if parts := tuple(filter(None, map(str.strip, text.split(",")))):
+        return parts
     raise click.BadParameter(f"{text!r} has no name in it; write names such as last,mean")
 
 
@@ -42,21 +40,15 @@ def numbers(text: str) -> tuple[int, ...]:
 def seconds(text: str) -> float:
     from pandas import Timedelta  # takes its time to load, which only a deadline is worth
 
-    time = text.strip().lower().replace("d", "D")  # pandas names days and hours so
+    duration = text.strip().lower().replace("d", "D")  # pandas names days and hours so
     with suppress(ValueError):
-        found = 0.0 if time.replace(".", "").isdigit() else Timedelta(time).total_seconds()
-        if found >= 1:  # NaN is not
-            return found
+        value = 0.0 if duration.replace(".", "").isdigit() else Timedelta(duration).total_seconds()
+        if value >= 1:  # NaN is not
+            return value
     raise click.BadParameter(f"{text!r} is not a time such as 90s, 40m, 2h or 1h30m")
 
 
 NAMES, NUMBERS, TIME = map(click.types.FuncParamType, (names, numbers, seconds))
-
-
-def _selection(context: Any, option: Any, text: str | None) -> "Only":
-    from whenpool.runs.filter import Only
-
-    return Only.parse(text)
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -65,8 +57,8 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 
 def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
     """An option that a variable of the environment can give as well."""
-    option, named = f"--{name.replace('_', '-')}", f"WHENPOOL_{name.upper()}"
-    return click.option(option, envvar=named, show_default=True, help=f"{help} [{named}]", **more)
+    option, variable = f"--{name.replace('_', '-')}", f"WHENPOOL_{name.upper()}"
+    return click.option(option, envvar=variable, show_default=True, help=f"{help} [{variable}]", **more)
 
 
 data_option = click.option("--data", type=FOLDER, help="Folder with the corpora. [WHENPOOL_DATA]")
@@ -94,41 +86,24 @@ request_options = _with(
     click.option("--unlabelled", type=int, help="Number of unlabelled texts in few-shot runs."),
     click.option("--paraphrases", help="A .jsonl file with paraphrases, for few-shot runs."),
 )  # fmt: skip
-only_option = click.option(
-    "--only", metavar="KEY=VALUE,...", callback=_selection,
-    help="Select some of these runs, such as table=1.3,corpus=imdb,size=1000+2000. "
-    "Keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
-)  # fmt: skip
 runs_options = _with(
     request_options,
-    only_option,
     click.option(
-        "--chapter", "chapters", multiple=True, help="Name of a chapter, a part of it, or all. Repeatable. "
-        "[default: training_to_skip, and all with --only table=...]",
+        "--chapter", "chapters", multiple=True, default=("training_to_skip",), show_default=True,
+        help="Name of a chapter, a part of it, or all. Repeatable.",
     ),
 )  # fmt: skip
-
-
-def planned_runs(
-    request: "Request", place: "Place", only: "Only", chapters: tuple[str, ...]
-) -> "tuple[dict[str, list[Run]], str]":
-    """The runs that `run` and `status` are about, by chapter, and a line that says which they are."""
-    from whenpool.runs.filter import planned
-
-    named = chapters or (("all",) if only.names_table else ("training_to_skip",))
-    every = "all" in named
-    found = planned(request, place, only, () if every else named)
-    line = "Runs of every chapter" if every else f"Runs of {', '.join(found)}"
-    hint = "" if chapters or every else "; --chapter all selects every chapter"
-    return found, f"{line} (profile {request.profile}){hint}"
-
-
-speed_options = _with(
+place_options = _with(
     _from_environment(
-        "workers", "Number of processes. [default: 1 per processor, 2 per GPU]", type=COUNT
+        "workers", "Number of processes. [default: 1 per processor, 2 per GPU]", type=click.IntRange(1)
     ),
     _from_environment("device", "Device that computes: cpu or cuda.", default="cpu"),
-    _from_environment("models_per_batch", "Number of models of one seed to train at once.", type=COUNT),
+)
+speed_options = _with(
+    place_options,
+    _from_environment(
+        "models_per_batch", "Number of models of one seed to train at once.", type=click.IntRange(1)
+    ),
     _from_environment("precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"),
 )
 engine_options = _with(
@@ -139,6 +114,28 @@ engine_options = _with(
 )
 
 
+def planned_runs(
+    request: "Request", place: "Place", chapters: tuple[str, ...]
+) -> "tuple[dict[str, list[Run]], str]":
+    """The runs of some chapters, or of "all", by chapter, and a line that says which they are. Raises
+    `InputError` for a chapter without runs, or for texts where tagged words are needed."""
+    from whenpool.corpora.tagged import is_tagged
+    from whenpool.runs.plans.chapters import PLANS, chapter_named, plan
+
+    every = "all" in chapters
+    named = list(dict.fromkeys(chapter_named(name, PLANS) for name in (PLANS if every else chapters)))
+    if (
+        named == ["sequence_labelling"] and request.corpora
+    ):  # beside other chapters it has its own corpora
+        mistake = (
+            f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt, wnut17 or a file of some"
+        )
+        check(any(map(is_tagged, request.corpora)), mistake)
+    line = f"Runs of {'every chapter' if every else ', '.join(named)} (profile {request.profile})"
+    hint = "" if every else "; --chapter all selects every chapter"
+    return {name: plan(name, request, place) for name in named}, line + hint
+
+
 def chosen(options: dict[str, Any]) -> "tuple[Request, Place]":
     """What `request_options` ask for; raises `InputError` for what makes no sense or is not there."""
     from whenpool.runs.request import NARROWING, Request, corpora_named, placed
@@ -146,8 +143,8 @@ def chosen(options: dict[str, Any]) -> "tuple[Request, Place]":
 
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
-    named = corpora_named(options["corpus"])
-    request = Request(options["profile"], named, **narrow, masked=not options["unmasked"])
+    corpora = corpora_named(options["corpus"])
+    request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     data = options["data"]
     check(data is None or data.is_dir(), f"data folder {data} does not exist; name one that does")
     if packed := options["packed"]:
@@ -163,9 +160,9 @@ def workforce_of(options: dict[str, Any]) -> "Workforce":
     """What `engine_options` or `speed_options` ask for; without an engine a GPU need not be here."""
     from whenpool.runs.engine import Workforce
 
-    names = ("engine", "address", "workers", "device", "models_per_batch", "precision")
+    fields = ("engine", "address", "workers", "device", "models_per_batch", "precision")
     workforce = Workforce(
-        **{name: options[name] for name in names if name in options},
+        **{name: options[name] for name in fields if name in options},
         until=time.monotonic() + options["deadline"] if options.get("deadline") else None,
     )
     workforce.check(here="engine" in options)

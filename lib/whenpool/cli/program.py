@@ -1,44 +1,37 @@
 """The commands of ``whenpool``. Rooms are entered inside them, so that ``--help`` waits for no torch."""
 
-import codecs
-import json
 import os
+import shlex
 import signal
 import sys
-from contextlib import suppress
 from functools import partial
-from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 import click
 
 from whenpool.base import paths
-from whenpool.base.errors import BookError, InputError
+from whenpool.base.errors import BookError, InputError, check, check_known
 from whenpool.base.version import __version__
 from whenpool.cli import options as opt
 from whenpool.models.registry import COMPARED
-
-if TYPE_CHECKING:
-    from whenpool.runs.filter import Only
-
-
-_PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹−█", "0123456789-#") | {ord("⁻"): "^-"}
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2."""
     signal.signal(signal.SIGTERM, _stop)
-    codecs.register_error("plain", _plain)
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="plain")
+        sys.stdout.reconfigure(errors="backslashreplace")  # letters that its encoding lacks
     try:
         cli.main(standalone_mode=False)
         return
-    except (click.Abort, KeyboardInterrupt) as stopped:
-        click.echo("whenpool: stopped; finished runs are stored, the same command continues", err=True)
-        sys.exit(143 if isinstance(stopped.__context__ or stopped, _Terminated) else 130)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(
+            "whenpool: stopped; finished runs are stored, which the same command does not repeat",
+            err=True,
+        )
+        sys.exit(130)
     except click.ClickException as error:
         line = error.format_message() + " See --help." * (not isinstance(error, click.BadParameter))
     except InputError as error:
@@ -49,19 +42,10 @@ def main() -> None:
     sys.exit(2)
 
 
-def _plain(error: Any) -> tuple[str, int]:
-    """What stands for letters that the encoding of the output lacks; JSON still says the same."""
-    plain = error.object[error.start : error.end].translate(_PLAIN)
-    return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in plain), error.end
-
-
-class _Terminated(KeyboardInterrupt):
-    """A batch scheduler, or who stops a service, asked for the end."""
-
-
-def _stop(number: int, frame: Any) -> None:
+def _stop(number: int, frame: Any) -> NoReturn:
+    """What a batch scheduler sends is what ctrl-C sends."""
     signal.signal(number, signal.SIG_IGN)  # once is enough
-    raise _Terminated
+    raise KeyboardInterrupt
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -70,28 +54,31 @@ def cli() -> None:
     """Why and when should you pool? Build the book, run its experiments and manage its data."""
 
 
+def _clone() -> Path:
+    root = paths.project_root()
+    if root is None:
+        raise InputError("the book and its runs are not here; run this inside a clone of the repository")
+    return root
+
+
 @cli.command()
 @opt.request_options
-@opt.only_option
 @opt.engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute only this chapter. Repeatable.")
 @click.option("--force", is_flag=True, help="Execute all chapters, even unchanged ones.")
-def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -> None:
+def book(chapters: tuple[str, ...], force: bool, **options: Any) -> None:
     """Execute the chapters that changed, and build the pages."""
     try:
         from whenpool.book.build import Builder
     except ModuleNotFoundError as error:
         mend = "pip install -e '.[book]', or use make book"
         raise InputError(f"the book needs the package {error.name}: {mend}") from None
-    from whenpool.runs.filter import planned
 
     root = _clone()
     request, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
-    if only:
-        planned(request, place, only)  # says so where it leaves nothing
     try:
-        Builder(root, request, place, workforce, only, say=click.echo).build(chapters, force)
+        Builder(root, request, place, workforce, say=click.echo).build(chapters, force)
     except BookError as error:
         click.echo(f"whenpool: {error}", err=True)
         sys.exit(1)
@@ -109,24 +96,15 @@ def pdf(paper: bool) -> None:
     click.echo(f"The {'paper' if paper else 'book'} is printed: {print_book(_clone(), paper)}")
 
 
-def _clone() -> Path:
-    root = paths.project_root()
-    if root is None:
-        raise InputError("the book and its runs are not here; run this inside a clone of the repository")
-    return root
-
-
 @cli.command()
 @opt.runs_options
 @opt.engine_options
 @click.option("--keep-weights", is_flag=True, help="Keep the weights of each training's best epoch.")
 @click.option("--dry-run", is_flag=True, help="Only show which runs are missing and how long they take.")
-def run(
-    chapters: tuple[str, ...], only: "Only", keep_weights: bool, dry_run: bool, **options: Any
-) -> None:
+def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options: Any) -> None:
     """Execute the runs that are not stored yet. You can stop it at any time: the same command continues."""
     if dry_run:
-        _tell_status(chapters, only, options)
+        _print_status(chapters, options)
         return
     from whenpool.book.progress import outcome_table
     from whenpool.runs.compute import compute, standing
@@ -134,8 +112,8 @@ def run(
 
     request, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
-    found, line = opt.planned_runs(request, place, only, chapters)
-    runs = list(dict.fromkeys(run for own in found.values() for run in own))
+    planned, line = opt.planned_runs(request, place, chapters)
+    runs = list(dict.fromkeys(run for of_chapter in planned.values() for run in of_chapter))
     before = standing(runs, place)
     if all(map(request.lets_lack, before.absent)):  # else all there is to say is that data are not here
         click.echo(line, err=True)
@@ -153,15 +131,15 @@ def run(
         f"{report.left} are left: they would not end in time" if report.left else "",
     )
     click.echo(", ".join(filter(None, parts)))
-    if shown := outcome_table(runs, place):
-        click.echo(shown)
+    if table := outcome_table(runs, place):
+        click.echo(table)
     sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
 
 
 @cli.command()
 @click.argument("folder", type=opt.FOLDER)
 @opt.runs_options
-def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
+def pack(folder: Path, chapters: tuple[str, ...], **options: Any) -> None:
     """Pack the data of trainings and probes for another machine.
 
     There, `whenpool run --packed FOLDER` with the same other options executes them.
@@ -169,29 +147,30 @@ def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) 
     from whenpool.runs.pack import pack as packed
 
     request, place = opt.chosen(options)
-    found, line = opt.planned_runs(request, place, only, chapters)
+    planned, line = opt.planned_runs(request, place, chapters)
     click.echo(line)
-    for line in packed((run for own in found.values() for run in own), place, folder):
+    for line in packed((run for of_chapter in planned.values() for run in of_chapter), place, folder):
         click.echo(line)
 
 
 @cli.command()
 @opt.runs_options
 @opt.speed_options
-def status(chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
+def status(chapters: tuple[str, ...], **options: Any) -> None:
     """Count the runs that are done and missing, with the time left."""
-    _tell_status(chapters, only, options)
+    _print_status(chapters, options)
 
 
-def _tell_status(chapters: tuple[str, ...], only: "Only", options: dict[str, Any]) -> None:
+def _print_status(chapters: tuple[str, ...], options: dict[str, Any]) -> None:
     from whenpool.book.progress import status_table
 
     request, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
-    found, line = opt.planned_runs(request, place, only, chapters)
-    progress = status_table(found, request, place, workforce)
-    for told in (line, progress.table.to_string(index=False), *progress.notes, *progress.times):
-        click.echo(told)
+    planned, line = opt.planned_runs(request, place, chapters)
+    progress = status_table(planned, request, place, workforce)
+    click.echo(
+        "\n".join([line, progress.table.to_string(index=False), *progress.notes, *progress.times])
+    )
 
 
 @cli.command()
@@ -200,32 +179,13 @@ def _tell_status(chapters: tuple[str, ...], only: "Only", options: dict[str, Any
 @click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     """Print the claims with our verdicts. A table shows how much of the thesis is reproduced."""
-    from whenpool.base.errors import StorageError
-    from whenpool.base.files import hash_of, hash_of_states, write_atomically
-
-    root = paths.project_root() or Path()
-    # the answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code
-    sources = {
-        Path(__file__).parents[1]: "**/*.py", root / "book": "*.md", root / "data": "[pr]*/*.[cy]*",
-        paths.store_directory(): "*.json",
-    }  # fmt: skip
-    files = (file for folder, names in sources.items() for file in folder.glob(names))
-    stamp = hash_of(version("torch"), version("pandas"), hash_of_states(files))
-    kept = paths.cache_directory() / "claims" / hash_of(style, str(chapter), str(verdict))
-    known, _, text = kept.read_text("utf-8").partition("\n") if kept.is_file() else ("", "", "")
-    if known == stamp:
-        click.echo(text)
-        return
     import torch
 
     from whenpool.book.report.ledger import written
     from whenpool.runs.run import Place
 
     torch.set_num_threads(1)  # theory's networks are small: threads would wait for each other
-    text = written(Place.default(), style, chapter, verdict)
-    with suppress(StorageError):
-        write_atomically(kept, f"{stamp}\n{text}")
-    click.echo(text)
+    click.echo(written(Place.default(), style, chapter, verdict))
 
 
 @cli.command()
@@ -244,14 +204,12 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 
     folder = data or paths.data_directory()
     if action == "fetch":
-        if not names:
-            raise InputError(f"no download is named; choose some of {', '.join(published.DOWNLOADS)}")
+        check(names, f"no download is named; choose some of {', '.join(published.DOWNLOADS)}")
         for name in names:
             for path in published.fetch(name, folder):
                 click.echo(f"{path} is there")
         return
-    if names:
-        raise InputError(f"`whenpool data {action}` takes no names; leave out {' '.join(names)}")
+    check(not names, f"`whenpool data {action}` takes no names; leave out {' '.join(names)}")
     for line in published.listing(folder, verify=action == "verify"):
         click.echo(line)
 
@@ -266,14 +224,13 @@ def record(data: Path | None, store: Path | None) -> None:
     from whenpool.runs.run import Place
 
     place, folder = Place.default(data, store), _clone() / "data" / "results"
-    if (data or os.environ.get("WHENPOOL_DATA")) and not place.data.is_dir():
-        raise InputError(f"data folder {place.data} does not exist; name one that does")
-    if store and not store.is_dir():
-        raise InputError(f"folder of runs {store} does not exist; name one that does")
+    if data or os.environ.get("WHENPOOL_DATA"):
+        check(place.data.is_dir(), f"data folder {place.data} does not exist; name one that does")
+    check(not store or store.is_dir(), f"folder of runs {store} does not exist; name one that does")
     counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
     corpora = export_statistics(place, folder)
-    told = f"{corpora} {'corpus' if corpora == 1 else 'corpora'}"
-    click.echo(f"{', '.join(counts)} and the statistics of {told} are now in {folder}")
+    statistics = f"the statistics of {corpora} {'corpus' if corpora == 1 else 'corpora'}"
+    click.echo(f"{', '.join(counts)} and {statistics} are now in {folder}")
 
 
 @cli.command()
@@ -294,32 +251,12 @@ def export(data: Path | None, store: Path | None) -> None:
     click.echo(f"{file} was written, {file.stat().st_size / 1e6:.1f} MB")
 
 
-@cli.command()
-@click.argument("folder")
-@click.argument("other")
-@click.option("--record", is_flag=True, help="Add what was found to data/results/comparisons.csv.")
-@click.option("--results", type=opt.FOLDER, help="Folder to use instead of data/results.")
-def compare(folder: str, other: str, record: bool, results: Path | None) -> None:
-    """Compare the same trainings in two folders of runs. The word "record" means the reference runs."""
-    from whenpool.book import compare as comparing
-
-    if root := paths.project_root():
-        results = results or root / "data" / "results"
-    cells = comparing.compare(*(comparing.open_side(name, results) for name in (folder, other)))
-    click.echo(comparing.table_of(cells).to_string(index=False))
-    click.echo(comparing.meaning(cells))
-    if record:
-        target = results or _clone() / "data" / "results"
-        comparing.put_on_record(cells, target)
-        click.echo(f"{len(cells)} rows were written into {target / comparing.COMPARISONS_OF_RECORD}.csv")
-
-
-@cli.command()
+@cli.command("check")
 @click.option("--device", default="cpu", show_default=True, help="Device to check: cpu or cuda.")
 @click.option("--profile", default="paper", show_default=True, help=opt.PROFILES)
 @opt.data_option
 @opt.store_option
-def check(device: str, profile: str, data: Path | None, store: Path | None) -> None:
+def check_command(device: str, profile: str, data: Path | None, store: Path | None) -> None:
     """Check versions, the device, data and disk before long work."""
     from whenpool.cli.doctor import check_machine
 
@@ -330,39 +267,31 @@ def check(device: str, profile: str, data: Path | None, store: Path | None) -> N
 @click.argument("file", type=opt.FILE)
 @click.option("--text-column", default="text", show_default=True, help="Name of the column of texts.")
 @click.option("--label-column", default="label", show_default=True, help="Name of the column of labels.")
-@click.option("--poolings", type=opt.NAMES, help=f"Poolings to train. [default: {','.join(COMPARED)}]")
+@click.option("--poolings", type=opt.NAMES, default=",".join(COMPARED), show_default=True,
+              help="Poolings to train.")  # fmt: skip
 @opt.count_option("--seeds", default=1, help="Number of seeds for each pooling.")
 @opt.count_option("--epochs", default=6, help="Number of epochs of each training.")
 @opt.count_option(
     "--limit", default=2_000, help="About how many texts to use; 10 of each class at least."
 )
-@opt.count_option("--words", help="Number of words to read of a text. [default: all that memory allows]")
+@opt.count_option("--words", default=1_000, help="Number of words to read of a text.")
 @click.option("--vectors", help="File of word vectors, or random. [default: GloVe in the data folder]")
 @click.option("--characters", is_flag=True, help="Read each character as a word.")
 @opt.count_option("--drop-classes-below", default=1, help="Leave out classes with fewer texts.")
 @click.option("--output", type=opt.FOLDER, help="Folder for the report. [default: FILE-diagnosis]")
 @click.option("--data", type=opt.FOLDER, help="Folder with filler and word vectors. [WHENPOOL_DATA]")
-@opt.speed_options
-def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, **options: Any) -> None:
+@opt.place_options
+def diagnose(file: Path, **options: Any) -> None:
     """Recommend a pooling for the labelled texts in FILE. It is a .csv, .tsv or .jsonl file.
 
     The command trains and probes a small model with each pooling, and writes a page with its advice.
     """
-    if not os.path.isfile(file):  # before what takes seconds to import
-        raise InputError(f"file {file} does not exist; check its path")
-    import torch
+    check(os.path.isfile(file), f"file {file} does not exist; check its path")  # before the imports
+    from whenpool.explain.diagnosis import diagnose as diagnosed
 
-    from whenpool.explain.diagnosis import Wish
-    from whenpool.explain.diagnosis import diagnose as make
-
-    torch.set_num_threads(1)  # what is not a run has small models: threads would wait for each other
-    workforce = opt.workforce_of(options | {"engine": "local"})
-    names = Wish.__dataclass_fields__.keys() & options.keys()
-    more: dict[str, Any] = {"poolings": poolings} if poolings else {}
-    wish = Wish(file, folder=output, **{name: options[name] for name in names}, **more)
-    page = make(wish, workforce, say=partial(click.echo, err=True))
-    click.echo(page.text)
-    click.echo(f"\nThe report is {page.report}\nTo explain a text: {page.explain}")
+    command = shlex.join(["whenpool", *sys.argv[1:]])
+    page = diagnosed(file, **options, command=command, say=partial(click.echo, err=True))
+    click.echo(f"{page.text}\n\nThe report is {page.report}\nTo explain a text: {page.explain}")
 
 
 @cli.command()
@@ -381,8 +310,7 @@ def explain(
     style: str | None, output: Path | None,
 ) -> None:  # fmt: skip
     """Show a text's predicted class and which words speak for it."""
-    if (text is None) == (file is None):
-        raise InputError('give either --text "..." or --file FILE')
+    check((text is None) != (file is None), 'give either --text "..." or --file FILE')
     import torch
 
     from whenpool.base.files import write_atomically
@@ -391,33 +319,27 @@ def explain(
 
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     checkpoint = load_checkpoint(model)
-    try:
-        explaining.check_label(checkpoint, label)
-    except InputError as error:
-        raise InputError(f"--label: {error}") from None
+    if label is not None:
+        check_known("--label", label, checkpoint.classes)
     try:
         given = sys.stdin.buffer.read().decode("utf-8-sig") if text == "-" else text or ""
     except UnicodeDecodeError as error:
         raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from None
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     style = style or {".html": "html", ".json": "json"}.get(output.suffix if output else "", "text")
+    written = {"html": explaining.as_html, "json": explaining.as_json, "text": explaining.as_text}[style]
     on_screen = style == "text" and output is None
-    found = []
-    for number, one in enumerate(explaining.in_file(file) if file else [given], 1):
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    explanations = []
+    for number, each in enumerate(explaining.in_file(file) if file else [given], 1):
         try:
-            found.append(explaining.explain(checkpoint, one, label, k))
+            explanations.append(explaining.explain(checkpoint, each, label, k))
         except InputError as error:
             raise InputError(f"{file}, text {number}: {error}" if file else f"--text: {error}") from None
         if on_screen:  # at once, since many texts take long
-            click.echo("\n" * (number > 1) + explaining.as_text(found[-1], colour), nl=False)
-    if on_screen:
-        return
-    if style == "text":
-        shown = "\n".join(explaining.as_text(one, colour=False) for one in found)
-    else:
-        shown = explaining.as_html(found) if style == "html" else explaining.as_json(found)
-    if output is None:
-        click.echo(shown, nl=False)
-    else:
-        write_atomically(output, shown)
+            blank = "\n" * (number > 1)
+            click.echo(blank + explaining.as_text(explanations[-1:], colour), nl=False)
+    if output:
+        write_atomically(output, written(explanations))
         click.echo(f"{output} was written")
+    elif not on_screen:
+        click.echo(written(explanations), nl=False)

@@ -26,7 +26,6 @@ from whenpool.training.loop import Recipe, train
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.model_selection import train_test_split
-    from sklearn.utils.metadata_routing import UNUSED
     from sklearn.utils.multiclass import type_of_target
     from sklearn.utils.validation import check_is_fitted, column_or_1d
 except ModuleNotFoundError:
@@ -69,12 +68,6 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         ['good']
     """
 
-    # none of these is metadata that a pipeline would have to route
-    __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
-    __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
-    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
-
     pooling: str = "max_attention"
     _: KW_ONLY
     cell: str = "lstm"
@@ -112,48 +105,41 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             labels: the N labels, of any type that can be sorted.
             validation: texts and labels that choose the epoch; None: a part of the texts is held out.
         """
-        whole = self._whole_numbers()
-        for name in ("validation_fraction", "learning_rate"):
-            part: Any = getattr(self, name)
-            fits = isinstance(part, Real) and 0 < part < 1  # type: ignore[operator]
-            check(fits, f"{name} must be a number between 0 and 1, not {part!r}")
-        kind = str(self.device).partition(":")[0]
-        check(kind in ("cpu", "cuda"), f"device must be 'cpu' or 'cuda', not {self.device!r}")
-        check(kind == "cpu" or torch.cuda.is_available(), "there is no CUDA GPU; set device='cpu'")
+        self._check_parameters()
         words, given = self._pairs(texts, labels)
         self.classes_, targets = np.unique(given, return_inverse=True)
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
         if validation is not None:
             held_words, named = self._pairs(*validation, "validation ")
-            if not np.isin(named, self.classes_).all():
-                raise InputError("validation has a class without training texts; leave it out")
+            known = np.isin(named, self.classes_).all()
+            check(known, "validation has a class without training texts; leave it out")
             held = np.searchsorted(self.classes_, named)
         else:
             learnt, apart = self._held_out(targets)
             held_words, held = [words[row] for row in apart], targets[apart]
             words, targets = [words[row] for row in learnt], targets[learnt]
         vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
-        vocabulary = tokens.build_vocabulary(Counter(chain(*words)), whole["vocabulary_limit"])
+        vocabulary = tokens.build_vocabulary(Counter(chain(*words)), int(self.vocabulary_limit))
         number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
 
         def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
             rows = ([number_of.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
             return Texts(Ragged.of(rows), torch.tensor(targets))
 
+        seed = int(self.seed)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(whole["seed"])
+            torch.manual_seed(seed)
             model = TextClassifier(
                 len(vocabulary), len(self.classes_), self.pooling, self.cell,
-                vectors.size if vectors else whole["embedding_size"], whole["hidden_size"],
-                padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, whole["seed"]),
+                vectors.size if vectors else int(self.embedding_size), int(self.hidden_size),
+                padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, seed),
             )  # fmt: skip
             judged = numbered(held_words, held)
             splits = Splits(numbered(words, targets), judged, judged)
-            recipe = Recipe(whole["epochs"], whole["batch_size"], self.learning_rate, by_loss=True)
-            outcome = train(model, splits, recipe, whole["seed"], self.device)
-        names = tuple(map(str, self.classes_))
-        model = model.cpu().eval()
-        self.checkpoint_ = Checkpoint(model, tuple(vocabulary), names, {}, whole.get("max_words"))
+            recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
+            outcome = train(model, splits, recipe, seed, self.device)
+        names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
+        self.checkpoint_ = Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit)
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
         return self
 
@@ -179,39 +165,45 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def save(self, folder: str | Path) -> Path:
         """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
         check_is_fitted(self, "checkpoint_")
-        found = self.checkpoint_
-        parts = (found.model, found.vocabulary, found.classes, found.max_words)
-        own = {"vectors": self.vectors and str(self.vectors), "labels": self.classes_.dtype.str}
-        told = json.dumps(
-            self.get_params() | own, default=lambda one: one.item() if hasattr(one, "item") else str(one)
-        )
-        return save_checkpoint(folder, *parts, estimator=told)
+        made = self.checkpoint_
+        facts = self.get_params() | {"labels": self.classes_.dtype.str}
+        plain = {
+            name: value.item() if hasattr(value, "item") else value for name, value in facts.items()
+        }
+        return save_checkpoint(
+            folder, made.model, made.vocabulary, made.classes, made.max_words,
+            estimator=json.dumps(plain, default=str),
+        )  # fmt: skip
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """A classifier that `save` wrote. Raises `InputError` for a folder that holds none."""
-        found = load_checkpoint(folder)
+        made = load_checkpoint(folder)
         try:
-            about = json.loads(str(found.about["estimator"]))
-            labels = np.dtype(about.pop("labels"))
-            self = cls(**about)
-            names = [name == "True" if labels.kind == "b" else name for name in found.classes]
-            self.classes_ = np.asarray(names, labels)
+            facts = json.loads(str(made.about["estimator"]))
+            labels = np.dtype(facts.pop("labels"))
+            classifier = cls(**facts)
+            names = [name == "True" if labels.kind == "b" else name for name in made.classes]
+            classifier.classes_ = np.asarray(names, labels)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{folder} is not a saved PoolingClassifier: {error!s:.200}") from None
-        self.checkpoint_ = found
-        return self
+        classifier.checkpoint_ = made
+        return classifier
 
-    def _whole_numbers(self) -> dict[str, int]:
-        """The parameters that are whole numbers, as Python's: grids of a search are numpy's."""
-        found: dict[str, int] = {}
+    def _check_parameters(self) -> None:
+        """Raises `InputError` for a parameter out of its range; grids of a search give numpy's numbers."""
         for field in fields(self):
             value, least = getattr(self, field.name), int(field.name != "seed")
             if field.type is int or (field.name == "max_words" and value is not None):
                 whole = isinstance(value, Integral) and int(value) >= least
                 check(whole, f"{field.name} must be a whole number from {least}, not {value!r}")
-                found[field.name] = int(value)
-        return found
+        for name in ("validation_fraction", "learning_rate"):
+            part: Any = getattr(self, name)
+            fits = isinstance(part, Real) and 0 < part < 1  # type: ignore[operator]
+            check(fits, f"{name} must be a number between 0 and 1, not {part!r}")
+        kind = str(self.device).partition(":")[0]
+        check(kind in ("cpu", "cuda"), f"device must be 'cpu' or 'cuda', not {self.device!r}")
+        check(kind == "cpu" or torch.cuda.is_available(), "there is no CUDA GPU; set device='cpu'")
 
     def _held_out(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows to train on, and those that choose the epoch: the same where there are too few."""
@@ -232,30 +224,29 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
     ) -> tuple[list[list[str]], np.ndarray]:
-        found = strings(texts)
-        readable = not tokens.without_spaces(found)
+        listed, given = strings(texts), _classes(labels)
+        readable = not tokens.without_spaces(listed)
         check(readable, "the texts have no spaces between words; add them with a segmenter")
-        words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in found]
-        given = _classes(labels)
-        told = f"there are {len(words)} {which}texts and {len(given)} labels; give one for each"
-        check(len(words) == len(given), told)
+        words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in listed]
+        counts = f"there are {len(words)} {which}texts and {len(given)} labels; give one for each"
+        check(len(words) == len(given), counts)
         check(words, f"there are no {which}texts; give at least one")
         return words, given
 
 
 def _classes(labels: Iterable[Any]) -> np.ndarray:
     """Labels (N,). Raises `InputError` where one is missing, or where they are no classes."""
-    shape = getattr(labels, "shape", (0,))
-    check(len(shape) == 1 or shape[1:] == (1,), "labels must be one class for each text, as one column")
-    listed = list(labels) if len(shape) == 1 else np.asarray(labels).ravel().tolist()
+    listed = labels.ravel().tolist() if isinstance(labels, np.ndarray) else list(labels)
     for row, label in enumerate(listed):
-        gone = ("",) if isinstance(label, str) else ("none", "nan", "nat", "<na>", "tensor(nan)")
-        check(str(label).lower() not in gone, f"label {row} is missing; leave its text out")
+        missing = ("",) if isinstance(label, str) else ("none", "nan", "nat", "<na>", "tensor(nan)")
+        check(str(label).lower() not in missing, f"label {row} is missing; leave its text out")
     try:
-        given = column_or_1d(np.asarray(listed))
-        many = len(np.unique(given)) > max(20, len(given) / 2)
-        regression = many and type_of_target(given) == "continuous"
-        check(not regression, "these numbers are nearly all different")
-    except (TypeError, ValueError) as error:
-        raise InputError(f"labels must be one class for each text: {error!s:.200}") from None
+        given = column_or_1d(np.asarray(labels if hasattr(labels, "shape") else listed))
+    except ValueError as error:
+        raise InputError(f"labels must be one class for each text, as one column: {error}") from None
+    many = len(np.unique(given)) > max(20, len(given) / 2)
+    regression = many and type_of_target(given) == "continuous"
+    check(
+        not regression, "labels must be one class for each text; these numbers are nearly all different"
+    )
     return given

@@ -5,7 +5,7 @@ Letters: C classes, T words of a text, k words of a window.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import click
 import torch
 from jinja2 import Environment, PackageLoader
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import lines_of
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint, strings
@@ -94,7 +94,8 @@ def explain(
     """Predict the class of a text, and say how much each word mattered to ``label``, by default the
     likeliest class. ``k`` is the words of a window, by default 5 (§1.9.3), and fewer in a text that has less
     than 10 such windows. Raises `InputError` for a text without words, or an unknown class."""
-    check_label(checkpoint, label)
+    if label is not None:
+        check_known("class", label, checkpoint.classes)
     check(k is None or k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     strings([text])  # raises for what is no string
     words, whole = checkpoint.words(text), len(TOKENIZERS[checkpoint.tokenizer](text))
@@ -139,13 +140,6 @@ def explain(
     )  # fmt: skip
 
 
-def check_label(checkpoint: Checkpoint, label: str | None) -> None:
-    """Raises `InputError` for a class that the model does not have; None is any."""
-    if label is not None and label not in checkpoint.classes:
-        known = ", ".join(map(repr, checkpoint.classes))
-        raise InputError(f"the model has no class {label!r}; choose one of {known}")
-
-
 def in_file(path: Path) -> list[str]:
     """The texts of a file, one a line; empty lines are left out. Raises `InputError` for a table."""
     table = path.suffix.lower() in (".csv", ".tsv", ".jsonl")
@@ -155,25 +149,32 @@ def in_file(path: Path) -> list[str]:
     return texts
 
 
-def as_text(explanation: Explanation, colour: bool) -> str:
+def as_text(explanations: Sequence[Explanation], colour: bool = False) -> str:
     """For a terminal: in colour, or with each weight, as a part of the largest, in brackets."""
-    lines = [explanation.verdict]
-    width = max(len(_printable(name)) for name in explanation.classes)
-    for name, p in explanation.by_probability:
-        lines.append(f"  {_printable(name):{width}}  {p:6.1%}  {'█' * round(30 * p)}")
-    for row in explanation.strips:
-        shown = []
-        for word, weight in zip(map(_printable, row.words), row.weights, strict=True):
-            share = 0.0 if math.isnan(weight) or not row.scale else weight / row.scale
-            level = round(abs(share) * (len(SHADES) - 1))
-            if not colour and abs(share) >= 0.005:
-                word += f"({share:.2f})" if row.title == "attention" else f"({share:+.2f})"
-            elif colour and level:
-                word = click.style(word, fg=16, bg=(BLUES if share < 0 else SHADES)[level])
-            shown.append(word)
-        unit = "" if colour or row.title == "attention" else f" (1.00 is {row.scale:.2g} nats)"
-        lines += ["", f"{_printable(row.title)}{unit}:", " ".join(shown)]
-    return "\n".join([*lines, "", *explanation.remarks]).rstrip() + "\n"
+    parts = []
+    for explanation in explanations:
+        lines = [explanation.verdict]
+        width = max(len(_printable(name)) for name in explanation.classes)
+        for name, p in explanation.by_probability:
+            lines.append(f"  {_printable(name):{width}}  {p:6.1%}  {'█' * round(30 * p)}")
+        for row in explanation.strips:
+            unit = "" if colour or row.title == "attention" else f" (1.00 is {row.scale:.2g} nats)"
+            words = " ".join(_shown_words(row, colour))
+            lines += ["", f"{_printable(row.title)}{unit}:", words]
+        parts.append("\n".join([*lines, "", *explanation.remarks]).rstrip() + "\n")
+    return "\n".join(parts)
+
+
+def _shown_words(row: WordStrip, colour: bool) -> Iterator[str]:
+    for word, weight in zip(map(_printable, row.words), row.weights, strict=True):
+        share = 0.0 if math.isnan(weight) or not row.scale else weight / row.scale
+        level = round(abs(share) * (len(SHADES) - 1))
+        if colour and level:
+            yield click.style(word, fg=16, bg=(BLUES if share < 0 else SHADES)[level])
+        elif not colour and abs(share) >= 0.005:
+            yield f"{word}({share:{'' if row.title == 'attention' else '+'}.2f})"
+        else:
+            yield word
 
 
 def as_json(explanations: Sequence[Explanation]) -> str:
@@ -188,7 +189,7 @@ def as_json(explanations: Sequence[Explanation]) -> str:
             {
                 "word": word,
                 "importance": number(e.importance[place]),
-                "effects": {name: number(of[place]) for name, of in e.effects.items()},
+                "effects": {name: number(effects[place]) for name, effects in e.effects.items()},
                 "attention": e.attention and e.attention[place],
                 "known": word not in e.unknown,
             }
@@ -197,7 +198,7 @@ def as_json(explanations: Sequence[Explanation]) -> str:
         probabilities = dict(zip(e.classes, e.probabilities, strict=True))
         facts = {"predicted": e.predicted, "label": e.label, "probabilities": probabilities, "k": e.k}
         rows.append(facts | {"words": words, "notes": list(e.notes)})
-    return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(rows, indent=1) + "\n"  # in ASCII, which every terminal can show
 
 
 def as_html(explanations: Sequence[Explanation]) -> str:

@@ -30,8 +30,13 @@ from whenpool.base.tables import listed
 from whenpool.book.report.measures import MEASURES, READS, SCALES, USED, Measure, Numbers, Runs, note
 from whenpool.book.report.tables import number_text, spoken_number
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, estimate, paper_file
-from whenpool.runs.filter import CHOICES
-from whenpool.runs.kinds.training import TRICKS
+from whenpool.corpora.corpus import LENGTHS
+from whenpool.corpora.settings import SETTINGS
+from whenpool.models.registry import LISTED
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
+from whenpool.runs.kinds.training import TRICKS, variant_of
+from whenpool.runs.plans.chapters import OTHER_STARTS
+from whenpool.runs.plans.last_state import START_OPTIONS
 
 OTHER_ENCODER = "not tested: other encoder"
 """Of claims whose runs read another encoder, or trained other baselines, than the thesis's."""
@@ -40,6 +45,16 @@ VERDICTS = (
 )  # fmt: skip
 DECIDED = VERDICTS[:2]
 LEVEL = 0.95  # of intervals
+_STARTS = dict.fromkeys(
+    variant_of("last", **start).split(", ")[0] for start in (*OTHER_STARTS, *START_OPTIONS)
+)
+CHOICES: dict[str, Sequence[str]] = {
+    "length": LENGTHS,
+    "setting": SETTINGS,
+    "pooling": (*LISTED, *TRICKS, "low", *_STARTS),
+    "system": (*SYSTEMS, *CONTRAST),
+}
+"""The values of columns that do not take any."""
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them

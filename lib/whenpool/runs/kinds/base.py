@@ -84,11 +84,6 @@ class Run:
         grid with fewer seeds, then sizes, settings, lengths, corpora and poolings."""
         return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
 
-    def facets(self) -> Mapping[str, Sequence[Any]]:
-        """What ``--only`` can ask of it: its values by key."""
-        names = ("corpus", "length", "size", "setting", "seed", "system")
-        return {name: [getattr(self, name)] for name in names if hasattr(self, name)}
-
     def changed(self) -> dict[str, Any]:
         """The fields that are not at their default."""
         return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}  # type: ignore[arg-type]

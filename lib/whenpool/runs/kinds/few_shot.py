@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os.path import isfile
@@ -123,9 +123,6 @@ class FewShot(Run):
         length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
         system = place_in(self.system, (*SYSTEMS, *CONTRAST))
         return (self.seed, labels, 0, length, corpus, system, True, 0, repr(self))
-
-    def facets(self) -> Mapping[str, Sequence[Any]]:
-        return {**super().facets(), "labels": [self.per_class]}
 
     def identity(self, place: Place) -> dict[str, Any]:
         check_known("length", self.length, LENGTHS)

@@ -96,9 +96,6 @@ class Probe(Run):
     def rank(self) -> tuple[Any, ...]:
         return self.training.rank(self, 1 + list(PROBES).index(self.probe))
 
-    def facets(self) -> Mapping[str, Sequence[Any]]:
-        return self.training.facets()
-
     @property
     def _own(self) -> dict[str, Any]:
         """The probe's own fields."""

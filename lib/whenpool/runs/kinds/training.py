@@ -1,7 +1,7 @@
 """A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -243,9 +243,6 @@ class Training(Run):
             probe,
             repr(run or self),  # of what is alike otherwise, the same first in every process
         )
-
-    def facets(self) -> Mapping[str, Sequence[Any]]:
-        return {**super().facets(), "pooling": self.variant.split(", ")}
 
     def identity(self, place: Place) -> dict[str, Any]:
         self._check()

@@ -229,13 +229,13 @@ def _of_poolings(findings: Findings) -> Verdict:
         sentence = f"{size} cannot tell poolings apart; give {FEW} texts or more."
         return Verdict("", "Too few texts to recommend a pooling", (sentence,))
     if not tied:
-        why = (
+        reasons = (
             f"The best, {best.name}, is right on {best.accuracy:.1f} % of {size}, which is not clearly "
             f"more than always answering with the most frequent class ({findings.majority:.1f} %).",
             f"{findings.texts:,} texts may be too few; give more, add word vectors (--vectors), or train "
             "longer (--epochs).",
         )
-        return Verdict("", "No pooling learnt enough to be recommended", why)
+        return Verdict("", "No pooling learnt enough to be recommended", reasons)
     chosen, doubt, left = best, "", [score.name for score in findings.near if score not in tied]
     if len(tied) == 1:
         sentences = [_alone(findings, size), *_robust(findings)]

@@ -45,8 +45,7 @@ def few_results(tmp_path):
                 assert provenance_line(rows).startswith("Provenance")
         chapter = Chapter("regularisation", Request("paper"), place)
         for kind in PROBES:
-            chapter.on_imdb(kind)
-        chapter.small_trainings()
+            chapter.results(kind, "compact")
         runs = Runs(place)
         assert all(decide(claim, runs).told for claim in some)
 

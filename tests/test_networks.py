@@ -4,16 +4,12 @@ which of them decide, and what their claims measure; other models elsewhere."""
 from dataclasses import asdict, replace
 from itertools import product
 
-import pandas as pd
 import pytest
 from made_up import AFTER, LEDGER, runs, trained
 
-from whenpool.book.report import verdicts
 from whenpool.book.report.claims import by_runs
-from whenpool.book.report.verdicts import of_breadth
 from whenpool.models.cells import CELLS
 from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
-from whenpool.runs.kinds.probe import GradientProfile, MemoryUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import base_run, with_cell
 from whenpool.runs.plans.chapters import plan
@@ -28,17 +24,6 @@ SMALL = Training(
 )  # fmt: skip
 DONE = {"corpus_complete": True, "validation_accuracy": 70.0, "device": "cpu", "threads": 1}
 RUN = Training("imdb", "standard", 1_000, "last", vectors="wiki-reviews.100d")
-BREADTH = [
-    {}, {"drop_connect": 0.3}, {"weight_decay": 1e-8}, {"learning_rate": 5e-3, "epochs": 50},
-    {"cell": "gru", "setting": "mid"}, {"layers": 2}, {"bidirectional": False},
-    {"cell": "sum", "hidden_size": 100},
-    {"cell": "transformer", "hidden_size": 128, "bidirectional": False},
-]  # fmt: skip
-OTHERS = [
-    {"corpus": "yahoo"}, {"length": "short"}, {"size": 2_000}, {"hidden_size": 128}, {"vectors": None},
-    {"masked": False}, {"max_words": None}, {"test": None}, {"trick": "penalty_attention"},
-    {"forget_bias": "chrono"}, {"orthogonal": True},
-]  # fmt: skip
 
 
 def row(accuracy=70.0, validation=None, **changes):
@@ -46,22 +31,6 @@ def row(accuracy=70.0, validation=None, **changes):
     more = {"key": repr(run), "test_accuracy": accuracy}
     more |= {"validation_accuracy": accuracy if validation is None else validation}
     return asdict(run) | DONE | more
-
-
-@pytest.mark.parametrize("changes", [*BREADTH, *OTHERS], ids=str)
-def test_what_breadth_lets_in(changes):
-    found = pd.DataFrame([row(**changes)])
-    assert of_breadth(found).item() == (changes in BREADTH)
-    assert not of_breadth(found.assign(corpus_complete=False)).any()
-
-
-def test_which_probes_are_of_breadth():
-    start = replace(SMALL, size=500, epochs=1, test=1_000)
-    within = [WordImportance(replace(SMALL, cell="gru")), GradientProfile(start)]
-    others = [WordImportance(start), GradientProfile(SMALL, untrained=True)]
-    others += [WordImportance(replace(SMALL, hidden_size=256))]
-    rows = pd.DataFrame([kind.row() | {"corpus_complete": True} for kind in within + others])
-    assert verdicts.probes_of_breadth(rows).tolist() == [True] * 2 + [False] * 3
 
 
 def grid_of(model, gain, seed=0, **changes):
@@ -170,12 +139,3 @@ def test_the_best_transformer_is_the_one_whose_validation_is_best():
     assert told("max-attention-remedies-transformers", **best) == ("does not hold", -11)
     best.pop("transformer_max")
     assert told("transformer-below-max-attention", **best, **lstm)[0] == "not run"
-
-
-def test_only_the_width_and_lengths_of_the_thesis_are_reference_runs():
-    whole = MemoryUse(replace(RUN, pooling="max_attention", cell="transformer"), attention="plain")
-    others = [replace(whole.training, **one) for one in ({"hidden_size": 64}, {"corpus": "synthetic"})]
-    probes = [whole, replace(whole, longest=500), *map(MemoryUse, others), PaddingSweep(whole.training)]
-    rows = [probe.row() | {"corpus_complete": True} for probe in probes]
-    rows = pd.DataFrame([*rows, rows[0] | {"corpus_complete": False}])
-    assert verdicts.is_memory_reference(rows).tolist() == [True, *[False] * 5]

@@ -14,7 +14,8 @@ from small_runs import RECORDS
 
 from whenpool import InputError
 from whenpool.book.chapter import open_chapter
-from whenpool.book.report.verdicts import probes_of_either_scale, published
+from whenpool.book.publish import at_a_scale
+from whenpool.book.report.verdicts import published
 from whenpool.corpora import load
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
@@ -106,7 +107,7 @@ def test_the_probes_of_both_scales_are_those_that_go_on_record(chapter, profile,
     runs = [run for run in plan(chapter, Request(profile), place) if isinstance(run, Probe)]
     rows = pd.DataFrame([run.row() for run in runs]).assign(corpus_complete=True)
     rows = rows.reindex(columns=rows.columns.union(["untrained"]))  # as the store has them
-    assert probes_of_either_scale(rows).all()
+    assert at_a_scale(rows).all()
 
 
 def test_trainings_of_record_are_still_planned(place, tmp_path):

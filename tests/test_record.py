@@ -7,14 +7,11 @@ import pandas as pd
 import pytest
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
-from whenpool.book.chapter import Chapter
-from whenpool.book.publish import export
-from whenpool.book.report.verdicts import probes_of_either_scale
+from whenpool.book.publish import at_a_scale, export
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import PROTOCOL, Training
-from whenpool.runs.request import Request
 from whenpool.runs.store import Store
 
 KEPT = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
@@ -37,9 +34,10 @@ KINDS = [  # p: it is published, c: also on a part of a corpus
     ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
     ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
     ("pc", kinds.FirstSteps(replace(START, max_words=140, hidden_size=64))),
-    ("", GradientProfile(replace(START, size=400))), ("", PaddingSweep(replace(KEPT, vectors=None))),
+    ("", PaddingSweep(replace(KEPT, vectors=None))),
     ("", PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
-    ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
+    ("pc", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
+    ("", PaddingSweep(replace(KEPT, hidden_size=64))),
 ]  # fmt: skip
 
 
@@ -124,7 +122,7 @@ def test_of_which_kind_a_probe_is(place, expected, probe):
     table = place.store.current("probe")
     asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
     part = table.assign(corpus_complete=False)
-    found = {"p": probes_of_either_scale(table), "c": probes_of_either_scale(part)}
+    found = {"p": at_a_scale(table), "c": at_a_scale(part)}
     assert {name for name, kind in found.items() if kind[asked].item()} == set(expected)
 
 
@@ -142,23 +140,3 @@ def test_what_probes_measured_is_beside_what_they_ran_on(place):
     assert rows[list(expected)].equals(pd.DataFrame(expected))
     assert not {"k", "shortest"} & set(rows)  # options of other kinds
     assert store.measured_on(probes, "sweep")["share"].tolist() == [0.66]
-
-
-def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
-    def keys(kind):
-        return set(Chapter("natural_bias", Request("paper"), place).on_imdb(kind).get("key", ()))
-
-    assert not any(keys(kind) for kind in kinds.PROBES)
-    points = MEASURED[PaddingSweep(KEPT)]
-    seeds = [replace(KEPT, seed=seed) for seed in range(5)]
-    kept = {record_probe(place, PaddingSweep(run), points) for run in seeds[:3]}
-    record_probe(place, PaddingSweep(replace(seeds[2], hidden_size=64)), points)
-    record_probe(place, PaddingSweep(replace(KEPT, forget_bias="chrono", pooling="last")), points)
-    record_probe(place, PaddingSweep(seeds[3]), points, complete=False)
-    other = [replace(run, vectors="glove.6B.100d") for run in seeds[:3]]
-    glove = {record_probe(place, PaddingSweep(other[0]), points)}
-    trace = record_probe(place, GradientTrace(other[0]), points)
-    assert keys("sweep") == kept
-    assert keys("trace") == {trace}  # the only one of its kind
-    glove |= {record_probe(place, PaddingSweep(run), points) for run in other[1:]}
-    assert keys("sweep") == glove

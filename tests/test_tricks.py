@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from small_runs import record_run as put
 
+from whenpool.book.publish import at_a_scale
 from whenpool.book.report import tricks, verdicts
-from whenpool.book.report.verdicts import of_either_scale
 from whenpool.runs.kinds.training import TRICKS, Training
 
 THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
@@ -19,20 +19,21 @@ CHANGES = {
     "max_attention": {"pooling": "max_attention"}, "forget 2": {"forget_bias": 2.0},
     "chrono": {"forget_bias": "chrono"}, "orthogonal": {"orthogonal": True},
 }  # fmt: skip
-KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
-    "rlpk": [{}, {"pooling": "max"}, {"setting": "standard", "size": 1000}],
-    "rpk": [{"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"}],
-    "lpk": [COMPACT],
-    "lk": [
+KINDS = {  # r: a reference run, p: plain, k: kept
+    "rpk": [
+        {}, {"pooling": "max"}, {"setting": "standard", "size": 1000}, {"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"},
+    ],
+    "k": [
         *({"trick": trick} for trick in TRICKS), COMPACT | {"trick": "penalty_attention"},
         {"orthogonal": True}, {"forget_bias": 2.0}, {"forget_bias": "chrono"},
+        {"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"},
     ],
     "pk": [
+        COMPACT, COMPACT | {"share": 0.5}, COMPACT | {"cell": "gru"},
         {"forget_bias": "low"}, COMPACT | {"test": None}, COMPACT | {"setting": "right"},
         COMPACT | {"vectors": None}, COMPACT | {"corpus": "yahoo", "length": "short"},
     ],
-    "p": [{"vectors": None}, COMPACT | {"share": 0.5}, COMPACT | {"cell": "gru"}],
-    "k": [{"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"}],
+    "p": [{"vectors": None}],
     "": [{"hidden_size": 64, "trick": "dropout_attention"}],
 }  # fmt: skip
 EACH = [(one, kinds) for kinds, runs in KINDS.items() for one in runs]
@@ -51,29 +52,18 @@ def put_all(place, variant, setting, accuracies, base=SMALL):
         put(place, of(variant, setting, seed, base), accuracy)
 
 
-@pytest.mark.parametrize("variant", ["last", "dropout_attention"])
-def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant):
-    protocols = {"hidden_size": 256, "epochs": 20, "max_words": None, "test": None}
-    for changes in ({"size": 2000}, {"vectors": None}, {"max_words": None}, {"cell": "gru"}, protocols):
-        put(place, of(variant, **changes))
-    put(place, of(variant), complete=False)
-    small = put(place, of(variant, "standard"))
-    assert tricks.small_runs(place.store.current("training"), 1000)["key"].tolist() == [small]
-
-
 @pytest.mark.parametrize(("changes", "expected"), EACH, ids=str)
 def test_of_which_kind_a_run_is(place, changes, expected):
     put(place, of("teacher_forcing", seed=8))  # other rows, so that columns are mixed
     put(place, of("forget 2", seed=9))
     key = put(place, replace(THESIS, **changes))
     table = place.store.current("training")
-    reference, own = verdicts.is_reference, verdicts.of_learnability
-    kinds = {"r": reference, "l": own, "p": verdicts.is_plain, "k": of_either_scale}
-    found = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
-    assert found == set(expected)
+    kinds = {"r": verdicts.is_reference, "p": verdicts.is_plain, "k": at_a_scale}
+    kinds_there = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
+    assert kinds_there == set(expected)
     part, compact = table.assign(corpus_complete=False), set(COMPACT) <= set(changes)
-    assert not (reference(part) | own(part)).any()
-    assert of_either_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
+    assert not verdicts.is_reference(part).any()
+    assert at_a_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
 
 
 def thesis_cells(place):

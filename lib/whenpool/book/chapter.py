@@ -11,8 +11,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from whenpool.base.errors import InputError, check, check_known
-from whenpool.book.report import verdicts, your_run
+from whenpool.base.errors import check, check_known
+from whenpool.book.report import your_run
 from whenpool.book.report.claims import (
     Decision,
     Finding,
@@ -23,7 +23,7 @@ from whenpool.book.report.claims import (
 )
 from whenpool.book.report.measures import MEASURES, Runs
 from whenpool.book.report.tables import CaptionedTable, html_of, provenance_line
-from whenpool.runs.compute import compute, rows_of, standing
+from whenpool.runs.compute import compute, standing
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.plans.chapters import PLANS, plan
@@ -117,50 +117,10 @@ class Chapter:
         line = "" if runs is None else self.provenance(runs).line
         return CaptionedTable(frame, caption, name, line, legend, prose)
 
-    def rows(self, kind: str) -> pd.DataFrame:
-        """The results of the runs of a kind in `whenpool.runs.kinds.KINDS` among them, a row each."""
-        check_known("kind", kind, KINDS)
-        return rows_of([run for run in self.runs if run.kind == kind], self.place)
-
-    def stored(self, kind: str) -> pd.DataFrame:
-        """Every finished run of a kind there is, reference runs included; nothing is computed."""
-        check_known("kind", kind, KINDS)
-        return self.place.store.current(kind)
-
-    def measured(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
-        check_known("kind", kind, PROBES)
-        if len(probes) and "probe" not in probes:
-            raise InputError('the rows must be of probes, such as chapter.rows("probe") gives')
-        return self.place.store.measured_on(probes, kind)
-
-    def on_imdb(self, kind: str, **more: Any) -> pd.DataFrame:
-        """What the reference probes of one kind measured at the thesis's scale, on models of long IMDb
-        reviews whose padding is masked, and of what ``more`` names, such as ``size=1000``; word importance
-        only on texts of the thesis's lengths."""
-        probes = self.stored("probe")
-        probes = probes[verdicts.is_reference(probes) & (probes["probe"] == kind)]
-        probes = verdicts.of_one_kind(probes)
-        chosen = verdicts.has(probes, {"corpus": "imdb", "length": "long", "masked": True} | more)
-        if kind == "nwi":
-            chosen &= probes["shortest"] == 400
-        return self.measured(probes[chosen], kind)
-
-    def small_trainings(self) -> pd.DataFrame:
-        """The small reference trainings, see `whenpool.book.report.verdicts.of_breadth`."""
-        runs = self.stored("training")
-        return verdicts.finished(verdicts.of_one_kind(runs[verdicts.of_breadth(runs)]))
-
     @cached_property
     def finished(self) -> Runs:
         """Every finished run, those of ``data/results`` included; in the profile "smoke" those alone."""
         return Runs(Place.default() if self.request.profile == "smoke" else self.place)
-
-    def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
-        return self.results(measure, scale, **selection)
-
-    def difference(self, measure: str, scale: str, of: Any, against: Any, versus: Any = None) -> str:
-        return self.spoken(measure, scale, of, against, versus)
 
     def claims(self) -> dict[str, Decision]:
         """The claims of this chapter with their verdicts, by id. For the text it glues ``claim_<id>``, the

@@ -2,31 +2,44 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from whenpool.book.compare import admitted, read_comparisons, write_table
-from whenpool.book.report import verdicts
 from whenpool.book.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
+from whenpool.corpora.tagged import PUBLISHED
 from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import Place
 
 PLACES = ("stage", "epoch", "examples", "position")  # Columns that say where in a history a point is
-OF_RECORD: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "training": lambda rows: verdicts.of_either_scale(rows) | verdicts.of_breadth(rows),
-    "probe": lambda rows: (
-        verdicts.probes_of_either_scale(rows)
-        | verdicts.probes_of_breadth(rows)
-        | verdicts.is_memory_reference(rows)
-    ),
+
+
+def at_a_scale(rows: pd.DataFrame) -> pd.Series:
+    """Which trainings and probes have the size of one of the two scales, whatever else they vary: the
+    thesis's on a whole corpus of its, or the compact replication's on any part of one."""
+    whole = rows["corpus_complete"].eq(True) & rows["vectors"].notna() & rows["max_words"].isna()
+    compact = rows["hidden_size"].isin(COMPACT_UNITS) & rows["max_words"].eq(COMPACT["max_words"])
+    sized = (whole & rows["hidden_size"].eq(Training.hidden_size)) | compact
+    return (
+        sized & rows["corpus"].isin(THESIS_CORPORA) & rows["embedding_size"].eq(Training.embedding_size)
+    )
+
+
+COMPACT_UNITS = (
+    COMPACT["hidden_size"],
+    100,
+    128,
+)  # some cells need those of a word vector, or of both ways
+OF_RECORD: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "training": at_a_scale,
+    "probe": at_a_scale,
     "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= 1_000),
-    "tagging": verdicts.is_reference_tagging,
+    "tagging": lambda rows: rows["corpus"].isin(PUBLISHED) & rows["corpus_complete"].eq(True),
 }
-"""Which runs are reference runs: at the thesis's scale, of the compact replication, and compact but for their
-cell or regularisation (breadth); few-shot runs on published corpora with 1,000 test texts or more; taggers
-on whole ones. Of another kind all are."""
+"""Which runs are reference runs; of another kind all are."""
 
 
 def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = print) -> int:

@@ -5,7 +5,6 @@ import warnings
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
-from pandas import DataFrame
 from seaborn.axisgrid import Grid
 
 from whenpool.book.report.phones import drawn_twice
@@ -43,15 +42,6 @@ def legend_above(grid: Grid, columns: int = 5) -> None:
     """Put the legend of seaborn's panels above them, so that they have the whole width of a page."""
     place = {"loc": "lower center", "bbox_to_anchor": (0.45, 1)}
     sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
-
-
-def mark_generated(runs: DataFrame) -> None:
-    """Write SYNTHETIC below the current figure if all its runs read generated texts."""
-    names = {str(name).partition(":")[0] for name in runs["corpus"]} if len(runs) else set()
-    if names and names <= {"synthetic", "generated"}:
-        figure = plt.gcf()
-        right = max(axes.get_position().x1 for axes in figure.axes)
-        figure.text(right, 0, "SYNTHETIC", ha="right", va="top", color=CHANCE_COLOUR)
 
 
 def nothing_yet() -> Figure:

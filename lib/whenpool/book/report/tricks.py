@@ -3,7 +3,6 @@
 
 import pandas as pd
 
-from whenpool.book.report import verdicts
 from whenpool.book.report.tables import CaptionedTable, beside_thesis, in_order, judged
 from whenpool.book.report.verdicts import as_plain, column, finished, published
 from whenpool.runs.kinds.training import Training, with_model
@@ -34,12 +33,6 @@ def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
     as_chosen &= column(runs, "divergence").eq(Training.divergence)
     runs = runs[as_chosen | column(runs, "trick").ne("gradient_directed")]
     return in_order(runs.sort_values("seed", kind="stable"), variant=VARIANTS, setting=SETTINGS)
-
-
-def small_runs(stored: pd.DataFrame, size: int) -> pd.DataFrame:
-    """Runs of the quick profile's model on whole IMDb, one training size, which decide nothing."""
-    chosen = verdicts.of_learnability(stored) & ~verdicts.is_reference(as_plain(stored))
-    return with_variant(verdicts.of_one_kind(stored[chosen & (stored["size"] == size)]))
 
 
 def mean_squared_error(epochs: pd.DataFrame) -> pd.Series:

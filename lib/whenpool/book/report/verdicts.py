@@ -7,7 +7,7 @@ points is *reproduced*, wholly outside *differs*, anything else *undecided*. Run
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,8 @@ from scipy.special import stdtrit  # of `scipy.stats`, which takes long to load,
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
 from whenpool.base.tables import Columns, checked_table
-from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.corpora.tagged import PUBLISHED
-from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import with_model
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
-from whenpool.runs.plans.chapters import LARGE_TAGGERS, LETTERS, SMALL_TAGGERS
 from whenpool.runs.run import VECTORS
 
 COLUMNS = {
@@ -224,77 +220,6 @@ def of_one_kind(runs: DataFrame) -> DataFrame:
 def is_reference(runs: DataFrame) -> Series:
     """Which runs follow the protocol on a whole corpus of the thesis's, with padding masked or not."""
     return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
-
-
-def of_either_scale(runs: DataFrame) -> Series:
-    """Which runs have the thesis's model and training on a whole corpus of its, or the compact replication's
-    on any part of it; with padding masked or not, any start, trick and vectors."""
-    same = THESIS_MODEL.keys() - {"masked", "forget_bias", "test"} - COMPACT.keys()
-    base = has(runs, {name: THESIS_MODEL[name] for name in same}) & runs["corpus"].isin(THESIS_CORPORA)
-    large = has(runs, {name: THESIS_MODEL[name] for name in COMPACT} | {"corpus_complete": True})
-    return base & ((large & runs["vectors"].notna()) | has(runs, COMPACT))
-
-
-def of_learnability(runs: DataFrame) -> Series:
-    """Which runs on the whole of IMDb are of Table 2.1's kind (§2.2.8): by the thesis's protocol, or
-    with the model of the quick profile, which indicates and decides nothing."""
-    kind = has(runs, {"corpus": "imdb", "length": "long", "corpus_complete": True, "masked": True})
-    kind &= runs["setting"].isin(["standard", "mid"]) & runs["vectors"].notna()
-    kind &= runs["pooling"].isin(["last", "max", "max_attention"])
-    plain = as_plain(runs)
-    return kind & (has(plain, SMALL_MODEL) | follows_protocol(plain))
-
-
-def of_breadth(runs: DataFrame) -> Series:
-    """Which runs on the whole of IMDb, 1K reviews, have the model of the quick profile but for its cell,
-    layers, directions, regularisation, learning rate and epochs (§1.4.2, §1.11)."""
-    varied = "cell layers bidirectional hidden_size drop_connect weight_decay learning_rate epochs"
-    fixed = {name: value for name, value in SMALL_MODEL.items() if name not in varied.split()}
-    fixed |= {"corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True}
-    # A cell that adds its state to a word vector has the vector's size, 100; a model that goes one way
-    # may have the units of both, 128.
-    any_size = runs["hidden_size"].isin([64, 100, 128]) & ~runs["cell"].isin(["lstm", "gru", "elman"])
-    sized = any_size | (runs["hidden_size"] == SMALL_MODEL["hidden_size"])
-    return has(runs, fixed) & runs["vectors"].notna() & is_plain(runs) & sized
-
-
-def probes_of_breadth(probes: DataFrame) -> Series:
-    """Which probe runs looked at such a model, once trained or at the start (§1.5)."""
-    start = has(probes, {"probe": "gradients", "epochs": 1, "size": 500})
-    usual = {"size": 1_000, "test": SMALL_MODEL["test"]}
-    as_trained = probes.assign(**{name: probes[name].mask(start, usual[name]) for name in usual})
-    return of_breadth(as_trained) & ~probes["untrained"].eq(True)
-
-
-def is_memory_reference(probes: DataFrame) -> Series:
-    """Which probe runs measured the memory of a training step as the thesis's remark on it asks: untrained
-    models of its width, of one layer, on texts of up to 4,000 words (§1.3.3)."""
-    same = ("hidden_size", "embedding_size", "layers", "masked", "bidirectional")
-    wide = {name: THESIS_MODEL[name] for name in same} | {"probe": "memory", "longest": 4_000}
-    return has(probes, wide | {"corpus": "imdb", "corpus_complete": True}) & probes["vectors"].notna()
-
-
-def probes_of_either_scale(probes: DataFrame) -> Series:
-    """Which probe runs looked at such a model, or at one that learnt from its first 500 texts once."""
-    early = has(probes, {"epochs": 1, "size": 500})
-    usual = probes["max_words"].isna().map({True: THESIS_MODEL["epochs"], False: COMPACT["epochs"]})
-    return of_either_scale(probes.assign(epochs=probes["epochs"].mask(early, usual)))
-
-
-def is_reference_tagging(runs: DataFrame) -> Series:
-    """Which tagging runs are on a whole published corpus, compact or of the profile "paper"."""
-    kinds: list[dict[str, Any]] = [{}, LARGE_TAGGERS, LETTERS, LARGE_TAGGERS | LETTERS]
-    return pd.concat([compact_taggings(runs, more) for more in kinds], axis=1).any(axis=1)
-
-
-def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> Series:
-    """Those with the compact settings of their corpus, or ``more`` instead, apart from what is compared."""
-    runs = runs.fillna({"filters": Tagging.filters})  # which older runs lack
-    compared = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
-    usual = {own.name: own.default for own in fields(Tagging) if own.name not in compared}
-    found = runs["corpus_complete"].eq(True) & runs["vectors"].notna()
-    own = [{**usual, **SMALL_TAGGERS[name], **(more or {}), "corpus": name} for name in PUBLISHED]
-    return found & pd.concat([has(runs, settings) for settings in own], axis=1).any(axis=1)
 
 
 def finished(runs: DataFrame) -> DataFrame:

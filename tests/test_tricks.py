@@ -21,7 +21,8 @@ CHANGES = {
 }  # fmt: skip
 KINDS = {  # r: a reference run, p: plain, k: kept
     "rpk": [
-        {}, {"pooling": "max"}, {"setting": "standard", "size": 1000}, {"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"},
+        {}, {"pooling": "max"}, {"setting": "standard", "size": 1000}, {"pooling": "mean"},
+        {"setting": "left"}, {"masked": False}, {"corpus": "yelp"},
     ],
     "k": [
         *({"trick": trick} for trick in TRICKS), COMPACT | {"trick": "penalty_attention"},

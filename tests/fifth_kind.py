@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.kinds.base import Run
-from whenpool.runs.run import provenance
+from whenpool.runs.run import Run, provenance
 
 
 @dataclass(frozen=True)

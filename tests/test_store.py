@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from whenpool import InputError
-from whenpool.runs.kinds.base import key_of
-from whenpool.runs.store import Store
+from whenpool.runs.store import Store, key_of
 
 IDENTITY = {"run": {"corpus": "imdb", "seed": 1}, "data": {"corpus": "abc"}, "protocol": 1}
 HISTORY = [{"epoch": 1, "validation_accuracy": 50.0}, {"epoch": 2, "validation_accuracy": 60.0}]

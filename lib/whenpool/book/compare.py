@@ -61,7 +61,7 @@ def compare(first: Store, second: Store) -> DataFrame:
         sides.append((store, runs, dict(iter(history.groupby("key"))) if len(history) else {}))
     common = sides[0][1].index.intersection(sides[1][1].index, sort=False)
     if common.empty:
-        names = ["the reference runs" if store.records else store.directory for store, *_ in sides]
+        names = ["the reference runs" if store.published else store.directory for store, *_ in sides]
         found = [f"{len(runs)} in {name}" for name, (_, runs, _) in zip(names, sides, strict=True)]
         raise InputError(f"no training is finished in both folders: there are {', '.join(found)}")
     pairs = []
@@ -146,7 +146,7 @@ def write_table(file: Path, rows: DataFrame) -> None:
 
 def read_comparisons(folder: Path | None) -> DataFrame:
     """The rows of ``comparisons.csv`` in a folder of results, see `compare`."""
-    return Store(NO_FOLDER, folder).read_record(COMPARISONS_OF_RECORD)
+    return Store(NO_FOLDER, folder).read_published(COMPARISONS_OF_RECORD)
 
 
 def pooled(cells: DataFrame) -> dict[str, Any]:

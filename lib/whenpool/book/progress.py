@@ -12,7 +12,7 @@ from whenpool.book.report.tables import duration
 from whenpool.book.report.verdicts import column, spread
 from whenpool.runs.compute import rows_of, standing, weights_needed
 from whenpool.runs.engine import Workforce, processors
-from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace
+from whenpool.runs.estimates import Estimate, Pace
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import GradientTrace
 from whenpool.runs.kinds.training import Training
@@ -22,11 +22,6 @@ from whenpool.runs.run import Place, Run, key
 
 ALL, NEEDED = "all, each once", "trainings they need"
 """The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
-_ELSEWHERE = {
-    ALONE: "{:,} of the times come from runs that were not trained together, as none like them was",
-    OTHER_PRECISION: "{:,} of the times come from runs in another precision on this machine",
-    OTHER_MACHINE: "{:,} of the times come from another machine",
-}
 _Expected = Mapping[Run, Estimate | None]
 
 
@@ -108,7 +103,7 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         rows = rows_of([run for run in runs if run.kind == kind], place)
         if rows.empty or "test_accuracy" not in rows:
             continue
-        names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]  # type: ignore[arg-type]
+        names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]
         shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
         f1 = column(rows, "entity_f1").astype(float)
         rows = rows.assign(
@@ -155,9 +150,9 @@ def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
     known = [estimate for estimate in expected.values() if estimate]
     workers_are = f"{workers} worker{'s' * (workers > 1)} on {device}"
     lines = [f"Times are for {workers_are}, estimated from the most similar runs"] if known else []
-    for distance, line in _ELSEWHERE.items():
-        if count := sum(estimate.distance == distance for estimate in known):
-            lines.append(line.format(count))
+    if count := sum(not estimate.here for estimate in known):
+        other = "another machine, precision or number of models at once"
+        lines.append(f"{count:,} of the times come from {other}")
     if len(known) < len(expected):
         lines.append(f"? means that no similar run is stored ({len(expected) - len(known):,} runs)")
     return lines

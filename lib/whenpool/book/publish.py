@@ -33,7 +33,7 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     """Write the finished reference runs of a kind, and their histories, beside those that are there; returns
     how many there are now. ``say`` is told of those that are left out for their precision."""
     store, about = place.store, KINDS[kind]
-    found, recorded = store.current(kind), store.read_record(about.table)
+    found, recorded = store.current(kind), store.read_published(about.table)
     chosen = found[OF_RECORD[kind](found)] if kind in OF_RECORD else found
     here = chosen["key"].isin(recorded["key"])
     exact, lines = admitted(chosen[~here], read_comparisons(folder))
@@ -46,7 +46,7 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     write_table(folder / f"{about.table}.csv", table[said].sort_values(list(about.order)))
     for history, columns in about.histories.items():
         name = f"{about.table}_{history}"
-        rows = _keeping(store.read_record(name), store.history(kind, history))
+        rows = _keeping(store.read_published(name), store.history(kind, history))
         rows = rows[rows["key"].isin(table["key"])]
         if len(rows):
             order = ["key", *(name for name in PLACES if name in columns.split())]

@@ -141,7 +141,7 @@ def _recorded_by_shape(place: Place) -> dict[Run, str]:
     """Keys of the published runs under the protocols of this version, by their shape."""
     found: dict[Run, str] = {}
     for kind in KINDS.values():
-        rows = place.store.read_record(kind.table)
+        rows = place.store.read_published(kind.table)
         for row in rows[kind.is_current(rows)].to_dict("records") if len(rows) else ():
             found[kind.of_row(row).shape] = row["key"]
     return found

@@ -35,7 +35,11 @@ def _values(key: str, run: Run) -> list[str]:
     """The values of a run under a key; a file of the user's goes by its path and by its name."""
     if key == "table":
         return list(thesis_table(run))
-    values = [str(value) for value in run.facets().get(key, ())]
+    field = {"labels": "per_class"}.get(key, key)
+    run = run.training or run
+    values = [str(getattr(run, field))] if hasattr(run, field) else []
+    if key == "pooling" and values:
+        values = run.training.variant.split(", ")
     if key == "corpus":
         paths = [value.partition(":")[0] for value in values]
         values += [*paths, *(Path(path).name for path in paths)]

@@ -32,7 +32,7 @@ from whenpool.models.precision import precision
 from whenpool.runs.engine import Workforce, check_device, processors
 from whenpool.runs.engine.crew import Message, Task, Told, do
 from whenpool.runs.engine.local import WORKER_VARIABLES
-from whenpool.runs.run import Place, commit, engine_is, key
+from whenpool.runs.run import ENGINE, Place, commit, key
 from whenpool.runs.store import Store, key_of
 
 # Seconds between looks at the nodes, until a line says that none works, and for cancelled tasks to end
@@ -85,7 +85,7 @@ def _work(order: Order, folder: Path, send: Callable[[Any], None]) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
     commit()  # of the code that this process has loaded, asked for before anything can change
-    engine_is("ray")
+    ENGINE[0] = "ray"
     try:
         with precision(order.workforce.precision):
             # data and cache are read at the sender's paths where this node has them, else at its own

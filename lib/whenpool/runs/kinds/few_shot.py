@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os.path import isfile
@@ -26,9 +26,8 @@ from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabell
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import CORPORA, EVALUATION, loaded, place_in, test_texts
-from whenpool.runs.run import Place, provenance
+from whenpool.runs.kinds.training import CORPORA, EVALUATION, loaded, place_in, scores_of, test_texts
+from whenpool.runs.run import OnEpoch, Place, Run, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
 FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
@@ -102,30 +101,19 @@ class FewShot(Run):
     @property
     def cost(self) -> float:
         texts = self.batch_size + (2 * self.unlabelled_batch if self.system in ("uda", "mixtext") else 0)
-        return self.steps * texts * min(self.max_tokens, 250) * (20 if self.has_encoder else 1)
+        read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
+        words = min(self.max_tokens, 250) * (20 if self.has_encoder else 1)
+        return words * (self.steps * texts + EVALUATION * read)
 
     @property
-    def work(self) -> float:
-        read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
-        alone = replace(self, system="bert") if self.has_encoder else self  # without unlabelled texts
-        return self.cost + EVALUATION * alone.cost / (self.steps * self.batch_size) * read
-
-    def alike(self) -> Iterator[tuple[Hashable, float]]:
-        encoder = self.shape.encoder if self.has_encoder else ""
-        system = self.system, encoder, self.hidden_size
-        yield ("the same", replace(self.shape, seed=0)), 1.0
-        yield ("system on texts", *system, self.corpus, self.length), self.work
-        yield ("system", *system), self.work
-        yield (self.kind, encoder), self.work
+    def network(self) -> Hashable:
+        return self.system, self.shape.encoder if self.has_encoder else "", self.hidden_size
 
     def rank(self) -> tuple[Any, ...]:
         labels = (self.per_class != FewShot.per_class, self.per_class)
         length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
         system = place_in(self.system, (*SYSTEMS, *CONTRAST))
         return (self.seed, labels, 0, length, corpus, system, True, 0, repr(self))
-
-    def facets(self) -> Mapping[str, Sequence[Any]]:
-        return {**super().facets(), "labels": [self.per_class]}
 
     def identity(self, place: Place) -> dict[str, Any]:
         check_known("length", self.length, LENGTHS)

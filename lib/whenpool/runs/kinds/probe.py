@@ -5,7 +5,7 @@ Letters: N texts, P points of a profile.
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -30,9 +30,8 @@ from whenpool.probes import (
     step_megabytes,
     vanishing_ratio,
 )
-from whenpool.runs.kinds.base import OnEpoch, Run, values_of
 from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, test_texts, trained
-from whenpool.runs.run import Place, key, provenance
+from whenpool.runs.run import OnEpoch, Place, Run, key, provenance, values_of
 from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
@@ -70,7 +69,6 @@ class Probe(Run):
     points = """position mean median std examples ratio band_ratio train_accuracy validation_accuracy
         share_added accuracy words megabytes median_ratio lower_quartile upper_quartile"""
     order = ("probe", *Training.order)
-    epochs = 1
 
     @property
     def needs(self) -> Training | None:
@@ -83,31 +81,27 @@ class Probe(Run):
 
     @property
     def cost(self) -> float:
-        return self.effort * self._own["texts"] * self.training.words
+        return self.effort * self._options["texts"] * self.training.words
 
     @property
     def shape(self) -> Self:
         return replace(self, training=self.training.shape)
 
-    def alike(self) -> Iterator[tuple[Hashable, float]]:
-        yield ("the same", replace(self, training=replace(self.training.shape, seed=0))), 1.0
-        yield from self.training.alike_as(self.probe, self.work)
+    def speeds(self) -> Iterable[tuple[Hashable, float]]:
+        return self.training.speeds_as(self.probe, self.cost)
 
     def rank(self) -> tuple[Any, ...]:
         return self.training.rank(self, 1 + list(PROBES).index(self.probe))
 
-    def facets(self) -> Mapping[str, Sequence[Any]]:
-        return self.training.facets()
-
     @property
-    def _own(self) -> dict[str, Any]:
-        """The probe's own fields."""
+    def _options(self) -> dict[str, Any]:
+        """The fields of the probe itself."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
 
     def changed(self) -> dict[str, Any]:
-        own = super().changed()
-        del own["training"]
-        return {"probe": self.probe, **own, **self.training.changed()}
+        options = super().changed()
+        del options["training"]
+        return {"probe": self.probe, **options, **self.training.changed()}
 
     def identity(self, place: Place) -> dict[str, Any]:
         """The identity of the training, and what the probe does with it."""
@@ -116,7 +110,7 @@ class Probe(Run):
         return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
 
     def row(self) -> dict[str, Any]:
-        return {"probe": self.probe, **self._own, **asdict(self.training)}
+        return {"probe": self.probe, **self._options, **asdict(self.training)}
 
     @classmethod
     def of_row(cls, row: Any) -> "Probe":
@@ -210,7 +204,7 @@ class GradientTrace(Probe):
         return self.training.needs
 
     @property
-    def epochs(self) -> int:  # type: ignore[override]
+    def epochs(self) -> int:
         return self.training.epochs
 
     @property

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from os.path import isfile
@@ -20,9 +20,8 @@ from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.numbering import NumberedCorpus, number
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
-from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import loaded, vectors_of
-from whenpool.runs.run import Place, provenance
+from whenpool.runs.kinds.training import loaded, scores_of, vectors_of
+from whenpool.runs.run import OnEpoch, Place, Run, provenance
 from whenpool.training.loop import Recipe, train
 from whenpool.training.taggers import Labelled, TaggingObjective, label
 
@@ -85,11 +84,9 @@ class Tagging(Run):
     def cost(self) -> float:
         return float(self.epochs * _words_of(self.corpus))
 
-    def alike(self) -> Iterator[tuple[Hashable, float]]:
-        tagger = self.cell, self.layers, self.bidirectional, self.hidden_size
-        yield ("the same", replace(self.shape, seed=0)), 1.0
-        for likeness in ((self.corpus, *tagger), (self.corpus,), tagger, ()):
-            yield (self.kind, *likeness), self.work
+    @property
+    def network(self) -> Hashable:
+        return self.cell, self.layers, self.bidirectional, self.hidden_size
 
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None

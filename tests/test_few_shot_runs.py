@@ -26,7 +26,7 @@ from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, selec
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds import few_shot as kinds
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot, read
-from whenpool.runs.plans.few_shot import LABELS
+from whenpool.runs.plans import LABELS
 from whenpool.runs.run import key
 from whenpool.training.loop import Recipe, train
 

@@ -13,6 +13,7 @@ from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export
 from whenpool.fewshot.pretrained import MINILM
+from whenpool.runs import plans
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace
@@ -22,7 +23,6 @@ from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
 from whenpool.runs.kinds.probe import PROBE_PROTOCOL, PROBES, DirectionUse, GradientProfile, PaddingSweep
 from whenpool.runs.kinds.training import TRICKS, variant_of
-from whenpool.runs.plans import chapters
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of, kind_of
@@ -32,7 +32,7 @@ ONE_WAY = " has no two directions; probe a bidirectional recurrence"
 
 
 def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp_path, monkeypatch):
-    monkeypatch.setitem(chapters.PLANS, "coins", lambda request, place: RUNS[: request.seeds])
+    monkeypatch.setitem(plans.PLANS, "coins", lambda request, place: RUNS[: request.seeds])
     place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
     assert planned(Request(seeds=2), place, Only(), ["coins"]) == {"coins": RUNS[:2]}
     assert planned(Request(), place, Only.parse("seed=1"), ["coins"]) == {"coins": RUNS[1:2]}

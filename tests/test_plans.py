@@ -24,7 +24,7 @@ from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.plans.chapters import PLANS, plan, thesis_table
+from whenpool.runs.plans import PLANS, plan, thesis_table
 from whenpool.runs.request import PROFILES, Request, corpora_named
 from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store

@@ -16,7 +16,7 @@ from whenpool.runs.filter import Only, planned
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import key
 from whenpool.runs.store import Store

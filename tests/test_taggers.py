@@ -21,7 +21,7 @@ from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
-from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
+from whenpool.runs.plans import SMALL_TAGGERS, plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store

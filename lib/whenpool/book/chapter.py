@@ -19,7 +19,7 @@ from whenpool.book.report.verdicts import estimate
 from whenpool.runs.compute import compute, rows_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
-from whenpool.runs.plans.chapters import plan
+from whenpool.runs.plans import plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
 
@@ -53,7 +53,7 @@ class Chapter:
         """The runs that the chapter needs; what is missing is computed, unless it was before."""
         runs = plan(self.name, self.request, self.place)
         if not os.environ.get(COMPUTED):
-            compute(runs, self.place, skip_absent=self.request.lets_lack, label=self.name)
+            compute(runs, self.place, skip_absent=self.request.leaves_out, label=self.name)
         return runs
 
     def rows(self, kind: str) -> pd.DataFrame:
@@ -149,7 +149,7 @@ def open_chapter(
     only: Mapping[str, Any] | None = None,
     encoder: str | None = None,
 ) -> Chapter:
-    """Open a chapter, a key of `whenpool.runs.plans.chapters.PLANS`, with the values of its parameters cell.
+    """Open a chapter, a key of `whenpool.runs.plans.PLANS`, with the values of its parameters cell.
     Raises `InputError` for a value that is unknown.
 
     Args:

@@ -16,7 +16,7 @@ from whenpool.runs.estimates import Estimate, Pace
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import GradientTrace
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans.chapters import thesis_table
+from whenpool.runs.plans import thesis_table
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run, key
 

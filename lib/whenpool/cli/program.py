@@ -137,11 +137,11 @@ def run(
     found, line = opt.planned_runs(request, place, only, chapters)
     runs = list(dict.fromkeys(run for own in found.values() for run in own))
     before = standing(runs, place)
-    if all(map(request.lets_lack, before.absent)):  # else all there is to say is that data are not here
+    if all(map(request.leaves_out, before.absent)):  # else all there is to say is that data are not here
         click.echo(line, err=True)
     pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
-        runs, place, workforce, skip_absent=request.lets_lack, keep_weights=lambda _: keep_weights,
+        runs, place, workforce, skip_absent=request.leaves_out, keep_weights=lambda _: keep_weights,
         say=partial(click.echo, err=True), seconds=pace.seconds,
     )  # fmt: skip
     parts = (

@@ -10,8 +10,7 @@ from whenpool.corpora.tagged import is_tagged
 from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from whenpool.runs.kinds.training import TRICKS, variant_of
-from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, chapter_named, plan, thesis_table
-from whenpool.runs.plans.last_state import START_OPTIONS
+from whenpool.runs.plans import OTHER_STARTS, PLANS, START_OPTIONS, chapter_named, plan, thesis_table
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run
 

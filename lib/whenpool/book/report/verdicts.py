@@ -24,8 +24,7 @@ from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.tagged import PUBLISHED
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import with_model
-from whenpool.runs.plans import COMPACT, COMPACT_TEST
-from whenpool.runs.plans.chapters import LARGE_TAGGERS, LETTERS, SMALL_TAGGERS
+from whenpool.runs.plans import COMPACT, COMPACT_TEST, LARGE_TAGGERS, LETTERS, SMALL_TAGGERS
 from whenpool.runs.run import VECTORS
 
 COLUMNS = {

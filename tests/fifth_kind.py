@@ -20,7 +20,6 @@ class CoinToss(Run):
 
     kind: ClassVar[str] = "coin"
     table: ClassVar[str] = "coins"
-    required: ClassVar[str] = "corpus seed tosses"
     results: ClassVar[str] = "heads"
     histories: ClassVar[Mapping[str, str]] = {"history": "epoch heads"}
     points: ClassVar[str] = "epoch heads"

@@ -12,7 +12,7 @@ from whenpool import InputError
 INPUTS = {
     "own csv": 170, "own tsv": 70, "own jsonl": 130,
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
-    "records": 200, "stored run": 250,
+    "stored run": 250,
     "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
     "only": 90, "parameters": 40, "texts": 40,
 }  # fmt: skip

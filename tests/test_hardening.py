@@ -31,36 +31,27 @@ from whenpool.fewshot.selection import load_paraphrases
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
 BAD_FILES = {
-    "empty.csv": b"", "nul.csv": b"text,label\n\x00,1\n", "binary.csv": os.urandom(2_000),
-    "one.csv": b"text,label\na,1\n", "utf16.csv": "text,label\na,1\n".encode("utf-16"),
-    "lines.jsonl": b'{"text": "a", "label": "b"}\r\r\n[1]\n', "a\nb.csv": b"x",
+    "empty.csv": b"", "binary.csv": os.urandom(2_000), "one.csv": b"text,label\na,1\n",
     "long.csv": b"text,label\n" + b"x" * 20_000_000 + b",1\n",
 }  # fmt: skip
-BAD_FACTS = {"none": None, "deep": b"[" * 100_000, "nan": b'{"format": NaN}', "bytes": b"\xff"}
+BAD_FACTS = {"none": None, "nan": b'{"format": NaN}', "bytes": b"\xff"}
 LONG, DIGITS = "x" * 5_000, "9" * 5_000
 NAMES = [
-    *BAD_FILES, "nowhere.csv", f"{LONG}.csv", "~nobody/x.csv", "\x1b[31m.csv", "nothing", "imdb:a=b",
-    "synthetic:", "synthetic:x", "synthetic:classes=3", "synthetic:density=nan", "synthetic:train=-1",
-    "synthetic:train=1e9999", f"synthetic:seed={DIGITS}", "{0.__class__}", "%s",
-    "one.csv:text_column=label",
+    *BAD_FILES, "nowhere.csv", "\x1b[31m.csv", "imdb:a=b", "synthetic:x", "synthetic:classes=3",
+    "synthetic:density=nan", "synthetic:train=-1", "one.csv:text_column=label",
 ]  # fmt: skip
 GOOD = ["explain", "--model", "good"]
 COMMANDS = [
-    *(["diagnose", name] for name in [*BAD_FILES, "nowhere.csv", "folder.csv", f"{LONG}.csv", "\x1b.csv"]),
-    *(["run", "--profile", "smoke", "--corpus", name.replace("\n", "-")] for name in NAMES),
-    *(["run", "--only", text] for text in ("", "," * 1_000, "corpus=\x1b[31m", f"size={DIGITS}")),
-    *(["explain", "--model", name, "--text", "a"] for name in (*BAD_FACTS, "nowhere", "one.csv", LONG)),
-    *([*GOOD, "--text", text] for text in ("", " \n ")),
-    *([*GOOD, "--file", name] for name in ("binary.csv", "empty.csv")),
-    GOOD, [*GOOD, "--text", "a", "--label", "\x1b[31m"], [*GOOD, "--text", "a", "--k", DIGITS],
-    ["claims", "--chapter", "x\ny"], ["claims", "--verdict", "<b>"], ["claims", "--format", "xml"],
+    *(["diagnose", name] for name in [*BAD_FILES, "nowhere.csv", "folder.csv"]),
+    *(["run", "--profile", "smoke", "--corpus", name] for name in NAMES),
+    *(["explain", "--model", name, "--text", "a"] for name in (*BAD_FACTS, "nowhere", LONG)),
+    [*GOOD, "--text", ""], [*GOOD, "--file", "binary.csv"], GOOD,
+    [*GOOD, "--text", "a", "--label", "\x1b[31m"], [*GOOD, "--text", "a", "--k", DIGITS],
+    ["claims", "--verdict", "<b>"], ["claims", "--format", "xml"],
     ["run", "--data", "one.csv"], ["run", "--sizes", DIGITS], ["run", "--profile", "<b>"],
-    ["run", "--deadline", "NaT"], ["run", "--deadline", "1" + "0" * 400 + "h"],
-    ["run", "--poolings", "a\nb"], ["run", "--paraphrases", LONG], ["run", "--device", "\x1b"],
+    ["run", "--deadline", "NaT"], ["run", "--poolings", "a\nb"], ["run", "--device", "\x1b"],
     ["run", "--encoder", LONG, "--chapter", "few_shot"], ["run", "--chapter", "../x"],
-    ["run", "--encoder", "~nobody/x", "--chapter", "few_shot"],
-    ["data", "--data", "one.csv"], ["data", "fetch", "../x"],
-    ["compare", "nowhere", LONG], ["check", "--profile", "\x1b"],
+    ["data", "fetch", "../x"], ["check", "--profile", "\x1b"],
 ]  # fmt: skip
 
 

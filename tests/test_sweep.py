@@ -12,7 +12,7 @@ from whenpool import POOLINGS, InputError, TextClassifier
 from whenpool.corpora.settings import compose
 from whenpool.probes import step_megabytes
 from whenpool.probes.sweep import padding_sweep
-from whenpool.runs.kinds.probe import MemoryUse, growth
+from whenpool.runs.kinds.probe import growth
 from whenpool.runs.kinds.training import Training
 
 WORDS = 40
@@ -98,15 +98,11 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
     ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
     ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
     ({"model": FLAT}, r"logits must be \(B, C\) of two classes or more, not \(2,\)"),
-    (MemoryUse(BASE, attention="plain"), "only a Transformer takes attention='plain'"),
-    (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),
-    (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),
-    (MemoryUse(BASE, halvings=0), "give at least one halving"),
 ])  # fmt: skip
-def test_what_cannot_be_used_is_told_in_one_line(place, changes, message):
+def test_what_cannot_be_used_is_told_in_one_line(changes, message):
     given = {"model": Foreign(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER}
     with pytest.raises(InputError, match=message):
-        changes.identity(place) if isinstance(changes, MemoryUse) else padding_sweep(**given | changes)
+        padding_sweep(**given | changes)
     assert given["model"].training
 
 

@@ -257,7 +257,6 @@ def test_epochs_and_gradients_are_stored_apart(executed):
 
 
 @pytest.mark.parametrize(("changes", "says"), [
-    ({"corpus": TINY.corpus + ",task=pos", "encoding": "io"}, "generated mark no entities .* leave enco"),
     ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm"),
     ({"vectors": "none"}, "found no word vectors none, as a file"),
 ])  # fmt: skip

@@ -29,7 +29,7 @@ class Progress(NamedTuple):
     """How far some runs are."""
 
     table: DataFrame
-    notes: list[str]  # What lacks its data, failed or was set aside, a line each
+    notes: list[str]  # What lacks its data, failed or is damaged, a line each
     times: list[str]  # What the times rest on, a line each
 
 
@@ -77,7 +77,7 @@ def status_table(
                 "time of all": _time(runs, expected, workers),
             }
         )
-    notes = [*found.set_aside, *dict.fromkeys(found.absent.values())]
+    notes = [*found.damaged, *dict.fromkeys(found.absent.values())]
     notes += [f"failed: {run}: {message}" for run, message in found.failed.items()]
     times = _about_times(expected, workers, workforce.device)
     if workforce.until is not None:

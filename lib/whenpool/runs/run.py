@@ -20,7 +20,6 @@ import torch
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
-from whenpool.base.tables import Columns
 from whenpool.corpora import CorpusSource, find
 from whenpool.corpora.tokens import load_vectors
 from whenpool.models.batched_lstm import kernels_on
@@ -82,10 +81,7 @@ class Run:
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
     table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
     protocol: ClassVar[int] = 1  # raised by hand when the meaning of a result changes
-    required: ClassVar[str] = ""  # columns of the published file that have a value in each row
-    present: ClassVar[str] = ""  # columns that are there besides, and may have gaps
     results: ClassVar[str] = ""  # numbers of a result
-    flags: ClassVar[str] = "corpus_complete"  # results that are true or false
     # columns of each history, of which the first is no other's; a row is an epoch or position
     histories: ClassVar[Mapping[str, str]] = {}
     points: ClassVar[str] = ""  # all numbers that such a row can have
@@ -183,39 +179,10 @@ class Run:
         return [point for point in row["history"] if first in point]
 
     @classmethod
-    def configured(cls) -> list[type]:
-        """The dataclasses whose fields its columns hold."""
-        return [cls]
-
-    @classmethod
-    @cache
-    def columns(cls) -> Columns:
-        """What the columns of its published file, and of a stored run, hold."""
-        numbers = f"protocol seconds threads together {cls.results}"
-        flags = cls.flags
-        for field in (field for part in cls.configured() for field in fields(part)):
-            kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
-            holds = set(kind.split(" | ")) - {"None"}
-            if holds <= {"int", "float"}:
-                numbers += f" {field.name}"
-            elif holds == {"bool"}:
-                flags += f" {field.name}"
-        present = f"seconds commit device torch finished {cls.present}"
-        return Columns(f"key protocol {cls.required}", present, numbers, flags, "key")
-
-    @classmethod
-    @cache
     def names(cls) -> frozenset[str]:
         """Every column that a row of this kind can have, except what its data and its making add."""
-        known = cls.columns()
-        options = {field.name for part in cls.configured() for field in fields(part)}
-        return (known.required | known.present | known.numbers | known.flags | options) - {"training"}
-
-    @classmethod
-    @cache
-    def point_columns(cls, history: str | None = None) -> Columns:
-        """`columns` of a history's file, or without a name of the points of a stored run."""
-        return Columns(f"key {cls.histories[history]}" if history else "", numbers=cls.points)
+        made = "key protocol seconds threads together corpus_complete commit device torch finished"
+        return frozenset(f"{made} {cls.results}".split()).union(field.name for field in fields(cls))  # type: ignore[arg-type]
 
 
 def key(run: Run, place: Place) -> str:

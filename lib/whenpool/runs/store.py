@@ -1,8 +1,8 @@
 """Finished runs, one file each, and the tables made of them.
 
 A run is stored under a key that is the hash of its *identity*: its configuration, the fingerprints of its
-data, and the version of the protocol. A file that is damaged or does not belong here is set aside, never
-deleted and never counted. Published runs are the same rows in CSV files of the repository, read only.
+data, and the version of the protocol. A file that is damaged or does not belong here is not counted, which
+a line says. Published runs are the same rows in CSV files of the repository, read only.
 """
 
 import hashlib
@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ class Store:
 
     directory: Path
     published: Path | None = None
-    set_aside: list[str] = field(default_factory=list)  # a line for each file since the store was opened
+    damaged: list[str] = field(default_factory=list)  # a line for each damaged file that was met
 
     def put(
         self, identity: Mapping[str, Any], run: Mapping[str, Any], result: Mapping[str, Any],
@@ -61,7 +60,7 @@ class Store:
         probe.unlink(missing_ok=True)  # another command may look at the same moment
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """A stored run, or None; a damaged file is set aside."""
+        """A stored run, or None where there is none, or its file is damaged."""
         file = self._file(key)
         try:
             state = file.stat()
@@ -75,10 +74,10 @@ class Store:
         except OSError as error:  # it may be readable the next time
             raise InputError(f"stored run {file} cannot be read: {error.strerror}; repair it") from None
         row, reason = parse_run(content, key)
-        if row is None:
-            self._put_aside(file, reason)
-        else:
+        if row:
             _PARSED[file] = changed, row
+        elif (line := f"{file} is not counted, since {reason}; delete it") not in self.damaged:
+            self.damaged.append(line)
         return row
 
     def keys(self) -> set[str]:
@@ -158,7 +157,7 @@ class Store:
     def _published(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
         file = self.published / f"{name}.csv" if self.published else None
         if file and file.is_file():
-            return _read_once(file, name, file.stat().st_mtime_ns)
+            return _read_once(file, file.stat().st_mtime_ns)
         return pd.DataFrame(columns=["key"]), frozenset()
 
     def _published_keys(self) -> list[frozenset[str]]:
@@ -190,20 +189,6 @@ class Store:
     def _failure_file(self, key: str) -> Path:
         return self.directory / "failed" / f"{key}.json"
 
-    def _put_aside(self, file: Path, reason: str) -> None:
-        folder = self.directory / "set-aside"
-        names = (folder / f"{file.stem}{number or ''}{file.suffix}" for number in count())
-        aside = next(name for name in names if not name.exists())  # nothing is ever overwritten
-        line = f"{file} is not counted, since {reason}; "
-        try:
-            folder.mkdir(exist_ok=True)
-            file.rename(aside)
-            line += f"it was moved to {aside}"
-        except OSError as error:
-            line += f"it could not be moved away ({error.strerror})"
-        if line not in self.set_aside:
-            self.set_aside.append(line)
-
 
 def key_of(identity: Mapping[str, Any]) -> str:
     """20 hexadecimal digits that depend on every value of the identity."""
@@ -233,48 +218,13 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
         return None, "it is not a run"
     if key_of(row["identity"]) != key:
         return None, "its content belongs to another key"
-    kind = KINDS.get(kind_of(row))
-    if kind is None:
+    if kind_of(row) not in KINDS:
         return None, f"its kind {kind_of(row)!r:.40} is unknown"
-    parts = [(kind.columns(), row[name]) for name in names[1:]]
-    parts += [(kind.point_columns(), point) for point in history]
-    fault = next((fault for columns, part in parts if (fault := columns.fault_in(part))), "")
-    return None if fault else row, fault
+    return row, ""
 
 
 @lru_cache(maxsize=64)
-def _read_once(file: Path, name: str, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
+def _read_once(file: Path, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
     """A published file and its keys, read anew when it has changed."""
-    table = checked_table(file, "reference runs", columns_of(name), key=str)
+    table = checked_table(file, "reference runs", Columns(), key=str)
     return table, frozenset(table.get("key", ()))
-
-
-_SIDES = "corpus length setting masked device precision engine device_other precision_other engine_other"
-_COMPARED = """size hidden_size epochs together together_other pairs identical with_weights mean_difference
-    largest_accuracy largest_loss"""
-_STATISTICS = "classes average_length max_length train_size test_size"
-OTHERS = {
-    "comparisons": Columns(
-        required=f"key {_SIDES} {_COMPARED}",
-        numbers=f"{_COMPARED} std_difference largest_weight",
-        flags="masked",
-        unique="key",
-    ),
-    "corpora": Columns(
-        required=f"corpus length {_STATISTICS}",
-        numbers=f"{_STATISTICS} validation_size",
-        flags="complete",
-    ),
-}
-"""Published files that hold no runs: trainings that were run twice, and statistics of corpora."""
-
-
-def columns_of(name: str) -> Columns:
-    """What the columns of a published file hold."""
-    for kind in KINDS.values():
-        if name == kind.table:
-            return kind.columns()
-        for history in kind.histories:
-            if name == f"{kind.table}_{history}":
-                return kind.point_columns(history)
-    return OTHERS.get(name, Columns("key"))

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.models.encoder import word_mask
@@ -52,7 +51,6 @@ class Probe(Run):
     probe: ClassVar[str]  # which one it is, a key of `PROBES`
     effort: ClassVar[float] = 1.0  # what a word of a text costs, beside a step of training on it
     on_trained: ClassVar[bool] = True  # whether it reads the weights that the training leaves
-    required = f"{Training.required} probe probe_protocol"
     results = """probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95
         examples_at_95 validation_accuracy left middle right exponent accuracy_both accuracy_forward
         accuracy_backward accuracy_last accuracy_mean accuracy_max majority_accuracy"""
@@ -127,8 +125,10 @@ class Probe(Run):
         return row["history"] if row["run"].get("probe") == history else []
 
     @classmethod
-    def configured(cls) -> list[type]:
-        return [Training, *PROBES.values()]
+    def names(cls) -> frozenset[str]:
+        kinds: list[Any] = [Training, *PROBES.values()]
+        options = (field.name for kind in kinds for field in fields(kind))
+        return super().names().union({"probe"}, options) - {"training"}
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Probe"], place: Place, device: str) -> Iterable[str]:
@@ -146,8 +146,8 @@ class Probe(Run):
         prepared = read(self.training, place)
         started = time.perf_counter()  # texts are read for several runs
         prepared.model.to(device)
-        (found, rows), apart = self._look(prepared, place, device, on_epoch)
-        result = found | {
+        (numbers, rows), apart = self._look(prepared, place, device, on_epoch)
+        result = numbers | {
             "training": key(self.training, place),
             "probe_protocol": PROBE_PROTOCOL,
             "corpus_complete": prepared.encoded.complete,
@@ -218,12 +218,47 @@ class GradientTrace(Probe):
 
     def _look(self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch) -> Looked:
         """Train and look on the way; the training is stored first."""
-        tracer = Tracer(self, prepared.model, prepared.dataset)
-        name = self.training.execute(place, device, True, on_epoch, prepared, tracer)
-        row = place.store.get(name)
-        assert row is not None
-        best = {"validation_accuracy": row["result"]["validation_accuracy"]}
-        return (tracer.result() | best, tracer.rows), row["result"]["seconds"]
+        model, dataset = prepared.model, prepared.dataset
+        texts, held_out = dataset.train.first(self.texts), bool(self.shortest and self.longest)
+        if held_out:
+            chosen = _of_length(dataset.test, self.shortest or 0, self.longest, self.texts)
+            texts = dataset.test.take(chosen)
+        judged = {"train": dataset.train, "validation": dataset.validation}
+        judged = {name: split.first(self.sample).to(_device_of(model)) for name, split in judged.items()}
+        texts, rows, next_look = texts.to(_device_of(model)), list[dict[str, Any]](), 0.0
+
+        def watch(seen: int) -> None:
+            """Look after every 128 texts, when the ratio changes fastest, and from 1,280 texts on when their
+            number has grown by a tenth."""
+            nonlocal next_look
+            if seen < next_look or seen > (self.until or math.inf):
+                return
+            next_look = max(seen + 128, seen * 1.1)
+            norms, lengths = _norms(model, texts)
+            profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
+            # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
+            band = (profile[45:55].mean() / profile[0]).item()
+            row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
+            if held_out:
+                names = ("lower_quartile", "median_ratio", "upper_quartile")
+                each = vanishing_ratio(norms, lengths).quantile(torch.tensor([0.25, 0.5, 0.75]))
+                row |= dict(zip(names, each.tolist(), strict=True))
+            for name, split in judged.items():
+                row[f"{name}_accuracy"] = evaluate(model, split).accuracy
+            rows.append(row)
+
+        name = self.training.execute(place, device, True, on_epoch, prepared, watch)
+        stored = place.store.get(name)
+        assert stored is not None
+        # where the training accuracy first reached what Table 1.2 reads
+        reached = next((row for row in rows if row["train_accuracy"] >= SATURATED), {})
+        numbers = {
+            "ratio_at_start": rows[0]["ratio"],
+            "ratio_at_95": reached.get("ratio"),
+            "examples_at_95": reached.get("examples"),
+            "validation_accuracy": stored["result"]["validation_accuracy"],
+        }
+        return (numbers, rows), stored["result"]["seconds"]
 
 
 @dataclass(frozen=True)
@@ -276,8 +311,7 @@ class WordImportance(Probe):
         texts, parts = dataset.test.to(_device_of(model)), []
         for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
             batch = texts.batch(part, PADDING_INDEX)
-            found = nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS)
-            parts.append(found.cpu())
+            parts.append(nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS).cpu())
         profiles = torch.cat(parts)  # (N, P)
         rows = _rows(mean=profiles.mean(0), std=profiles.std(0, correction=0))
         left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
@@ -303,16 +337,6 @@ class MemoryUse(Probe):
     def words(self) -> list[int]:
         """Of each text, shortest first."""
         return [self.longest >> halving for halving in reversed(range(self.halvings + 1))]
-
-    def identity(self, place: Place) -> dict[str, Any]:
-        if self.attention != "fused" and self.training.cell != "transformer":
-            what, cell = f"attention={self.attention!r}", self.training.cell
-            raise InputError(f"only a Transformer takes {what}; leave it out for cell {cell!r}")
-        check_known("attention", self.attention, ("fused", "plain"))
-        if self.halvings < 1 or self.words[0] < 1:
-            mend = "give at least one halving, and enough words to halve"
-            raise InputError(f"longest={self.longest} cannot be halved {self.halvings} times; {mend}")
-        return super().identity(place)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The texts have arbitrary words: what a step holds depends on their number alone."""
@@ -366,11 +390,6 @@ class DirectionUse(Probe):
 
     probe = "directions"
 
-    def identity(self, place: Place) -> dict[str, Any]:
-        if not self.training.bidirectional or self.training.cell == "transformer":
-            raise InputError(f"{self.training} has no two directions; probe a bidirectional recurrence")
-        return super().identity(place)
-
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The left half of an embedding is of the direction from left to right, for every pooling."""
         texts = dataset.test.first(self.texts).to(_device_of(model))
@@ -378,7 +397,12 @@ class DirectionUse(Probe):
         places = torch.arange(2 * half, device=texts.labels.device)
         left_out = {"both": slice(0), "forward": slice(half, None), "backward": slice(half)}
         for name, part in left_out.items():
-            with model.classifier.register_forward_pre_hook(partial(_without, places[part])):
+            units = places[part]
+
+            def without(module: nn.Module, given: tuple[Tensor], units: Tensor = units) -> Tensor:
+                return given[0].index_fill(1, units, 0)
+
+            with model.classifier.register_forward_pre_hook(without):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
         accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
         return {"texts_probed": len(texts)} | accuracies, rows
@@ -405,12 +429,12 @@ class UntrainedStates(Probe):
         read = [_readouts(model, texts.to(_device_of(model))) for texts in splits]
         labels = [texts.labels.numpy() for texts in splits]
         rows = [
-            {"readout": name, "accuracy": _regression([own[name] for own in read], labels)}
+            {"readout": name, "accuracy": _regression([split[name] for split in read], labels)}
             for name in READOUTS
         ]
         majority = 100 * float(np.bincount(labels[2]).max()) / len(labels[2])
-        found = {f"accuracy_{row['readout']}": row["accuracy"] for row in rows}
-        return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | found, rows
+        accuracies = {f"accuracy_{row['readout']}": row["accuracy"] for row in rows}
+        return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | accuracies, rows
 
 
 READOUTS = ("last", "mean", "max")  # Poolings without weights, whose outputs a regression reads
@@ -422,14 +446,14 @@ def _readouts(model: Any, texts: Texts) -> dict[str, Any]:
     """What each of `READOUTS` makes of every text's states, (N, D)."""
     model.eval()
     poolings = {name: POOLINGS[name](model.encoder.output_size, True) for name in READOUTS}
-    found = {name: np.zeros((len(texts), model.encoder.output_size), np.float32) for name in READOUTS}
+    outputs = {name: np.zeros((len(texts), model.encoder.output_size), np.float32) for name in READOUTS}
     for part in batches_for(model, texts.ids.lengths, GRADIENT_WORDS):
         batch = texts.batch(part, PADDING_INDEX)
         states = model.encode(model.embed(batch.ids), batch.lengths)
         mask = word_mask(batch.lengths, states.shape[1])
         for name, pooling in poolings.items():
-            found[name][part.numpy()] = pooling(states, mask)[0].float().cpu().numpy()
-    return found
+            outputs[name][part.numpy()] = pooling(states, mask)[0].float().cpu().numpy()
+    return outputs
 
 
 def _regression(inputs: Sequence[Any], labels: Sequence[Any]) -> float:
@@ -453,47 +477,6 @@ PROBES = {kind.probe: kind for kind in Probe.__subclasses__()}
 """Every probe run by its name, in the order in which those of one training are executed."""
 
 
-class Tracer:
-    """The ``watch`` of a training: looks at its model after every 128 texts, when the ratio changes fastest,
-    and from 1,280 texts on when their number has grown by a tenth."""
-
-    def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
-        self._model, self._next, device = model, 0.0, _device_of(model)
-        self._until, texts = probe.until or math.inf, dataset.train.first(probe.texts)
-        self._held_out = bool(probe.shortest and probe.longest)
-        if self._held_out:
-            chosen = _of_length(dataset.test, probe.shortest or 0, probe.longest, probe.texts)
-            texts = dataset.test.take(chosen)
-        self._texts = texts.to(device)
-        judged = {"train": dataset.train, "validation": dataset.validation}
-        self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
-        self.rows: list[dict[str, Any]] = []
-
-    def __call__(self, seen: int) -> None:
-        """Look, if it is time; ``seen`` texts were learnt from."""
-        if seen < self._next or seen > self._until:
-            return
-        self._next = max(seen + 128, seen * 1.1)
-        norms, lengths = _norms(self._model, self._texts)
-        profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
-        # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
-        band = (profile[45:55].mean() / profile[0]).item()
-        row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
-        if self._held_out:
-            names = ("lower_quartile", "median_ratio", "upper_quartile")
-            each = vanishing_ratio(norms, lengths).quantile(torch.tensor([0.25, 0.5, 0.75]))
-            row |= dict(zip(names, each.tolist(), strict=True))
-        for name, texts in self._judged.items():
-            row[f"{name}_accuracy"] = evaluate(self._model, texts).accuracy
-        self.rows.append(row)
-
-    def result(self) -> dict[str, Any]:
-        """The ratio before training, and where the training accuracy first reached `SATURATED`."""
-        reached = next((row for row in self.rows if row["train_accuracy"] >= SATURATED), {})
-        at_95 = {"ratio_at_95": reached.get("ratio"), "examples_at_95": reached.get("examples")}
-        return {"ratio_at_start": self.rows[0]["ratio"], **at_95}
-
-
 def _of_length(texts: Texts, shortest: int, longest: int | None, count: int) -> Tensor:
     """The numbers of the first texts with so many words; raises `InputError` where there is none."""
     lengths = texts.ids.lengths
@@ -515,8 +498,8 @@ def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
     texts, lengths = texts.to(_device_of(model)), texts.ids.lengths
     norms = torch.full((len(texts), int(lengths.max())), torch.nan)
     for part in batches_for(model, lengths, GRADIENT_WORDS):
-        found = gradient_norms(model, *texts.batch(part, PADDING_INDEX))
-        norms[part, : found.shape[1]] = found.float().cpu()
+        of_part = gradient_norms(model, *texts.batch(part, PADDING_INDEX))
+        norms[part, : of_part.shape[1]] = of_part.float().cpu()
     return norms, lengths
 
 
@@ -533,13 +516,8 @@ def _middle_to_ends(profile: Tensor) -> float:
 
 def _rows(**columns: Tensor) -> list[dict[str, Any]]:
     """A row for each position, from columns (P,)."""
-    values = zip(range(1, POINTS + 1), *(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(("position", *columns), row, strict=True)) for row in values]
-
-
-def _without(units: Tensor, module: nn.Module, given: tuple[Tensor]) -> Tensor:
-    """What a classifier is given, (N, D), with zeros in the place of some units."""
-    return given[0].index_fill(1, units, 0)
+    values = {name: column.tolist() for name, column in columns.items()}
+    return pd.DataFrame({"position": range(1, POINTS + 1), **values}).to_dict("records")
 
 
 def _device_of(model: nn.Module) -> torch.device:

@@ -12,17 +12,17 @@ import safetensors.torch
 import torch
 from pandas import DataFrame
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import InputError, check
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Texts
 from whenpool.corpora.corpus import LENGTHS, VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.settings import SHARE, check_setting
+from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.models.registry import LISTED, LISTED_CELLS
+from whenpool.models.registry import LISTED
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.run import OnEpoch, Place, Run, key
 from whenpool.runs.unfinished import Unfinished
@@ -128,9 +128,6 @@ class Training(Run):
     """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2)."""
 
     kind, table, protocol = "training", "trainings", PROTOCOL
-    required = """corpus length seed setting size pooling masked hidden_size embedding_size layers cell
-        bidirectional epochs"""
-    present = "test_accuracy corpus_complete"  # empty where a training diverged
     results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes
         train_texts validation_texts test_texts vocabulary parameters encoder_parameters train_words
         filler_passes_train filler_passes_validation filler_passes_test"""
@@ -248,33 +245,12 @@ class Training(Run):
         )
 
     def identity(self, place: Place) -> dict[str, Any]:
-        self._check()
+        check_model(**{name: getattr(self, name) for name in SHAPE})
         source = find(self.corpus, place.data)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":
             data["filler"] = source.filler_fingerprint()
         return self.identified(place, source.label, **data)
-
-    def _check(self) -> None:
-        """Raises `InputError` for what cannot be trained."""
-        check_setting(self.setting)
-        check_known("length", self.length, LENGTHS)
-        check_known("cell", self.cell, LISTED_CELLS)
-        check_model(**{name: getattr(self, name) for name in SHAPE})
-        check(
-            self.held in (None, *HELD), f"held={self.held!r} is unknown; choose one of {', '.join(HELD)}"
-        )
-        check(self.draw >= 0, f"draw must be 0 or more, not {self.draw}")
-        if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
-            raise InputError("only gradient_directed takes strength and divergence; leave them out")
-        if self.trick:
-            check_known("trick", self.trick, TRICKS)
-            check(self.cell != "transformer", f"{self.trick} trains a recurrence; choose another cell")
-            if self.trick == "gradient_directed":
-                GradientDirected(self.epochs, self.strength, self.divergence)  # raises for bad values
-            if self.pooling != "last" or not self.masked or self.drop_connect:
-                mend = "set pooling='last', masked=True and drop_connect=0"
-                raise InputError(f"{self.trick} trains a masked model without pooling; {mend}")
 
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None,

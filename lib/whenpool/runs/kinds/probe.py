@@ -218,47 +218,12 @@ class GradientTrace(Probe):
 
     def _look(self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch) -> Looked:
         """Train and look on the way; the training is stored first."""
-        model, dataset = prepared.model, prepared.dataset
-        texts, held_out = dataset.train.first(self.texts), bool(self.shortest and self.longest)
-        if held_out:
-            chosen = _of_length(dataset.test, self.shortest or 0, self.longest, self.texts)
-            texts = dataset.test.take(chosen)
-        judged = {"train": dataset.train, "validation": dataset.validation}
-        judged = {name: split.first(self.sample).to(_device_of(model)) for name, split in judged.items()}
-        texts, rows, next_look = texts.to(_device_of(model)), list[dict[str, Any]](), 0.0
-
-        def watch(seen: int) -> None:
-            """Look after every 128 texts, when the ratio changes fastest, and from 1,280 texts on when their
-            number has grown by a tenth."""
-            nonlocal next_look
-            if seen < next_look or seen > (self.until or math.inf):
-                return
-            next_look = max(seen + 128, seen * 1.1)
-            norms, lengths = _norms(model, texts)
-            profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
-            # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
-            band = (profile[45:55].mean() / profile[0]).item()
-            row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
-            if held_out:
-                names = ("lower_quartile", "median_ratio", "upper_quartile")
-                each = vanishing_ratio(norms, lengths).quantile(torch.tensor([0.25, 0.5, 0.75]))
-                row |= dict(zip(names, each.tolist(), strict=True))
-            for name, split in judged.items():
-                row[f"{name}_accuracy"] = evaluate(model, split).accuracy
-            rows.append(row)
-
-        name = self.training.execute(place, device, True, on_epoch, prepared, watch)
-        stored = place.store.get(name)
-        assert stored is not None
-        # where the training accuracy first reached what Table 1.2 reads
-        reached = next((row for row in rows if row["train_accuracy"] >= SATURATED), {})
-        numbers = {
-            "ratio_at_start": rows[0]["ratio"],
-            "ratio_at_95": reached.get("ratio"),
-            "examples_at_95": reached.get("examples"),
-            "validation_accuracy": stored["result"]["validation_accuracy"],
-        }
-        return (numbers, rows), stored["result"]["seconds"]
+        tracer = Tracer(self, prepared.model, prepared.dataset)
+        name = self.training.execute(place, device, True, on_epoch, prepared, tracer)
+        row = place.store.get(name)
+        assert row is not None
+        best = {"validation_accuracy": row["result"]["validation_accuracy"]}
+        return (tracer.result() | best, tracer.rows), row["result"]["seconds"]
 
 
 @dataclass(frozen=True)
@@ -475,6 +440,47 @@ def _regression(inputs: Sequence[Any], labels: Sequence[Any]) -> float:
 
 PROBES = {kind.probe: kind for kind in Probe.__subclasses__()}
 """Every probe run by its name, in the order in which those of one training are executed."""
+
+
+class Tracer:
+    """The ``watch`` of a training: looks at its model after every 128 texts, when the ratio changes fastest,
+    and from 1,280 texts on when their number has grown by a tenth."""
+
+    def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
+        self._model, self._next, device = model, 0.0, _device_of(model)
+        self._until, texts = probe.until or math.inf, dataset.train.first(probe.texts)
+        self._held_out = bool(probe.shortest and probe.longest)
+        if self._held_out:
+            chosen = _of_length(dataset.test, probe.shortest or 0, probe.longest, probe.texts)
+            texts = dataset.test.take(chosen)
+        self._texts = texts.to(device)
+        judged = {"train": dataset.train, "validation": dataset.validation}
+        self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
+        self.rows: list[dict[str, Any]] = []
+
+    def __call__(self, seen: int) -> None:
+        """Look, if it is time; ``seen`` texts were learnt from."""
+        if seen < self._next or seen > self._until:
+            return
+        self._next = max(seen + 128, seen * 1.1)
+        norms, lengths = _norms(self._model, self._texts)
+        profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
+        # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
+        band = (profile[45:55].mean() / profile[0]).item()
+        row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
+        if self._held_out:
+            names = ("lower_quartile", "median_ratio", "upper_quartile")
+            each = vanishing_ratio(norms, lengths).quantile(torch.tensor([0.25, 0.5, 0.75]))
+            row |= dict(zip(names, each.tolist(), strict=True))
+        for name, texts in self._judged.items():
+            row[f"{name}_accuracy"] = evaluate(self._model, texts).accuracy
+        self.rows.append(row)
+
+    def result(self) -> dict[str, Any]:
+        """The ratio before training, and where the training accuracy first reached `SATURATED`."""
+        reached = next((row for row in self.rows if row["train_accuracy"] >= SATURATED), {})
+        at_95 = {"ratio_at_95": reached.get("ratio"), "examples_at_95": reached.get("examples")}
+        return {"ratio_at_start": self.rows[0]["ratio"], **at_95}
 
 
 def _of_length(texts: Texts, shortest: int, longest: int | None, count: int) -> Tensor:

@@ -227,7 +227,7 @@ def test_what_ray_says_against_a_cluster_or_that_it_is_not_there_is_one_line(pla
 def order_for(run, place, **changes):
     job = Job(run, key(run, place))
     given = {
-        "number": 1, "task": (job,), "workforce": RAY, "identities": {job.key: run.identity(place)},
+        "task": (job,), "workforce": RAY, "identities": {job.key: run.identity(place)},
         "weights": {}, "data": place.data, "cache": place.cache,
     }  # fmt: skip
     return Order(**given | changes)

@@ -16,7 +16,7 @@ import torch
 from whenpool.base.errors import InputError
 from whenpool.runs.engine import Workforce, processors, run_all
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans.chapters import plan
+from whenpool.runs.plans import plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store

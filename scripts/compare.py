@@ -44,7 +44,7 @@ def compare(first: Store, second: Store) -> DataFrame:
         epochs = dict(iter(history.groupby("key"))) if len(history) else {}
         sides.append((store, runs.assign(**known).astype({"together": int}), epochs))
     common = sides[0][1].index.intersection(sides[1][1].index, sort=False)
-    places = [f"{len(runs)} in {store.records or store.directory}" for store, runs, _ in sides]
+    places = [f"{len(runs)} in {store.published or store.directory}" for store, runs, _ in sides]
     check(len(common), f"no training is finished in both folders: there are {', '.join(places)}")
     pairs = []
     for key in common:

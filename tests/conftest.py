@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -97,29 +98,30 @@ def mistake(monkeypatch, capsys):
 
 class PoolHere:
     """Does each task in this process, so that a test can follow and disturb it; see
-    `whenpool.runs.engine.crew.Pool`."""
-
-    tries = 2
+    `whenpool.runs.engine.LocalPool`."""
 
     def __init__(self, place, workforce, room=1):
         self.place, self.workforce = place, workforce
         self.tasks, self.room, self.closed = [], room, False
-        self._waiting = []
+        self._waiting = {}
 
     def has_room(self):
         return len(self._waiting) < self.room
 
-    def begin(self, task):
+    def submit(self, task):
+        future = Future()
+        future.set_result(None)
         self.tasks.append(task)
-        self._waiting.append(task)
-        return task
+        self._waiting[future] = task
+        return future
 
-    def listen(self, seconds):
-        from whenpool.runs.engine.crew import Message, do
+    def result(self, future):
+        from whenpool.runs.engine import do
 
-        task, told = self._waiting.pop(0), []
-        do(task, self.place, self.workforce.device, told.append)
-        return [(task, *message) for message in (*told, Message("idle"))]
+        return do(self._waiting.pop(future), self.place, self.workforce.device, lambda cost: None)
+
+    def progress(self):
+        return 0.0
 
     def close(self):
         self.closed = True

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.kinds.base import Run
-from whenpool.runs.run import provenance
+from whenpool.runs.run import Run, provenance
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,6 @@ class CoinToss(Run):
 
     kind: ClassVar[str] = "coin"
     table: ClassVar[str] = "coins"
-    required: ClassVar[str] = "corpus seed tosses"
     results: ClassVar[str] = "heads"
     histories: ClassVar[Mapping[str, str]] = {"history": "epoch heads"}
     points: ClassVar[str] = "epoch heads"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from whenpool import InputError
 
 INPUTS = {
-    "csv": 100, "jsonl": 60, "vectors": 60, "records": 120, "stored run": 120, "parameters": 40,
+    "csv": 100, "jsonl": 60, "vectors": 60, "stored run": 120, "parameters": 40,
 }  # fmt: skip
 """How many bad inputs each parser is given."""
 SECONDS = 20

@@ -20,7 +20,7 @@ from whenpool.base.errors import BookError
 from whenpool.base.paths import variables
 from whenpool.book.build import Builder, execute
 from whenpool.runs.engine import Report
-from whenpool.runs.plans.chapters import PLANS, chapter_named, plan
+from whenpool.runs.plans import PLANS, chapter_named, plan
 from whenpool.runs.request import Request
 
 HTML = "_build/smoke/_build/html"

@@ -23,7 +23,7 @@ from whenpool.book.report.measures import MEASURES, SCALES, Numbers, Runs, Sampl
 from whenpool.book.report.tables import number_text
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.training import PROTOCOL
-from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import Request
 from whenpool.runs.store import Store
 

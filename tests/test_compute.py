@@ -32,9 +32,9 @@ def executed(monkeypatch):
     order = []
 
     class Noting(PoolHere):
-        def begin(self, task):
+        def submit(self, task):
             order.extend(job.run for job in task)
-            return super().begin(task)
+            return super().submit(task)
 
     monkeypatch.setattr(engine, "_pool", lambda place, workforce, tasks: Noting(place, workforce))
     return order

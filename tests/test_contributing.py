@@ -13,7 +13,7 @@ import pytest
 from clones import CAPTURED, ROOT
 
 from whenpool.corpora.synthetic import Grammar, make_corpus
-from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import key
 
@@ -31,7 +31,7 @@ execute(Path("book", f"{name}.md"), target, parameters)
 PLANNED = """
 import json
 from whenpool.runs.request import Request
-from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.run import Place, key
 place, found = Place.default(), {}
 for profile in ("smoke", "quick"):
@@ -167,7 +167,7 @@ def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
     tables, figures = outputs(with_corpus, "training_to_skip", corpus="hotels", only={"sizes": [40]})
     assert any(re.search(r"\| *hotels", table) for table in tables)
     assert figures
-    code = """from whenpool.runs.plans.chapters import plan, thesis_table
+    code = """from whenpool.runs.plans import plan, thesis_table
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 runs = plan("training_to_skip", Request("paper", ("hotels",), sizes=(800,)), Place.default())

@@ -17,8 +17,7 @@ from whenpool import InputError
 from whenpool.base.errors import StorageError
 from whenpool.corpora.batches import training_batches
 from whenpool.runs import engine
-from whenpool.runs.engine import Workforce, crew, run_all
-from whenpool.runs.engine.crew import Claims, Job, tasks_of
+from whenpool.runs.engine import Job, Locks, Result, Workforce, run_all, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import Training, prepare
 from whenpool.runs.run import key
@@ -84,8 +83,8 @@ def test_each_gpu_has_two_workers_unless_a_number_is_given(place, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for workers, size in ((None, 4), (3, 3)):
         pool = engine._pool(place, Workforce(device="cuda", workers=workers), tasks=9)
-        assert pool._size == size
-        assert [next(pool._devices) for _ in range(4)] == ["cuda:0", "cuda:1"] * 2
+        assert pool.size == size
+        assert [next(pool.devices) for _ in range(4)] == ["cuda:0", "cuda:1"] * 2
 
 
 def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
@@ -151,7 +150,7 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
 
 def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, monkeypatch):
     tried, models = [], weakref.WeakSet()
-    execute_batched = crew.execute_batched
+    execute_batched = engine.execute_batched
 
     def limited(runs, *args):
         assert not models  # those that were too many are gone
@@ -163,7 +162,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
             raise error("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
         execute_batched(runs, *args)
 
-    monkeypatch.setattr(crew, "execute_batched", limited)
+    monkeypatch.setattr(engine, "execute_batched", limited)
     report = run_all(PAIRED, place, Workforce(models_per_batch=4))
     assert (tried, report.done, report.failed) == ([4, 2, 2] * 2, 8, {})
     assert report.notes[-1].startswith("4 models together did not fit into the GPU's memory; half")
@@ -195,10 +194,11 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
     deadly = min(PAIRED, key=lambda run: run.rank())
 
     class Deadly(PoolHere):
-        def listen(self, seconds):
-            if any(job.run == deadly for job in self._waiting[0]):
-                return [(self._waiting.pop(0), "died", "", " (exit code -9)")]
-            return super().listen(seconds)
+        def result(self, future):
+            if any(job.run == deadly for job in self._waiting[future]):
+                self._waiting.pop(future)
+                return Result(death="exit code -9")
+            return super().result(future)
 
     here.kind = Deadly
     report = run_all(PAIRED, place, Workforce(models_per_batch=4))
@@ -226,11 +226,14 @@ def test_a_script_that_starts_runs_whenever_it_is_loaded_is_told_so_once(tmp_pat
 
 @pytest.mark.skipif(not hasattr(torch, "AcceleratorError"), reason="this torch has no error for it")
 def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
-    lost, told = torch.AcceleratorError("CUDA error: an illegal memory access was encountered"), []
+    class EndedError(BaseException):
+        """Instead of the end of this process."""
+
+    lost = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
     monkeypatch.setattr(Training, "execute", Mock(side_effect=lost))
-    with pytest.raises(crew.DeviceLostError, match="illegal memory access"):
-        crew.do((crew.Job(SMALL, key(SMALL, place)),), place, "cpu", told.append)
-    assert [message.kind for message in told] == ["begun"]
+    monkeypatch.setattr(engine.os, "_exit", Mock(side_effect=EndedError))
+    with pytest.raises(EndedError):
+        engine.do((Job(SMALL, key(SMALL, place)),), place, "cpu", Mock())
 
 
 def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, here, monkeypatch):
@@ -251,7 +254,7 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
 
 
 def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
-    other = Claims(place.store.directory)
+    other = Locks(place.store.directory)
     waiting, given_up, failing = ORDERED[:3]
     for run in (waiting, given_up, failing):
         assert other.take(key(run, place))
@@ -260,12 +263,12 @@ def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
     finished = elsewhere.store.directory / f"{key(waiting, place)}.json"
 
     class Meanwhile(PoolHere):
-        def begin(self, task):
+        def submit(self, task):
             if not self.tasks:  # the other command ends one run, is stopped in another, fails a third
                 (place.store.directory / finished.name).write_bytes(finished.read_bytes())
                 place.store.fail(key(failing, place), failing.changed(), "it went wrong")
                 other.release_all()
-            return super().begin(task)
+            return super().submit(task)
 
     here.kind = Meanwhile
     report = run_all(GRID, place)

@@ -26,7 +26,7 @@ from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, selec
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds import few_shot as kinds
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot, read
-from whenpool.runs.plans.few_shot import LABELS
+from whenpool.runs.plans import LABELS
 from whenpool.runs.run import key
 from whenpool.training.loop import Recipe, train
 
@@ -133,13 +133,11 @@ def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
         assert (row["parameters"] > 20e6) == (run.system in ("bert", "tmix", "uda", "mixtext"))
 
 
-def test_what_a_run_needs_and_lacks_is_named(shared, monkeypatch, tmp_path):
+def test_what_a_run_needs_and_lacks_is_named(shared, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     run = replace(TINY, encoder="nobody/no-such-encoder")
     with pytest.raises(InputError, match="encoder 'nobody/no-such-encoder'"):
         compute([run], shared, say=lambda line: None)
-    with pytest.raises(InputError, match=r"paraphrases file .*none.jsonl does not exist"):
-        key(replace(RUNS["uda"], paraphrases=str(tmp_path / "none.jsonl")), shared)
     with pytest.raises(InputError, match="needs unlabelled texts, but all training texts"):
         replace(RUNS["uda"], corpus=CORPUS.replace("train=80", "train=4")).execute(shared)
 

@@ -11,9 +11,7 @@ from whenpool.book.report.claims import by_runs
 from whenpool.models.cells import CELLS
 from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans import base_run, with_cell
-from whenpool.runs.plans.chapters import plan
-from whenpool.runs.plans.networks import GRID, LEARNING_RATES
+from whenpool.runs.plans import GRID, LEARNING_RATES, base_run, plan, with_cell
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, key
 

@@ -19,9 +19,9 @@ from conftest import empty_place
 from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
 
 from whenpool import InputError, __version__
-from whenpool.runs.engine import Workforce, on_ray, run_all
-from whenpool.runs.engine.crew import Job
-from whenpool.runs.engine.on_ray import Order, perform
+from whenpool.runs import cluster, engine
+from whenpool.runs.cluster import Order, RayPool, perform
+from whenpool.runs.engine import Job, Workforce, run_all
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
@@ -81,17 +81,23 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.fixture
-def said(monkeypatch):
-    """The kinds of all messages that the crew is told."""
-    kinds, listen = [], on_ray.RayPool.listen
+def watched(monkeypatch):
+    """How many processes have died, and the progress of all tasks at the end."""
+    noted, result, close = {"deaths": 0}, RayPool.result, RayPool.close
 
-    def listen_and_note(pool, seconds):
-        told = listen(pool, seconds)
-        kinds.extend(kind for _, kind, _, _ in told)
-        return told
+    def result_and_note(pool, future):
+        ended = result(pool, future)
+        noted["deaths"] += ended.death is not None
+        return ended
 
-    monkeypatch.setattr(on_ray.RayPool, "listen", listen_and_note)
-    return kinds
+    def note_and_close(pool):
+        with suppress(ray.exceptions.RayError):
+            noted["progress"] = sum(ray.get(pool.meter.read.remote()).values())
+        close(pool)
+
+    monkeypatch.setattr(RayPool, "result", result_and_note)
+    monkeypatch.setattr(RayPool, "close", note_and_close)
+    return noted
 
 
 def same(place, undisturbed):
@@ -101,13 +107,12 @@ def same(place, undisturbed):
     return results(place.store) == results(undisturbed.store)
 
 
-def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, said):
+def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, watched):
     report = run_all(RUNS, place, RAY, keep_weights=lambda run: run == KEPT)
     assert (report.done, report.failed) == (len(RUNS), {})
     assert same(place, undisturbed)
     assert set(place.store.rows("training")["engine"]) == {"ray"}
-    assert "died" not in said
-    assert said.count("epoch") == sum(run.epochs for run in RUNS)
+    assert watched == {"deaths": 0, "progress": pytest.approx(sum(run.cost for run in RUNS))}
     mine, theirs = (where.store.weights_file(key(KEPT, where)) for where in (place, undisturbed))
     torch.testing.assert_close(*map(safetensors.torch.load_file, (mine, theirs)), rtol=0, atol=0)
     assert len(list(place.store.directory.glob("*.safetensors"))) == 1
@@ -128,7 +133,7 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
 
 
 @pytest.mark.parametrize("lost", ["node", "worker"])
-def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, undisturbed, said, lost):
+def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, undisturbed, watched, lost):
     raylets, before = nodes.raylets[1:] if lost == "node" else nodes.raylets, {}
 
     def halted():
@@ -156,7 +161,7 @@ def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, und
     if lost == "node":
         nodes.second = nodes.cluster.add_node(num_cpus=1)
     assert (report.done, report.failed) == (len(RUNS), {})
-    assert said.count("died") == 1 if lost == "worker" else "died" in said
+    assert watched["deaths"] == 1 if lost == "worker" else watched["deaths"]
     assert 2 <= len(before) < len(RUNS)
     assert before.items() <= stored(place).items()
     assert same(place, undisturbed)
@@ -164,15 +169,15 @@ def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, und
 
 def test_a_gpu_that_no_node_has_is_named(place, nodes):
     with pytest.raises(InputError, match="no node of the Ray cluster has a GPU; use --device cpu"):
-        on_ray.RayPool(place, replace(RAY, device="cuda"))
+        RayPool(place, replace(RAY, device="cuda"))
 
 
 def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch):
     absent = types.ModuleType("absent")
-    exec("def perform(version, order):\n    yield", absent.__dict__)  # known here and nowhere else
+    exec("def perform(version, order, meter):\n    pass", absent.__dict__)  # known here and nowhere else
     monkeypatch.setitem(sys.modules, "absent", absent)
     absent.perform.__module__ = "absent"
-    monkeypatch.setattr(on_ray, "perform", absent.perform)
+    monkeypatch.setattr(cluster, "perform", absent.perform)
     with pytest.raises(InputError, match=rf"node \d[\d.]+ cannot load whenpool {__version__}; install"):
         run_all([SMALL], place, RAY)
 
@@ -199,10 +204,10 @@ def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
         "somewhere": "must be host:port, such as head:6379, not somewhere",
     }.items():
         with pytest.raises(InputError, match=line):
-            on_ray.RayPool(place, replace(RAY, address=address))
+            RayPool(place, replace(RAY, address=address))
         monkeypatch.setenv("RAY_ADDRESS", address)
         with pytest.raises(InputError, match=line):
-            on_ray.RayPool(place, RAY)
+            RayPool(place, RAY)
         monkeypatch.delenv("RAY_ADDRESS")
 
 
@@ -213,7 +218,7 @@ def test_what_ray_says_against_a_cluster_or_that_it_is_not_there_is_one_line(pla
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
     with pytest.raises(InputError, match=r"of this machine cannot be used: Version.*Ray: 1\.0"):
-        on_ray.RayPool(place, RAY)
+        RayPool(place, RAY)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"engine ray needs Ray: pip install 'whenpool\[cluster\]'"):
         run_all([SMALL], place, RAY)
@@ -222,16 +227,22 @@ def test_what_ray_says_against_a_cluster_or_that_it_is_not_there_is_one_line(pla
 def order_for(run, place, **changes):
     job = Job(run, key(run, place))
     given = {
-        "task": (job,), "workforce": RAY, "identities": {job.key: run.identity(place)}, "weights": {},
-        "data": place.data, "cache": place.cache,
+        "task": (job,), "workforce": RAY, "identities": {job.key: run.identity(place)},
+        "weights": {}, "data": place.data, "cache": place.cache,
     }  # fmt: skip
     return Order(**given | changes)
 
 
+def failure(order):
+    """Why the only run of an order fails on a node."""
+    (message,) = perform(__version__, order).failures.values()
+    return message
+
+
 def test_a_node_with_another_version_is_named(place):
-    (message, stored), *more = perform("0.0.1", order_for(SMALL, place))
-    assert (message.kind, stored, more) == ("stopped", (), [])
-    assert f"has whenpool {__version__}, but this machine 0.0.1; install the same" in message.text
+    message = f"has whenpool {__version__}, but this machine 0.0.1; install the same"
+    with pytest.raises(InputError, match=message):
+        perform("0.0.1", order_for(SMALL, place))
 
 
 def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
@@ -242,27 +253,22 @@ def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
         (folder / "glove.6B.100d.txt").write_text(line)
     place = Place(Store(tmp_path / "store"), here, tmp_path / "cache")
     monkeypatch.setenv("WHENPOOL_DATA", str(there))
-    ((message, _),) = perform(__version__, order_for(run, place, data=tmp_path / "nowhere"))
-    assert message.kind == "failed"
-    assert f"has another vectors than this machine; make {there} the same there" in message.text
+    message = failure(order_for(run, place, data=tmp_path / "nowhere"))
+    assert f"has another vectors than this machine; make {there} the same there" in message
     (there / "glove.6B.100d.txt").unlink()
-    ((message, _),) = perform(__version__, order_for(run, place, data=tmp_path / "nowhere"))
-    assert "cannot read what the run needs: found no word vectors glove.6B.100d" in message.text
-    letters = list(perform(__version__, order_for(run, place)))  # where the folder is shared
-    assert [message.kind for message, _ in letters] == ["begun", "epoch", "epoch", "done"]
-    (run_back,) = letters[-1][1]
+    message = failure(order_for(run, place, data=tmp_path / "nowhere"))
+    assert "cannot read what the run needs: found no word vectors glove.6B.100d" in message
+    result = perform(__version__, order_for(run, place))  # where the folder is shared
+    assert not result.failures
+    (run_back,) = result.stored
     place.store.adopt(*run_back)
     assert place.store.has(key(run, place))
 
 
 def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
     lacking = GradientProfile(replace(SMALL, seed=7))
-    for run, told in {
-        replace(SMALL, size=1000): "corpus has 60 train",
-        lacking: "are not stored",
-    }.items():
-        *_, (message, _) = perform(__version__, order_for(run, place))
-        assert (message.kind, told in message.text) == ("failed", True), message.text
-    monkeypatch.setattr(on_ray, "do", lambda *_: 1 / 0)
+    assert "corpus has 60 train" in failure(order_for(replace(SMALL, size=1000), place))
+    assert "are not stored" in failure(order_for(lacking, place))
+    monkeypatch.setattr(engine, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        list(perform(__version__, order_for(SMALL, place)))
+        perform(__version__, order_for(SMALL, place))

@@ -51,9 +51,9 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
     assert [Training.of_row(row) for row in rows.to_dict("records")] == [KEPT]
     assert rows.loc[0, ["test_accuracy", "commit", "protocol"]].tolist() == [70.0, "abc", PROTOCOL]
     assert elsewhere.store.history("training")["validation_accuracy"].tolist() == [50.0]
-    assert export("training", elsewhere, elsewhere.store.records) == 1  # again, and nothing is lost
+    assert export("training", elsewhere, elsewhere.store.published) == 1  # again, and nothing is lost
     record_run(elsewhere, replace(KEPT, masked=False))
-    assert export("training", elsewhere, elsewhere.store.records) == 2  # the authors' way as well
+    assert export("training", elsewhere, elsewhere.store.published) == 2  # the authors' way as well
 
 
 def test_a_trick_that_diverged_and_what_its_epochs_say_read_back(place):
@@ -73,7 +73,7 @@ def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedenc
     keys = {probe: record_probe(place, probe, rows) for probe, rows in MEASURED.items()}
     record_probe(place, PaddingSweep(TINY), [{"setting_added": "mid", "share_added": 0.5}])
     elsewhere = on_record(place, "probe")
-    store, folder, sweep = elsewhere.store, elsewhere.store.records, PaddingSweep(KEPT)
+    store, folder, sweep = elsewhere.store, elsewhere.store.published, PaddingSweep(KEPT)
     names = {"probes.csv"} | {f"probes_{kind}.csv" for kind in ("gradients", "trace", "sweep", "nwi")}
     assert {file.name for file in folder.iterdir()} == names
     table = store.current("probe")

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from whenpool import InputError
-from whenpool.runs.kinds.base import key_of
-from whenpool.runs.store import Store
+from whenpool.runs.store import Store, key_of
 
 IDENTITY = {"run": {"corpus": "imdb", "seed": 1}, "data": {"corpus": "abc"}, "protocol": 1}
 HISTORY = [{"epoch": 1, "validation_accuracy": 50.0}, {"epoch": 2, "validation_accuracy": 60.0}]
@@ -40,31 +39,27 @@ def test_what_is_put_comes_back(tmp_path):
     (b'{"identity": {"run"', "truncated or not JSON"), (b"", "truncated or not JSON"),
     (b"[1, 2]", "not a run"), (b"{}", "not a run"), (b"\xff\xfe", "truncated or not JSON"),
 ])  # fmt: skip
-def test_a_damaged_file_is_set_aside_by_name_and_not_counted(tmp_path, content, reason):
+def test_a_damaged_file_is_named_and_not_counted(tmp_path, content, reason):
     store = Store(tmp_path)
     good, bad = put(store), put(store, seed=2)
     file = tmp_path / f"{bad}.json"
     file.write_bytes(content)
     assert (store.keys(), len(store.rows("training"))) == ({good}, 1)
-    (line,) = store.set_aside
-    assert f"{bad}.json is not counted, since it is {reason}" in line
-    assert (tmp_path / "set-aside" / file.name).read_bytes() == content  # never deleted
+    assert store.damaged == [f"{file} is not counted, since it is {reason}; delete it"]
+    assert file.read_bytes() == content
     assert (put(store, seed=2), store.keys()) == (bad, {good, bad})  # and the run can be done again
 
 
-def test_files_that_are_not_what_they_say_are_foreign_and_none_replaces_another(tmp_path):
+def test_files_that_are_not_what_they_say_are_foreign(tmp_path):
     store = Store(tmp_path)
     file = tmp_path / f"{put(store)}.json"
+    row = json.loads(file.read_text())
     file.rename(tmp_path / f"{'0' * 20}.json")
     assert store.keys() == set()
-    assert "its content belongs to another key" in store.set_aside[0]
-    put(store)
-    row = json.loads(file.read_text())
     row["identity"]["run"]["seed"] = 7
-    for content in ("first", "second", json.dumps(row)):
-        file.write_text(content)
-        assert store.get(file.stem) is None
-    assert len(list((tmp_path / "set-aside").iterdir())) == 4
+    file.write_text(json.dumps(row))
+    assert store.get(file.stem) is None
+    assert all("its content belongs to another key" in line for line in store.damaged)
 
 
 def test_a_file_that_cannot_be_read_now_is_left_alone(tmp_path):

@@ -11,7 +11,7 @@ from whenpool import POOLINGS, InputError, TextClassifier
 from whenpool.corpora.settings import compose
 from whenpool.probes import step_megabytes
 from whenpool.probes.sweep import padding_sweep
-from whenpool.runs.kinds.probe import MemoryUse, growth
+from whenpool.runs.kinds.probe import growth
 from whenpool.runs.kinds.training import Training
 
 WORDS = 40
@@ -88,13 +88,11 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
     ({"filler": []}, "there is no filler"),
     ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
     ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
-    (MemoryUse(BASE, attention="plain"), "only a Transformer takes attention='plain'"),
-    (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),
 ])  # fmt: skip
-def test_what_cannot_be_used_is_told_in_one_line(place, changes, message):
+def test_what_cannot_be_used_is_told_in_one_line(changes, message):
     given = {"model": Foreign(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER}
     with pytest.raises(InputError, match=message):
-        changes.identity(place) if isinstance(changes, MemoryUse) else padding_sweep(**given | changes)
+        padding_sweep(**given | changes)
     assert given["model"].training
 
 

@@ -21,7 +21,7 @@ from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
-from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
+from whenpool.runs.plans import SMALL_TAGGERS, plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
@@ -233,7 +233,6 @@ def test_epochs_and_gradients_are_stored_apart(executed):
 
 
 @pytest.mark.parametrize(("changes", "says"), [
-    ({"corpus": TINY.corpus + ",task=pos", "encoding": "io"}, "generated mark no entities .* leave enco"),
     ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm"),
     ({"vectors": "none"}, "found no word vectors none, as a file"),
 ])  # fmt: skip

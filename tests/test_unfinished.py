@@ -1,9 +1,6 @@
 """Trainings that are stopped at a random moment, alone and together, and go on to the same bits."""
 
-import platform
 import random
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from unittest.mock import Mock
@@ -155,29 +152,3 @@ def test_short_epochs_are_not_all_saved(place, monkeypatch):
     monkeypatch.setattr(unfinished, "EVERY", 0.0)
     execute_batched(GROUP, place)
     assert save.call_count == len(GROUP) * LONGER.epochs
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators keep no freed memory")
-def test_freed_memory_is_kept_until_a_training_saves_itself(tmp_path):
-    script = """
-import mmap, sys
-from pathlib import Path
-from unittest.mock import Mock
-from whenpool.base.memory import keep_freed_memory
-from whenpool.runs import unfinished
-used = lambda: int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE // 2**20
-keep_freed_memory()
-unfinished.EVERY = 0
-one = unfinished.Unfinished(Mock(directory=Path(sys.argv[1])), ["key"], "cpu")
-blocks = [bytes([1]) * 2**20 for _ in range(200)]
-held, last = used(), bytes([1]) * 2**20  # behind the others on the heap
-del blocks
-freed = used()
-one.save(0, Mock(facts={"history": [0]}, as_bytes=lambda: b""))
-print(held - freed, freed - used())
-"""
-    command = [sys.executable, "-c", script, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    kept, given_back = map(int, done.stdout.split())
-    assert kept < 20
-    assert given_back > 180

@@ -1,6 +1,5 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,29 +25,11 @@ def listed(file: Path, what: str) -> list[Any]:
 
 
 class Columns:
-    """What a table must be like: columns ``required`` in each row, or ``present`` with gaps, separated by
-    spaces; which of them hold ``numbers`` or ``flags``, and the ``unique`` one."""
+    """What a table must be like: columns ``required`` in each row, separated by spaces, and which of them
+    hold ``numbers``."""
 
-    def __init__(
-        self, required: str = "", present: str = "", numbers: str = "", flags: str = "", unique: str = ""
-    ) -> None:
-        self.required, self.present = frozenset(required.split()), frozenset(present.split())
-        self.numbers, self.flags = frozenset(numbers.split()), frozenset(flags.split())
-        self.unique = unique
-
-    def fault_in(self, row: Mapping[str, Any]) -> str:
-        """What is wrong with a row that came from JSON, or nothing; it may lack any column."""
-        for name, value in row.items():
-            is_flag = isinstance(value, bool)
-            if value is None:
-                continue
-            if not isinstance(value, str | int | float):
-                return f"{name:.40} is not a number, text, true or false"
-            if name in self.numbers and (is_flag or isinstance(value, str)):
-                return f"{name} is {value!r:.40}, which is not a number"
-            if name in self.flags and not is_flag:
-                return f"{name} is {value!r:.40}, which is not true or false"
-        return ""
+    def __init__(self, required: str = "", numbers: str = "") -> None:
+        self.required, self.numbers = frozenset(required.split()), frozenset(numbers.split())
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
@@ -61,7 +42,7 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
     except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "strerror", "") or str(error)
         raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
-    for name in sorted(columns.required | columns.present, key=lambda name: (name != "key", name)):
+    for name in sorted(columns.required, key=lambda name: (name != "key", name)):
         check(name in table, f"{what} {file} cannot be read: column {name!r} is missing")
     for name, values in table.items():
         missing, kind = values.isna(), values.dtype.kind
@@ -73,11 +54,6 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
             faults.append((~missing & (numbers.isna() | (kind == "b")), "the value is not a number"))
             if name in columns.required:
                 faults.append((~numbers.astype(float).abs().lt(float("inf")), "the value is not finite"))
-        if name in columns.flags:
-            is_flag = values.isin([True, False, "True", "False"]) & (kind not in "if")
-            faults.append((~missing & ~is_flag, "the value is not True or False"))
-        if name == columns.unique:
-            faults.append((values.duplicated(), "the value occurs twice"))
         for wrong, reason in faults:
             if wrong.any():
                 row = int(wrong.to_numpy().argmax())

@@ -28,7 +28,7 @@ from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
-from whenpool.runs.plans.chapters import chapter_named, needed, plan
+from whenpool.runs.plans import chapter_named, needed, plan
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place, Run
 
@@ -107,7 +107,7 @@ class Builder:
             return 0
         pace = Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
         report = compute(
-            runs, self.place, self.workforce, skip_absent=self.request.lets_lack,
+            runs, self.place, self.workforce, skip_absent=self.request.leaves_out,
             keep_weights=needed(self.request, self.place).__contains__, say=self.say,
             seconds=pace.seconds,
         )  # fmt: skip

@@ -26,7 +26,7 @@ from whenpool.book.report.tables import CaptionedTable, html_of, provenance_line
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
-from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
 
@@ -196,7 +196,7 @@ def open_chapter(
     place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
     chapter = Chapter(name, request, place)
     if chapter.yours and not os.environ.get(COMPUTED):
-        compute(chapter.runs, place, skip_absent=request.lets_lack, label=name)
+        compute(chapter.runs, place, skip_absent=request.leaves_out, label=name)
     return chapter
 
 

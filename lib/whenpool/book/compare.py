@@ -34,7 +34,7 @@ def write_table(file: Path, rows: DataFrame) -> None:
 
 def read_comparisons(folder: Path | None) -> DataFrame:
     """The rows of ``comparisons.csv`` in a folder of results, see `COMMAND`."""
-    return Store(NO_FOLDER, folder).read_record(COMPARISONS_OF_RECORD)
+    return Store(NO_FOLDER, folder).read_published(COMPARISONS_OF_RECORD)
 
 
 def pooled(cells: DataFrame) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from whenpool.runs.compute import rows_of, standing, weights_needed
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.plans.chapters import thesis_table
+from whenpool.runs.plans import thesis_table
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run, key
 
@@ -28,7 +28,7 @@ class Progress(NamedTuple):
     """How far some runs are."""
 
     table: pd.DataFrame
-    notes: list[str]  # What lacks its data, failed or was set aside, a line each
+    notes: list[str]  # What lacks its data, failed or is damaged, a line each
     times: list[str]  # What the times rest on, a line each
 
 
@@ -71,7 +71,7 @@ def status_table(
             "time of all": _time(runs, seconds, workers),
         }
         rows.append({"runs of": name, **counts, "all": len(runs), **times})
-    notes = [*standings.set_aside, *dict.fromkeys(standings.absent.values())]
+    notes = [*standings.damaged, *dict.fromkeys(standings.absent.values())]
     notes += [f"failed: {run}: {message}" for run, message in standings.failed.items()]
     lines = []
     if any(seconds.values()):
@@ -110,7 +110,7 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         rows = rows_of([run for run in runs if run.kind == kind], place)
         if rows.empty or "test_accuracy" not in rows:
             continue
-        names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]  # type: ignore[arg-type]
+        names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]
         shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
         rows[shown] = rows[shown].astype(object).fillna("")
         f1 = column(rows, "entity_f1").astype(float)

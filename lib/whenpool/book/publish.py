@@ -46,7 +46,7 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     """Write the finished reference runs of a kind, and their histories, beside those that are there; returns
     how many there are now. ``say`` is called with a line for those that are left out for their precision."""
     store, about = place.store, KINDS[kind]
-    finished, recorded = store.current(kind), store.read_record(about.table)
+    finished, recorded = store.current(kind), store.read_published(about.table)
     chosen = finished[OF_RECORD[kind](finished)] if kind in OF_RECORD else finished
     here = chosen["key"].isin(recorded["key"])
     exact, lines = admitted(chosen[~here], read_comparisons(folder))
@@ -59,7 +59,7 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     write_table(folder / f"{about.table}.csv", table[columns_kept].sort_values(list(about.order)))
     for history, columns in about.histories.items():
         name = f"{about.table}_{history}"
-        rows = _keeping(store.read_record(name), store.history(kind, history))
+        rows = _keeping(store.read_published(name), store.history(kind, history))
         rows = rows[rows["key"].isin(table["key"])]
         if len(rows):
             order = ["key", *(name for name in PLACES if name in columns.split())]

@@ -120,7 +120,7 @@ def planned_runs(
     """The runs of some chapters, or of "all", by chapter, and a line that says which they are. Raises
     `InputError` for a chapter without runs, or for texts where tagged words are needed."""
     from whenpool.corpora.tagged import is_tagged
-    from whenpool.runs.plans.chapters import PLANS, chapter_named, plan
+    from whenpool.runs.plans import PLANS, chapter_named, plan
 
     every = "all" in chapters
     named = list(dict.fromkeys(chapter_named(name, PLANS) for name in (PLANS if every else chapters)))

@@ -115,11 +115,11 @@ def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options:
     planned, line = opt.planned_runs(request, place, chapters)
     runs = list(dict.fromkeys(run for of_chapter in planned.values() for run in of_chapter))
     before = standing(runs, place)
-    if all(map(request.lets_lack, before.absent)):  # else all there is to say is that data are not here
+    if all(map(request.leaves_out, before.absent)):  # else all there is to say is that data are not here
         click.echo(line, err=True)
     pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
-        runs, place, workforce, skip_absent=request.lets_lack, keep_weights=lambda _: keep_weights,
+        runs, place, workforce, skip_absent=request.leaves_out, keep_weights=lambda _: keep_weights,
         say=partial(click.echo, err=True), seconds=pace.seconds,
     )  # fmt: skip
     parts = (

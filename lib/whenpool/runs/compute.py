@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import pandas as pd
@@ -19,36 +19,40 @@ from whenpool.runs.run import Place, Run, key
 class Standing:
     """How far a list of runs is."""
 
-    done: dict[Run, str]  # the key of each finished run
-    elsewhere: set[Run]  # those among them that are published, while their data are not here
-    missing: list[Run]  # what can be computed here
-    absent: dict[Run, str]  # what cannot, and why: its data are not here
-    failed: dict[Run, str]  # the message of each missing one that was tried
-    set_aside: list[str]  # a line for each stored file that could not be counted
+    done: dict[Run, str] = field(default_factory=dict)  # the key of each finished run
+    elsewhere: set[Run] = field(
+        default_factory=set
+    )  # of these, the published ones whose data are not here
+    missing: list[Run] = field(default_factory=list)  # what can be computed here
+    absent: dict[Run, str] = field(default_factory=dict)  # what cannot, and why: its data are not here
+    failed: dict[Run, str] = field(
+        default_factory=dict
+    )  # the message of each missing one that was tried
+    damaged: list[str] = field(default_factory=list)  # a line for each stored file that was not counted
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
     """Look every run up; a published one of its shape counts where its data are not here."""
     keys, failures = place.store.keys(), place.store.failures()
-    recorded = cache(lambda: _recorded_by_shape(place))
-    found = Standing({}, set(), [], {}, {}, place.store.set_aside)
+    published = cache(lambda: _published_by_shape(place))
+    stand = Standing(damaged=place.store.damaged)
     for run in runs:
         try:
             name = key(run, place)
         except InputError as error:
-            if run.shape in recorded():
-                found.done[run] = recorded()[run.shape]
-                found.elsewhere.add(run)
+            if run.shape in published():
+                stand.done[run] = published()[run.shape]
+                stand.elsewhere.add(run)
             else:
-                found.absent[run] = str(error)
+                stand.absent[run] = str(error)
             continue
         if name in keys:
-            found.done[run] = name
+            stand.done[run] = name
         else:
-            found.missing.append(run)
+            stand.missing.append(run)
             if name in failures:
-                found.failed[run] = failures[name]
-    return found
+                stand.failed[run] = failures[name]
+    return stand
 
 
 def compute(
@@ -62,12 +66,12 @@ def compute(
 
     Args:
         skip_absent: the runs that are left out where their data are not here, instead of raising.
-        say: called with what is noteworthy, left out, set aside or failed, a line each.
+        say: called with what is noteworthy, left out, damaged or failed, a line each.
     """
     # encoders that are not here are downloaded; where that fails, the runs lack their data
     waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]
-    recorded = _recorded_by_shape(place) if waiting else {}
-    for name in {run.encoder for run in waiting if run.shape not in recorded}:
+    published = _published_by_shape(place) if waiting else {}
+    for name in {run.encoder for run in waiting if run.shape not in published}:
         with suppress(InputError):
             locate(name, download=True)
     before = standing(runs, place)
@@ -76,14 +80,13 @@ def compute(
             raise InputError(reason)
     for reason, count in Counter(before.absent.values()).items():
         say(f"{count} runs are left out: {reason}")
-    for line in before.set_aside:
+    for line in before.damaged:
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
-    missing = set(before.missing)
     kept = [run for run in wanted if isinstance(run, Training) and keep_weights(run)]
     again = [run for run in kept if not _has_weights(run, place)]
     needed = weights_needed([*before.missing, *again], place)
-    keeping = {*needed, *kept}
+    with_weights, missing = {*needed, *kept}, set(before.missing)
     phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
     for run in dict.fromkeys([*wanted, *needed]):
         phases[run.phase].append(run)
@@ -99,17 +102,17 @@ def compute(
                 report.left += run in missing  # what it needs was left, for want of time
             else:
                 ready.append(run)
-        told = label if name == "trainings" else f"{label} ({name})"
-        kept_of = keeping.__contains__
-        report.add(run_all(ready, place, workforce, keep_weights=kept_of, label=told, seconds=seconds))
+        shown = label if name == "trainings" else f"{label} ({name})"
+        run_all(
+            ready, place, workforce, keep_weights=with_weights.__contains__, label=shown, seconds=seconds,
+            report=report,
+        )  # fmt: skip
     for note in report.notes:
         say(f"note: {note}")
-    alike: dict[str, list[Run]] = defaultdict(list)
-    for run, message in report.failed.items():
-        alike[message].append(run)
-    for message, (run, *others) in alike.items():
-        more = f" and {len(others)} others like it" if others else ""
-        say(f"failed: {run}{more}: {message}")
+    for message, count in Counter(report.failed.values()).items():
+        first = next(run for run, reason in report.failed.items() if reason == message)
+        more = f" and {count - 1} others like it" if count > 1 else ""
+        say(f"failed: {first}{more}: {message}")
     if report.failed and not (report.done or report.shared or report.left or before.done):
         raise InputError(f"all {len(report.failed)} runs failed: {next(iter(report.failed.values()))}")
     return report
@@ -126,7 +129,7 @@ def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
     return sorted(needed, key=str)
 
 
-def _has_weights(run: Training, place: Place) -> bool:
+def _has_weights(run: Run, place: Place) -> bool:
     return place.store.has(key(run, place), with_weights=True)
 
 
@@ -137,11 +140,11 @@ def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:
     return table.set_index("key", drop=False).loc[keys].reset_index(drop=True)
 
 
-def _recorded_by_shape(place: Place) -> dict[Run, str]:
+def _published_by_shape(place: Place) -> dict[Run, str]:
     """Keys of the published runs under the protocols of this version, by their shape."""
-    found: dict[Run, str] = {}
+    keys: dict[Run, str] = {}
     for kind in KINDS.values():
-        rows = place.store.read_record(kind.table)
+        rows = place.store.read_published(kind.table)
         for row in rows[kind.is_current(rows)].to_dict("records") if len(rows) else ():
-            found[kind.of_row(row).shape] = row["key"]
-    return found
+            keys[kind.of_row(row).shape] = row["key"]
+    return keys

@@ -1,11 +1,10 @@
-"""How long runs will take on this machine: as the stored runs most like them, in proportion to the work."""
+"""How long runs will take on this machine: their words over the words per second of stored runs like them."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -13,30 +12,19 @@ from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run, processor
 
-HERE, ALONE, OTHER_PRECISION, OTHER_MACHINE = range(4)
-"""How far away runs were made: as asked; not together though asked so; in another precision; elsewhere."""
-
-
-class Observation(NamedTuple):
-    """A stored run, and the seconds that it took."""
-
-    run: Run
-    seconds: float
-    distance: int
-
 
 class Estimate(NamedTuple):
-    """The seconds that a run will take, and how far away the runs were made that say so."""
+    """The seconds that a run will take, and whether runs say so that were made here, as is asked."""
 
     seconds: float
-    distance: int
+    here: bool
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast runs are, judged by those that are stored."""
+    """How fast runs are, judged by those that are stored: speeds by group of runs, made here or not."""
 
-    seen: Sequence[Observation] = ()
+    speeds: dict[tuple[bool, Hashable], list[float]] = field(default_factory=dict)
 
     @classmethod
     def measured(cls, place: Place, workforce: Workforce) -> "Pace":
@@ -45,7 +33,7 @@ class Pace:
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
         batched = (workforce.models_per_batch or 1) > 1
-        seen = []
+        speeds: dict[tuple[bool, Hashable], list[float]] = defaultdict(list)
         for kind in KINDS:
             table = place.store.current(kind)
             for row in table.astype(object).where(table.notna(), None).to_dict("records"):
@@ -54,37 +42,23 @@ class Pace:
                 alike = device.partition(":")[0] == workforce.device.partition(":")[0]
                 if not (seconds > 0 and alike) or (shared and not batched):
                     continue
-                distance = (
-                    OTHER_MACHINE if device != here
-                    else OTHER_PRECISION if (row.get("precision") or "float32") != workforce.precision
-                    else ALONE if batched and not shared
-                    else HERE
-                )  # fmt: skip
-                seen.append(Observation(KINDS[kind].of_row(row), float(seconds), distance))
-        return cls(seen)
+                as_asked = (
+                    row.get("precision") or "float32"
+                ) == workforce.precision and shared == batched
+                for group, work in KINDS[kind].of_row(row).speeds():
+                    speeds[device == here and as_asked, group].append(work / float(seconds))
+        return cls(dict(speeds))
 
     def seconds(self, run: Run) -> float | None:
         """The seconds that one worker takes, see `estimate`."""
-        found = self.estimate(run)
-        return found.seconds if found else None
+        estimate = self.estimate(run)
+        return estimate.seconds if estimate else None
 
     def estimate(self, run: Run) -> Estimate | None:
-        """What one worker takes; None where nothing comparable was run yet."""
-        rungs = list(run.alike())
-        # the first four rungs hold the most similar runs: another machine's of these say more than this
-        # one's of the others, of which a few could mislead
-        for part, fewest in ((rungs[:4], 1), (rungs[4:], 5), (rungs[4:], 1)):
-            for distance, groups in sorted(self._groups.items()):
-                for group, work in part:
-                    if len(found := groups.get(group, [])) >= fewest:
-                        return Estimate(work * median(found), distance)
+        """What one worker takes, by runs of the same network, else of its cell; None where nothing
+        comparable was run yet."""
+        for group, work in run.speeds():
+            for here in (True, False):
+                if speeds := self.speeds.get((here, group)):
+                    return Estimate(work / median(speeds), here)
         return None
-
-    @cached_property
-    def _groups(self) -> dict[int, dict[Hashable, list[float]]]:
-        """The seconds for a unit of work, by distance and group of runs."""
-        found: Any = defaultdict(lambda: defaultdict(list))
-        for one in self.seen:
-            for group, work in one.run.alike():
-                found[one.distance][group].append(one.seconds / work)
-        return found

@@ -42,14 +42,14 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
     check(ready, "there are no data to pack; choose other runs")
     cache = folder / "cache"
     used: dict[Path, set[str]] = defaultdict(set)  # the words of each file of vectors
-    for (_, length), own in ready.items():
-        source = place.source(own[0])
+    for (_, length), group in ready.items():
+        source = place.source(group[0])
         whole = encode(source, length, place.cache)
         have = {split: len(texts) for split, texts in whole.texts.items()}
         counts = {  # of the first texts of each split, as many as the largest training reads
-            "train": max(run.size * (run.draw + 1) for run in own),
-            "validation": max(run.validation or min(run.size, have["validation"]) for run in own),
-            "test": max(run.test or have["test"] for run in own),
+            "train": max(run.size * (run.draw + 1) for run in group),
+            "validation": max(run.validation or min(run.size, have["validation"]) for run in group),
+            "test": max(run.test or have["test"] for run in group),
         }
         part = replace(whole, texts={split: whole.texts[split].first(counts[split]) for split in SPLITS})
         file, has_filler = encoded_file(source, length, cache)
@@ -59,7 +59,7 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         # vocabularies are made of training texts and their filler
         read = [part.texts["train"].ids, *([part.filler["train"]] if part.filler else [])]
         numbers = torch.cat([rows.flat for rows in read]).unique()
-        for name in {run.vectors for run in own if run.vectors}:
+        for name in {run.vectors for run in group if run.vectors}:
             used[place.vectors_file(name)] |= {part.words[number] for number in numbers.tolist()}
         sizes = ", ".join(f"{len(part.texts[split]):,} {split}" for split in SPLITS)
         yield f"{source.label}, {length}: {sizes} texts"

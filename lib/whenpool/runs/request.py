@@ -72,15 +72,20 @@ class Request:
             raise InputError(f"paraphrases file {self.paraphrases} does not exist; check its path")
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the whole paper is asked for, at either scale."""
+        return self.profile in ("compact", "paper")
+
+    @property
     def corpus_names(self) -> tuple[str, ...]:
         """The thesis's four corpora in the profiles "compact" and "paper", else the embedded one."""
-        usual = THESIS_CORPORA if self.profile in ("compact", "paper") else ("synthetic",)
+        usual = THESIS_CORPORA if self.is_whole else ("synthetic",)
         return usual if self.corpora is None else self.corpora
 
-    def lets_lack(self, run: Any) -> bool:
+    def leaves_out(self, run: Any) -> bool:
         """Whether a run is left out where its data are not here, since nobody named its corpus or encoder."""
         unnamed = self.encoder is None and getattr(run, "has_encoder", False)
-        return unnamed or (self.corpora is None and self.profile in ("compact", "paper"))
+        return unnamed or (self.corpora is None and self.is_whole)
 
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -1,28 +1,34 @@
-"""Where the data and results of runs lie, and where a result comes from."""
+"""What a run is, where its data and results lie, and where a result comes from.
+
+A new kind of run is one file in ``whenpool/runs/kinds``, with a frozen dataclass that derives from `Run`, and
+one line in ``whenpool/runs/kinds/__init__.py``.
+"""
 
 import platform
 import subprocess
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 
 from whenpool.base.errors import InputError
+from whenpool.base.files import fingerprint
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
+from whenpool.corpora.tokens import load_vectors
 from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
-from whenpool.runs.kinds.base import Run as Run
-from whenpool.runs.kinds.base import key_of
-from whenpool.runs.store import Store
+from whenpool.runs.store import Store, key_of
 
 VECTORS = ("glove.6B.100d", "wiki-reviews.100d")
 """Word vectors that the paper's protocol looks for, best first (§1.4.2)."""
+OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,9 @@ class Place:
     ) -> "Place":
         """The folders of `whenpool.base.paths`; runs of the profile "smoke" lie apart."""
         directory, root = store or store_directory(), project_root()
-        records = root / "data" / "results" if root else None
-        found = Store(directory / "smoke") if smoke else Store(directory, records)
-        return cls(found, data or data_directory(), cache_directory())
+        published = root / "data" / "results" if root else None
+        results = Store(directory / "smoke") if smoke else Store(directory, published)
+        return cls(results, data or data_directory(), cache_directory())
 
     def source(self, run: Any) -> CorpusSource:
         """The corpus that a run reads."""
@@ -65,20 +71,146 @@ def find_vectors(place: Place) -> str | None:
     return None
 
 
+class Run:
+    """What can be asked for, stored and looked up: a frozen dataclass of its configuration. It has a field
+    ``corpus`` and a field ``seed``; a probe has a training instead. The default of a field must never
+    change: fields at their default do not enter the key of a run, so that a field added later leaves
+    older runs valid."""
+
+    # A subclass sets these without an annotation, which would make them fields
+    kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
+    table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
+    protocol: ClassVar[int] = 1  # raised by hand when the meaning of a result changes
+    results: ClassVar[str] = ""  # numbers of a result
+    # columns of each history, of which the first is no other's; a row is an epoch or position
+    histories: ClassVar[Mapping[str, str]] = {}
+    points: ClassVar[str] = ""  # all numbers that such a row can have
+    order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
+
+    training: Any = None  # the `Training` itself, or that whose model is probed
+    vectors: str | None  # the name of word vectors, of most kinds
+
+    @property
+    def cost(self) -> float:
+        """Words that are read; those that nothing is learnt from count a third."""
+        raise NotImplementedError
+
+    @property
+    def epochs(self) -> int:
+        """Parts of the work that progress counts."""
+        return 1
+
+    @property
+    def network(self) -> Hashable:
+        """Runs of one kind and one network read as many words in a second."""
+        return ()
+
+    @property
+    def needs(self) -> Any:
+        """The `Training` whose weights must be here before, or None."""
+        return None
+
+    @property
+    def phase(self) -> tuple[int, str]:
+        """When it is executed among other runs, and what they are called."""
+        return 9, self.kind
+
+    @property
+    def shape(self) -> Self:
+        """The run without its vectors and folders: a published one like it counts where they are not here."""
+        return replace(self, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
+
+    def speeds(self) -> Iterable[tuple[Hashable, float]]:
+        """Groups of runs with one speed, the nearest first, and this run's work in their unit."""
+        yield (self.kind, self.network), self.cost
+
+    def rank(self) -> tuple[Any, ...]:
+        """A sort key, the most informative runs first, so that wherever a list is cut, what comes before is a
+        grid with fewer seeds, then sizes, settings, lengths, corpora and poolings."""
+        return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}  # type: ignore[arg-type]
+
+    def row(self) -> dict[str, Any]:
+        """The configuration, as it is stored."""
+        return asdict(self)  # type: ignore[call-overload]
+
+    @classmethod
+    def of_row(cls, row: Any) -> Self:
+        """The configuration of a row of `Store.rows`: numbers may be fractions, and fields missing."""
+        return cls(**values_of(row, cls))
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """What makes a run this run: configuration, data, protocol. Raises `InputError` for a configuration
+        that cannot be run, or data that are not there."""
+        raise NotImplementedError
+
+    def identified(self, place: Place, label: str, **data: str) -> dict[str, Any]:
+        """An identity: the ``label`` of the corpus, the fingerprints of ``data``, and that of the vectors."""
+        if self.vectors:
+            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
+        return {"run": self.changed() | {"corpus": label}, "data": data, "protocol": self.protocol}
+
+    def execute(
+        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
+    ) -> str:
+        """Execute and store the run; returns its key. Raises `InputError` for data that cannot be read, a
+        loss that diverges, or weights that are needed and not here."""
+        raise NotImplementedError
+
+    @classmethod
+    def read_ahead(cls, runs: Sequence[Any], place: Place, device: str) -> Iterable[str]:
+        """Read once what runs of this kind share; returns notes on their corpora, a sentence each."""
+        for name in {run.vectors for run in runs if getattr(run, "vectors", None)}:
+            load_vectors(place.vectors_file(name), place.cache)
+        return ()
+
+    @classmethod
+    def is_current(cls, rows: Any) -> Any:
+        """Which rows are under the protocol of this version, as a boolean series."""
+        return rows["protocol"] == cls.protocol
+
+    @classmethod
+    def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What a stored run has of one of its histories."""
+        first = cls.histories[history].split()[0]
+        return [point for point in row["history"] if first in point]
+
+    @classmethod
+    def names(cls) -> frozenset[str]:
+        """Every column that a row of this kind can have, except what its data and its making add."""
+        made = "key protocol seconds threads together corpus_complete commit device torch finished"
+        return frozenset(f"{made} {cls.results}".split()).union(field.name for field in fields(cls))  # type: ignore[arg-type]
+
+
 def key(run: Run, place: Place) -> str:
     """The key under which a run is stored."""
     return key_of(run.identity(place))
 
 
+def values_of(row: Any, kind: Any) -> dict[str, Any]:
+    """The values of a dataclass's fields from a row of a table, see `Run.of_row`."""
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        value, text = row.get(field.name), str(field.type)
+        if value != value or value is None:  # NaN stands for None in tables
+            value = None if "None" in text or field.default is MISSING else field.default
+        elif isinstance(field.default, bool | int | float):
+            value = type(field.default)(value)
+        elif "int" in text:
+            value = int(value)
+        elif "float" in text:  # or a name
+            with suppress(ValueError):
+                value = float(value)
+        values[field.name] = value
+    return values
+
+
 # where a result comes from: code, versions, machine, time; no part of the key of a run
 
-_engine = "local"
-
-
-def engine_is(name: str) -> None:
-    """Say which engine this process works for."""
-    global _engine
-    _engine = name
+ENGINE = ["local"]  # The engine that this process works for
 
 
 def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
@@ -90,7 +222,7 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
     return {
         "commit": commit(), "device": f"{device.split(':')[0]}: {name}",
         "threads": torch.get_num_threads(), "precision": precision, "together": together, "group": group,
-        "engine": _engine, "torch": torch.__version__, "python": platform.python_version(),
+        "engine": ENGINE[0], "torch": torch.__version__, "python": platform.python_version(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }  # fmt: skip
 

@@ -1,17 +1,17 @@
 """Finished runs, one file each, and the tables made of them.
 
 A run is stored under a key that is the hash of its *identity*: its configuration, the fingerprints of its
-data, and the version of the protocol. A file that is damaged or does not belong here is set aside, never
-deleted and never counted. Published runs are the same rows in CSV files of the repository, read only.
+data, and the version of the protocol. A file that is damaged or does not belong here is not counted, which
+a line says. Published runs are the same rows in CSV files of the repository, read only.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ import pandas as pd
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.tables import Columns, checked_table
-from whenpool.runs.kinds.base import KINDS, key_of
 
+KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
 _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 """The state and content of each stored file that was read, to read it again only when it has changed."""
@@ -32,8 +32,8 @@ class Store:
     """A folder of finished runs, and maybe a folder of published ones beside it."""
 
     directory: Path
-    records: Path | None = None
-    set_aside: list[str] = field(default_factory=list)  # a line for each file since the store was opened
+    published: Path | None = None
+    damaged: list[str] = field(default_factory=list)  # a line for each damaged file that was met
 
     def put(
         self, identity: Mapping[str, Any], run: Mapping[str, Any], result: Mapping[str, Any],
@@ -60,11 +60,11 @@ class Store:
         probe.unlink(missing_ok=True)  # another command may look at the same moment
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """A stored run, or None; a damaged file is set aside."""
+        """A stored run, or None where there is none, or its file is damaged."""
         file = self._file(key)
         try:
-            stamp = file.stat()
-            changed = stamp.st_mtime_ns, stamp.st_size, stamp.st_ino
+            state = file.stat()
+            changed = state.st_mtime_ns, state.st_size, state.st_ino
             known = _PARSED.get(file)
             if known and known[0] == changed:
                 return known[1]
@@ -74,16 +74,15 @@ class Store:
         except OSError as error:  # it may be readable the next time
             raise InputError(f"stored run {file} cannot be read: {error.strerror}; repair it") from None
         row, reason = parse_run(content, key)
-        if row is None:
-            self._put_aside(file, reason)
-        else:
+        if row:
             _PARSED[file] = changed, row
+        elif (line := f"{file} is not counted, since {reason}; delete it") not in self.damaged:
+            self.damaged.append(line)
         return row
 
     def keys(self) -> set[str]:
         """The keys of all runs here, the published ones included."""
-        published = (self._record(kind.table)[1] for kind in KINDS.values())
-        return {key for key, _ in self._rows()}.union(*published)
+        return {key for key, _ in self._rows()}.union(*self._published_keys())
 
     def keys_on(self, corpora: Collection[str]) -> set[str]:
         """The keys of the runs stored here on some corpora, or on none that they name."""
@@ -94,7 +93,7 @@ class Store:
         """Whether a run is done, and its weights are here if they are asked for."""
         if self.get(key):
             return not with_weights or self.weights_file(key).exists()
-        return not with_weights and any(key in self._record(kind.table)[1] for kind in KINDS.values())
+        return not with_weights and any(key in keys for keys in self._published_keys())
 
     def weights_file(self, key: str) -> Path:
         """Where the weights of a run's best epoch lie, as safetensors."""
@@ -114,23 +113,18 @@ class Store:
 
     def failures(self) -> dict[str, str]:
         """The message of each failed run, by key."""
-        found = {}
-        for file in sorted((self.directory / "failed").glob("*.json")):
-            if (message := self.failure(file.stem, since=0)) is not None:
-                found[file.stem] = message
-            else:
-                self.set_aside.append(f"{file} is not the note of a failed run; delete it")
-        return found
+        keys = [file.stem for file in sorted((self.directory / "failed").glob("*.json"))]
+        return {key: text for key in keys if (text := self.failure(key, since=0)) is not None}
 
     def rows(self, kind: str) -> pd.DataFrame:
         """A row for each run of a kind, the published ones included: configuration, result, provenance."""
-        found = []
+        rows = []
         for key, row in self._rows(kind):
             identity = row["identity"]
             data = {f"data_{name}": value for name, value in identity.get("data", {}).items()}
-            known = {"key": key, "protocol": identity.get("protocol")}
-            found.append(known | row["run"] | row["result"] | data | row["provenance"])
-        return _beside(pd.DataFrame(found), self.read_record(KINDS[kind].table))
+            facts = {"key": key, "protocol": identity.get("protocol")}
+            rows.append(facts | row["run"] | row["result"] | data | row["provenance"])
+        return self._with_published(rows, KINDS[kind].table)
 
     def current(self, kind: str) -> pd.DataFrame:
         """The same of runs under the protocol of this version, with every column of their kind."""
@@ -143,9 +137,9 @@ class Store:
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
         """A row for each point of a history, such as an epoch, and the run's ``key``."""
         about = KINDS[kind]
-        rows = self._rows(kind)
-        found = [{"key": key, **point} for key, row in rows for point in about.points_of(name, row)]
-        return _beside(pd.DataFrame(found), self.read_record(f"{about.table}_{name}"))
+        runs = self._rows(kind)
+        rows = [{"key": key, **point} for key, row in runs for point in about.points_of(name, row)]
+        return self._with_published(rows, f"{about.table}_{name}")
 
     def measured_on(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
         """What the probe runs of one kind measured, with the columns of some of their rows beside; one that
@@ -156,15 +150,26 @@ class Store:
             return rows.head(0)
         return rows.merge(wanted.dropna(axis=1, how="all"), on="key", suffixes=("", "_of_run"))
 
-    def read_record(self, name: str) -> pd.DataFrame:
+    def read_published(self, name: str) -> pd.DataFrame:
         """A published file, ``<name>.csv``, or no rows."""
-        return self._record(name)[0]
+        return self._published(name)[0]
 
-    def _record(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
-        file = self.records / f"{name}.csv" if self.records else None
+    def _published(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
+        file = self.published / f"{name}.csv" if self.published else None
         if file and file.is_file():
-            return _read_once(file, name, file.stat().st_mtime_ns)
+            return _read_once(file, file.stat().st_mtime_ns)
         return pd.DataFrame(columns=["key"]), frozenset()
+
+    def _published_keys(self) -> list[frozenset[str]]:
+        return [self._published(kind.table)[1] for kind in KINDS.values()]
+
+    def _with_published(self, rows: list[dict[str, Any]], name: str) -> pd.DataFrame:
+        """The rows that are stored here, and the published ones of other runs."""
+        here, published = pd.DataFrame(rows), self.read_published(name)
+        if len(here):
+            published = published[~published["key"].isin(set(here["key"]))]
+        parts = [part for part in (published, here) if len(part)]
+        return pd.concat(parts or [published], ignore_index=True)
 
     def _rows(self, kind: str | None = None) -> list[tuple[str, dict[str, Any]]]:
         """The keys and contents of the runs stored here, of one kind or of all."""
@@ -184,23 +189,15 @@ class Store:
     def _failure_file(self, key: str) -> Path:
         return self.directory / "failed" / f"{key}.json"
 
-    def _put_aside(self, file: Path, reason: str) -> None:
-        folder = self.directory / "set-aside"
-        names = (folder / f"{file.stem}{number or ''}{file.suffix}" for number in count())
-        aside = next(name for name in names if not name.exists())  # nothing is ever overwritten
-        line = f"{file} is not counted, since {reason}; "
-        try:
-            folder.mkdir(exist_ok=True)
-            file.rename(aside)
-            line += f"it was moved to {aside}"
-        except OSError as error:
-            line += f"it could not be moved away ({error.strerror})"
-        if line not in self.set_aside:
-            self.set_aside.append(line)
+
+def key_of(identity: Mapping[str, Any]) -> str:
+    """20 hexadecimal digits that depend on every value of the identity."""
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def kind_of(row: Mapping[str, Any]) -> str:
-    """The kind of a stored run; older files, which do not say it, are told apart by what they hold."""
+    """The kind of a stored run; older files, which do not say it, are known by what they hold."""
     if "kind" in row:
         return str(row["kind"])
     marks = {"probe": "probe", "system": "few-shot", "encoding": "tagging"}
@@ -221,56 +218,13 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
         return None, "it is not a run"
     if key_of(row["identity"]) != key:
         return None, "its content belongs to another key"
-    kind = KINDS.get(kind_of(row))
-    if kind is None:
+    if kind_of(row) not in KINDS:
         return None, f"its kind {kind_of(row)!r:.40} is unknown"
-    parts = [(kind.columns(), row[name]) for name in names[1:]]
-    parts += [(kind.point_columns(), point) for point in history]
-    fault = next((fault for columns, part in parts if (fault := columns.fault_in(part))), "")
-    return None if fault else row, fault
-
-
-def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are stored here, and the published ones of other runs."""
-    if len(found):
-        recorded = recorded[~recorded["key"].isin(set(found["key"]))]
-    parts = [part for part in (recorded, found) if len(part)]
-    return pd.concat(parts or [recorded], ignore_index=True)
+    return row, ""
 
 
 @lru_cache(maxsize=64)
-def _read_once(file: Path, name: str, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
+def _read_once(file: Path, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
     """A published file and its keys, read anew when it has changed."""
-    table = checked_table(file, "reference runs", columns_of(name), key=str)
+    table = checked_table(file, "reference runs", Columns(), key=str)
     return table, frozenset(table.get("key", ()))
-
-
-_SIDES = "corpus length setting masked device precision engine device_other precision_other engine_other"
-_COMPARED = """size hidden_size epochs together together_other pairs identical with_weights mean_difference
-    largest_accuracy largest_loss"""
-_STATISTICS = "classes average_length max_length train_size test_size"
-OTHERS = {
-    "comparisons": Columns(
-        required=f"key {_SIDES} {_COMPARED}",
-        numbers=f"{_COMPARED} std_difference largest_weight",
-        flags="masked",
-        unique="key",
-    ),
-    "corpora": Columns(
-        required=f"corpus length {_STATISTICS}",
-        numbers=f"{_STATISTICS} validation_size",
-        flags="complete",
-    ),
-}
-"""Published files that hold no runs: trainings that were run twice, and statistics of corpora."""
-
-
-def columns_of(name: str) -> Columns:
-    """What the columns of a published file hold."""
-    for kind in KINDS.values():
-        if name == kind.table:
-            return kind.columns()
-        for history in kind.histories:
-            if name == f"{kind.table}_{history}":
-                return kind.point_columns(history)
-    return OTHERS.get(name, Columns("key"))

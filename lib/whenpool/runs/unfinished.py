@@ -38,9 +38,9 @@ class Unfinished:
         how = (precision_used(), len(keys) > 1 and kernels_on(device))
         self._made = hash_of(_CODE, *map(str, how), *(str(made[name]) for name in named))[:12]
         files = [self._folder.glob(self._file(number, "*").name) for number in range(len(keys))]
-        found = [{int(file.suffixes[-2][1:]) for file in own} for own in files]
-        common = set[int].intersection(*found)
-        self._first = [max(common or own, default=0) for own in found]  # epochs to go on from
+        saved = [{int(file.suffixes[-2][1:]) for file in of_training} for of_training in files]
+        common = set[int].intersection(*saved)
+        self._first = [max(common or epochs, default=0) for epochs in saved]  # epochs to go on from
         self._open = set(range(len(keys)))
         self._done, self._time = 0, time.monotonic()  # epochs until the last save, and when it was
 
@@ -75,7 +75,7 @@ class Unfinished:
         state.facts.update(together=self.together, group=self.group)
         with suppress(StorageError):  # a disk that is too full for it may have room for the result
             write_atomically(self._file(number, self._first[number] + done), state.as_bytes())
-        kept = {self._file(own, self._first[own] + done) for own in self._open}
+        kept = {self._file(other, self._first[other] + done) for other in self._open}
         if all(file.exists() for file in kept):
             self._unlink(self._open, kept)
 

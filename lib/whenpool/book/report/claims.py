@@ -35,8 +35,7 @@ from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from whenpool.runs.kinds.training import TRICKS, variant_of
-from whenpool.runs.plans.chapters import OTHER_STARTS
-from whenpool.runs.plans.last_state import START_OPTIONS
+from whenpool.runs.plans import OTHER_STARTS, START_OPTIONS
 
 OTHER_ENCODER = "not tested: other encoder"
 """Of claims whose runs read another encoder, or trained other baselines, than the thesis's."""

@@ -34,5 +34,5 @@ def measured(place: Place) -> pd.DataFrame:
 
 def recorded_statistics() -> pd.DataFrame:
     """The published statistics of whole corpora, a row for each corpus and length."""
-    found = Place.default().store.read_record("corpora")
+    found = Place.default().store.read_published("corpora")
     return found if "corpus" in found else found.assign(corpus=[], length=[])

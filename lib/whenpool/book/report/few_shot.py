@@ -13,7 +13,7 @@ from whenpool.book.report.tables import CORPUS_NAMES, CaptionedTable, in_order
 from whenpool.book.report.verdicts import MARKS, NOT_RUN, cell_of, fullest, has, published, verdict_of
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, UNLABELLED, FewShot
-from whenpool.runs.plans.few_shot import PAPER, PAPER_UNLABELLED
+from whenpool.runs.plans import PAPER, PAPER_UNLABELLED
 
 PER_CLASS = 10  # Labelled texts of each class in Table 1.9
 STEPS = {name: settings.get("steps", FewShot.steps) for name, settings in PAPER.items()}

@@ -27,7 +27,7 @@ from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.tables import CORPUS_NAMES, judged
 from whenpool.book.report.verdicts import MARKS as CELL_MARKS
 from whenpool.book.report.verdicts import published
-from whenpool.runs.plans.chapters import chapter_named
+from whenpool.runs.plans import chapter_named
 from whenpool.runs.run import Place
 
 FORMATS = ("table", "json", "csv")

@@ -39,10 +39,16 @@ from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training, variant_of, with_model
-from whenpool.runs.plans import COMPACT, COMPACT_TEST, SEEDS_FROM
-from whenpool.runs.plans.chapters import SMALL_TAGGERS
-from whenpool.runs.plans.last_state import GATES, SHARES, START_OPTIONS
-from whenpool.runs.plans.networks import TIMED_SEEDS
+from whenpool.runs.plans import (
+    COMPACT,
+    COMPACT_TEST,
+    GATES,
+    SEEDS_FROM,
+    SHARES,
+    SMALL_TAGGERS,
+    START_OPTIONS,
+    TIMED_SEEDS,
+)
 from whenpool.runs.run import VECTORS, Place
 from whenpool.runs.store import NO_FOLDER, Store
 from whenpool.theory import constructions, lattice, shrinkage

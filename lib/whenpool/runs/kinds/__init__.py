@@ -1,11 +1,10 @@
-"""The kinds of runs, one file each; see `whenpool.runs.kinds.base.Run`."""
+"""The kinds of runs, one file each; see `whenpool.runs.run.Run`."""
 
-from whenpool.runs.kinds.base import KINDS
-
-from whenpool.runs.kinds.training import Training  # isort: skip (what the others build on)
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import Probe
 from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.store import KINDS
 
 KINDS.update({kind.kind: kind for kind in (Training, Probe, FewShot, Tagging)})
 

@@ -4,10 +4,9 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from os.path import isfile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, tokens
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
@@ -26,9 +25,8 @@ from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabell
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import CORPORA, EVALUATION, loaded, place_in, test_texts
-from whenpool.runs.run import Place, provenance
+from whenpool.runs.kinds.training import CORPORA, EVALUATION, loaded, place_in, scores_of, test_texts
+from whenpool.runs.run import OnEpoch, Place, Run, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
 FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
@@ -43,8 +41,6 @@ class FewShot(Run):
     """One system trained on some labelled texts of each class; fields that it does not use are reset."""
 
     kind, table, protocol = "few-shot", "few_shots", FEW_SHOT_PROTOCOL
-    required = "corpus length seed system per_class"
-    present = "test_accuracy corpus_complete"
     results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes
         parameters encoder_parameters validation_texts test_texts steps_done labelled_texts
         unlabelled_texts unlabelled_read test_cut tokens_read"""
@@ -78,18 +74,11 @@ class FewShot(Run):
     pretraining: int = 2_000  # steps of VAMPIRE on unlabelled texts
 
     def __post_init__(self) -> None:
-        check_known("system", self.system, (*SYSTEMS, *CONTRAST))
         unused = [name for name, systems in USED_BY.items() if self.system not in systems]
         for name in [*unused, *(("augmentations", "replaced") if self.paraphrases else ())]:
             object.__setattr__(self, name, getattr(FewShot, name))  # the default
         if self.encoder in encoders.MINILM_NAMES:
             object.__setattr__(self, "encoder", encoders.MINILM)
-        counts = """per_class validation test max_tokens steps looks batch_size hidden_size unlabelled
-            unlabelled_batch augmentations topics pretraining"""
-        for name in counts.split():
-            count = getattr(self, name)
-            check(count is None or count >= 1, f"{name} must be at least 1, not {count}")
-        check(0 < self.replaced <= 1, f"replaced must be in (0, 1], not {self.replaced}")
 
     @property
     def epochs(self) -> int:
@@ -102,21 +91,13 @@ class FewShot(Run):
     @property
     def cost(self) -> float:
         texts = self.batch_size + (2 * self.unlabelled_batch if self.system in ("uda", "mixtext") else 0)
-        return self.steps * texts * min(self.max_tokens, 250) * (20 if self.has_encoder else 1)
+        read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
+        words = min(self.max_tokens, 250) * (20 if self.has_encoder else 1)
+        return words * (self.steps * texts + EVALUATION * read)
 
     @property
-    def work(self) -> float:
-        read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
-        alone = replace(self, system="bert") if self.has_encoder else self  # without unlabelled texts
-        return self.cost + EVALUATION * alone.cost / (self.steps * self.batch_size) * read
-
-    def alike(self) -> Iterator[tuple[Hashable, float]]:
-        encoder = self.shape.encoder if self.has_encoder else ""
-        system = self.system, encoder, self.hidden_size
-        yield ("the same", replace(self.shape, seed=0)), 1.0
-        yield ("system on texts", *system, self.corpus, self.length), self.work
-        yield ("system", *system), self.work
-        yield (self.kind, encoder), self.work
+    def network(self) -> Hashable:
+        return self.system, self.shape.encoder if self.has_encoder else "", self.hidden_size
 
     def rank(self) -> tuple[Any, ...]:
         labels = (self.per_class != FewShot.per_class, self.per_class)
@@ -125,17 +106,15 @@ class FewShot(Run):
         return (self.seed, labels, 0, length, corpus, system, True, 0, repr(self))
 
     def identity(self, place: Place) -> dict[str, Any]:
-        check_known("length", self.length, LENGTHS)
         source = place.source(self)
-        found = self.identified(place, source.label, corpus=source.fingerprint(self.length))
+        identity = self.identified(place, source.label, corpus=source.fingerprint(self.length))
         if self.has_encoder:
-            found["data"]["encoder"] = encoders.encoder_fingerprint(self.encoder)
-            found["run"]["encoder"] = self.labels["encoder"]
-        if file := self.paraphrases:
-            check(isfile(file), f"paraphrases file {file} does not exist; check its path")
-            found["data"]["paraphrases"] = fingerprint(Path(file))
-            found["run"]["paraphrases"] = self.labels["paraphrases"]
-        return found
+            identity["data"]["encoder"] = encoders.encoder_fingerprint(self.encoder)
+            identity["run"]["encoder"] = self.labels["encoder"]
+        if self.paraphrases:
+            identity["data"]["paraphrases"] = fingerprint(Path(self.paraphrases))
+            identity["run"]["paraphrases"] = self.labels["paraphrases"]
+        return identity
 
     @property
     def shape(self) -> "FewShot":
@@ -185,8 +164,8 @@ class FewShot(Run):
 
     @classmethod
     def read_ahead(cls, runs: Sequence["FewShot"], place: Place, device: str) -> Iterable[str]:
-        own = [run for run in runs if run.system == "max_attention"]
-        for run in {replace(run, seed=0, per_class=1): run for run in own}.values():
+        frozen = [run for run in runs if run.system == "max_attention"]
+        for run in {replace(run, seed=0, per_class=1): run for run in frozen}.values():
             with suppress(InputError):  # the run itself will say so
                 chosen = select(corpus_of(run, place), 1, 0, validation=run.validation, test=run.test)
                 pretrained = encoders.load_encoder(run.encoder)
@@ -254,14 +233,14 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     if run.system in CONTRAST:
         return _on_word_vectors(run, classes, chosen, place)
     pretrained = encoders.load_encoder(run.encoder)
-    own = sum(p.numel() for p in pretrained.model.parameters())
+    of_encoder = sum(p.numel() for p in pretrained.model.parameters())
     limit = min(run.max_tokens, pretrained.max_tokens)
     texts, cut = numbered(chosen, pretrained, limit)
     if run.system == "max_attention":
         parts = (texts.train, texts.validation, texts.test)
         texts = Splits(*(embedded(part, pretrained, place, device) for part in parts))
         model = encoders.contextual_classifier(pretrained.size, classes, run.system, run.hidden_size)
-        return System(model, texts, cut, limit, encoder_parameters=own)
+        return System(model, texts, cut, limit, encoder_parameters=of_encoder)
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
     groups = [  # the encoder is trained slowly, the new classifier faster
         {"params": list(tuned.encoder.parameters()), "lr": run.learning_rate},
@@ -274,7 +253,7 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         kind = UDA if run.system == "uda" else MixText
         steps = steps_of(run, len(chosen.labelled))
         objective = kind(pool, classes, steps, run.seed, run.unlabelled_batch)
-    return System(tuned, texts, cut, limit, objective, groups, read, own)
+    return System(tuned, texts, cut, limit, objective, groups, read, of_encoder)
 
 
 def numbered(chosen: Selection, pretrained: encoders.Pretrained, limit: int) -> tuple[Splits, int]:

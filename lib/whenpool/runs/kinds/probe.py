@@ -5,9 +5,8 @@ Letters: N texts, P points of a profile.
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.models.encoder import word_mask
@@ -30,9 +29,8 @@ from whenpool.probes import (
     step_megabytes,
     vanishing_ratio,
 )
-from whenpool.runs.kinds.base import OnEpoch, Run, values_of
 from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, test_texts, trained
-from whenpool.runs.run import Place, key, provenance
+from whenpool.runs.run import OnEpoch, Place, Run, key, provenance, values_of
 from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
@@ -53,7 +51,6 @@ class Probe(Run):
     probe: ClassVar[str]  # which one it is, a key of `PROBES`
     effort: ClassVar[float] = 1.0  # what a word of a text costs, beside a step of training on it
     on_trained: ClassVar[bool] = True  # whether it reads the weights that the training leaves
-    required = f"{Training.required} probe probe_protocol"
     results = """probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95
         examples_at_95 validation_accuracy left middle right exponent accuracy_both accuracy_forward
         accuracy_backward accuracy_last accuracy_mean accuracy_max majority_accuracy"""
@@ -70,7 +67,6 @@ class Probe(Run):
     points = """position mean median std examples ratio band_ratio train_accuracy validation_accuracy
         share_added accuracy words megabytes median_ratio lower_quartile upper_quartile"""
     order = ("probe", *Training.order)
-    epochs = 1
 
     @property
     def needs(self) -> Training | None:
@@ -83,28 +79,27 @@ class Probe(Run):
 
     @property
     def cost(self) -> float:
-        return self.effort * self._own["texts"] * self.training.words
+        return self.effort * self._options["texts"] * self.training.words
 
     @property
     def shape(self) -> Self:
         return replace(self, training=self.training.shape)
 
-    def alike(self) -> Iterator[tuple[Hashable, float]]:
-        yield ("the same", replace(self, training=replace(self.training.shape, seed=0))), 1.0
-        yield from self.training.alike_as(self.probe, self.work)
+    def speeds(self) -> Iterable[tuple[Hashable, float]]:
+        return self.training.speeds_as(self.probe, self.cost)
 
     def rank(self) -> tuple[Any, ...]:
         return self.training.rank(self, 1 + list(PROBES).index(self.probe))
 
     @property
-    def _own(self) -> dict[str, Any]:
-        """The probe's own fields."""
+    def _options(self) -> dict[str, Any]:
+        """The fields of the probe itself."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
 
     def changed(self) -> dict[str, Any]:
-        own = super().changed()
-        del own["training"]
-        return {"probe": self.probe, **own, **self.training.changed()}
+        options = super().changed()
+        del options["training"]
+        return {"probe": self.probe, **options, **self.training.changed()}
 
     def identity(self, place: Place) -> dict[str, Any]:
         """The identity of the training, and what the probe does with it."""
@@ -113,7 +108,7 @@ class Probe(Run):
         return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
 
     def row(self) -> dict[str, Any]:
-        return {"probe": self.probe, **self._own, **asdict(self.training)}
+        return {"probe": self.probe, **self._options, **asdict(self.training)}
 
     @classmethod
     def of_row(cls, row: Any) -> "Probe":
@@ -130,8 +125,10 @@ class Probe(Run):
         return row["history"] if row["run"].get("probe") == history else []
 
     @classmethod
-    def configured(cls) -> list[type]:
-        return [Training, *PROBES.values()]
+    def names(cls) -> frozenset[str]:
+        kinds: list[Any] = [Training, *PROBES.values()]
+        options = (field.name for kind in kinds for field in fields(kind))
+        return super().names().union({"probe"}, options) - {"training"}
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Probe"], place: Place, device: str) -> Iterable[str]:
@@ -149,8 +146,8 @@ class Probe(Run):
         prepared = read(self.training, place)
         started = time.perf_counter()  # texts are read for several runs
         prepared.model.to(device)
-        (found, rows), apart = self._look(prepared, place, device, on_epoch)
-        result = found | {
+        (numbers, rows), apart = self._look(prepared, place, device, on_epoch)
+        result = numbers | {
             "training": key(self.training, place),
             "probe_protocol": PROBE_PROTOCOL,
             "corpus_complete": prepared.encoded.complete,
@@ -207,7 +204,7 @@ class GradientTrace(Probe):
         return self.training.needs
 
     @property
-    def epochs(self) -> int:  # type: ignore[override]
+    def epochs(self) -> int:
         return self.training.epochs
 
     @property
@@ -279,8 +276,7 @@ class WordImportance(Probe):
         texts, parts = dataset.test.to(_device_of(model)), []
         for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
             batch = texts.batch(part, PADDING_INDEX)
-            found = nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS)
-            parts.append(found.cpu())
+            parts.append(nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS).cpu())
         profiles = torch.cat(parts)  # (N, P)
         rows = _rows(mean=profiles.mean(0), std=profiles.std(0, correction=0))
         left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
@@ -306,16 +302,6 @@ class MemoryUse(Probe):
     def words(self) -> list[int]:
         """Of each text, shortest first."""
         return [self.longest >> halving for halving in reversed(range(self.halvings + 1))]
-
-    def identity(self, place: Place) -> dict[str, Any]:
-        if self.attention != "fused" and self.training.cell != "transformer":
-            what, cell = f"attention={self.attention!r}", self.training.cell
-            raise InputError(f"only a Transformer takes {what}; leave it out for cell {cell!r}")
-        check_known("attention", self.attention, ("fused", "plain"))
-        if self.halvings < 1 or self.words[0] < 1:
-            mend = "give at least one halving, and enough words to halve"
-            raise InputError(f"longest={self.longest} cannot be halved {self.halvings} times; {mend}")
-        return super().identity(place)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The texts have arbitrary words: what a step holds depends on their number alone."""
@@ -369,11 +355,6 @@ class DirectionUse(Probe):
 
     probe = "directions"
 
-    def identity(self, place: Place) -> dict[str, Any]:
-        if not self.training.bidirectional or self.training.cell == "transformer":
-            raise InputError(f"{self.training} has no two directions; probe a bidirectional recurrence")
-        return super().identity(place)
-
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The left half of an embedding is of the direction from left to right, for every pooling."""
         texts = dataset.test.first(self.texts).to(_device_of(model))
@@ -381,7 +362,12 @@ class DirectionUse(Probe):
         places = torch.arange(2 * half, device=texts.labels.device)
         left_out = {"both": slice(0), "forward": slice(half, None), "backward": slice(half)}
         for name, part in left_out.items():
-            with model.classifier.register_forward_pre_hook(partial(_without, places[part])):
+            units = places[part]
+
+            def without(module: nn.Module, given: tuple[Tensor], units: Tensor = units) -> Tensor:
+                return given[0].index_fill(1, units, 0)
+
+            with model.classifier.register_forward_pre_hook(without):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
         accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
         return {"texts_probed": len(texts)} | accuracies, rows
@@ -408,12 +394,12 @@ class UntrainedStates(Probe):
         read = [_readouts(model, texts.to(_device_of(model))) for texts in splits]
         labels = [texts.labels.numpy() for texts in splits]
         rows = [
-            {"readout": name, "accuracy": _regression([own[name] for own in read], labels)}
+            {"readout": name, "accuracy": _regression([split[name] for split in read], labels)}
             for name in READOUTS
         ]
         majority = 100 * float(np.bincount(labels[2]).max()) / len(labels[2])
-        found = {f"accuracy_{row['readout']}": row["accuracy"] for row in rows}
-        return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | found, rows
+        accuracies = {f"accuracy_{row['readout']}": row["accuracy"] for row in rows}
+        return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | accuracies, rows
 
 
 READOUTS = ("last", "mean", "max")  # Poolings without weights, whose outputs a regression reads
@@ -425,14 +411,14 @@ def _readouts(model: Any, texts: Texts) -> dict[str, Any]:
     """What each of `READOUTS` makes of every text's states, (N, D)."""
     model.eval()
     poolings = {name: POOLINGS[name](model.encoder.output_size, True) for name in READOUTS}
-    found = {name: np.zeros((len(texts), model.encoder.output_size), np.float32) for name in READOUTS}
+    outputs = {name: np.zeros((len(texts), model.encoder.output_size), np.float32) for name in READOUTS}
     for part in batches_for(model, texts.ids.lengths, GRADIENT_WORDS):
         batch = texts.batch(part, PADDING_INDEX)
         states = model.encode(model.embed(batch.ids), batch.lengths)
         mask = word_mask(batch.lengths, states.shape[1])
         for name, pooling in poolings.items():
-            found[name][part.numpy()] = pooling(states, mask)[0].float().cpu().numpy()
-    return found
+            outputs[name][part.numpy()] = pooling(states, mask)[0].float().cpu().numpy()
+    return outputs
 
 
 def _regression(inputs: Sequence[Any], labels: Sequence[Any]) -> float:
@@ -518,8 +504,8 @@ def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
     texts, lengths = texts.to(_device_of(model)), texts.ids.lengths
     norms = torch.full((len(texts), int(lengths.max())), torch.nan)
     for part in batches_for(model, lengths, GRADIENT_WORDS):
-        found = gradient_norms(model, *texts.batch(part, PADDING_INDEX))
-        norms[part, : found.shape[1]] = found.float().cpu()
+        of_part = gradient_norms(model, *texts.batch(part, PADDING_INDEX))
+        norms[part, : of_part.shape[1]] = of_part.float().cpu()
     return norms, lengths
 
 
@@ -536,13 +522,8 @@ def _middle_to_ends(profile: Tensor) -> float:
 
 def _rows(**columns: Tensor) -> list[dict[str, Any]]:
     """A row for each position, from columns (P,)."""
-    values = zip(range(1, POINTS + 1), *(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(("position", *columns), row, strict=True)) for row in values]
-
-
-def _without(units: Tensor, module: nn.Module, given: tuple[Tensor]) -> Tensor:
-    """What a classifier is given, (N, D), with zeros in the place of some units."""
-    return given[0].index_fill(1, units, 0)
+    values = {name: column.tolist() for name, column in columns.items()}
+    return pd.DataFrame({"position": range(1, POINTS + 1), **values}).to_dict("records")
 
 
 def _device_of(model: nn.Module) -> torch.device:

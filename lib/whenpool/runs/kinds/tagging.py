@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from os.path import isfile
@@ -13,16 +13,14 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from whenpool.base.errors import InputError, check
 from whenpool.base.files import lines_of
 from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.dataset import NumberedCorpus, number
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
-from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import loaded, vectors_of
-from whenpool.runs.run import Place, provenance
+from whenpool.runs.kinds.training import loaded, scores_of, vectors_of
+from whenpool.runs.run import OnEpoch, Place, Run, provenance
 from whenpool.training.loop import Recipe, train
 from whenpool.training.taggers import Labelled, TaggingObjective, label
 
@@ -34,14 +32,11 @@ class Tagging(Run):
     """One tagger trained on the sentences of a corpus."""
 
     kind, table, protocol = "tagging", "taggings", TAGGING_PROTOCOL
-    required = "corpus seed hidden_size layers cell bidirectional epochs features entities"
-    present = "test_accuracy corpus_complete"
     results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy
         lexicon_accuracy classes train_texts validation_texts test_texts test_words vocabulary
         parameters train_words unseen_words later_words unseen_accuracy later_accuracy entity_precision
-        entity_recall entity_f1 entities_true entities_predicted entities_right entities_boundary
+        entity_recall entity_f1 entities entities_true entities_predicted entities_right entities_boundary
         entities_mistyped entities_spurious entities_missed gradient_evenness gradient_reach"""
-    flags = "corpus_complete entities"
     histories: ClassVar = {
         "history": "epoch",
         "gradients": "position stage mean single",
@@ -71,36 +66,24 @@ class Tagging(Run):
     learning_rate: float = 2e-3  # Adam's
     profiled: int = 100  # validation sentences whose gradients are measured, the longest
 
-    def __post_init__(self) -> None:
-        if self.encoding not in (None, "io"):
-            raise InputError(f"encoding {self.encoding!r} is unknown; choose io, or None")
-        for name in ("layers", "embedding_size", "hidden_size", "epochs", "batch_size"):
-            check((value := getattr(self, name)) >= 1, f"{name} must be at least 1, not {value}")
-        for name, high in (("dropout", 1.0), ("unknown_rate", 1.0 + 1e-9)):
-            if not 0 <= getattr(self, name) < high:
-                raise InputError(f"{name} must be a rate from 0 to 1, not {getattr(self, name)}")
-
     @property
     def cost(self) -> float:
         return float(self.epochs * _words_of(self.corpus))
 
-    def alike(self) -> Iterator[tuple[Hashable, float]]:
-        tagger = self.cell, self.layers, self.bidirectional, self.hidden_size
-        yield ("the same", replace(self.shape, seed=0)), 1.0
-        for likeness in ((self.corpus, *tagger), (self.corpus,), tagger, ()):
-            yield (self.kind, *likeness), self.work
+    @property
+    def network(self) -> Hashable:
+        return self.cell, self.layers, self.bidirectional, self.hidden_size
 
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
-        """As `Run.execute`; raises `InputError` also for entities to be encoded where there are none."""
         started = time.perf_counter()
         identity = self.identity(place)
         corpus = corpus_of(self, place)
         numbered, model = prepare_tagger(self, corpus, place)
 
-        def judge(said: Labelled) -> dict[str, float]:
-            return _rates(_found(corpus.validation, said, numbered.tags), "validation_")
+        def judge(labelled: Labelled) -> dict[str, float]:
+            return _rates(_entities(corpus.validation, labelled, numbered.tags), "validation_")
 
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
@@ -113,7 +96,7 @@ class Tagging(Run):
             )  # fmt: skip
         model.cpu()
         profile += _profile(model, numbered, self, "after training")
-        said = label(model, numbered.test)
+        labelled = label(model, numbered.test)
         result: dict[str, Any] = {
             **scores_of(outcome), "classes": len(numbered.tags), "corpus_complete": corpus.complete,
             "entities": corpus.entities, "train_texts": len(corpus.train),
@@ -122,13 +105,13 @@ class Tagging(Run):
             "parameters": sum(p.numel() for p in model.parameters()), "train_words": outcome.words,
             "corpus_notes": " ".join(notes_of(self, place)), "seconds": time.perf_counter() - started,
         }  # fmt: skip
-        result |= {**_baselines(corpus), **_parts(numbered, said), **_shape_of(profile)}
+        result |= {**_baselines(corpus), **_parts(numbered, labelled), **_shape_of(profile)}
         rows = [*outcome.history_rows(), *profile]
         if corpus.entities:
-            found = _found(corpus.test, said, numbered.tags)
-            counts = {f"entities_{name}": getattr(found, name) for name in tagged.COUNTED}
-            result |= _rates(found) | counts
-            rows += [{"type": name, "type_f1": f1} for name, f1 in found.by_type.items()]
+            scores = _entities(corpus.test, labelled, numbered.tags)
+            counts = {f"entities_{name}": getattr(scores, name) for name in tagged.COUNTED}
+            result |= _rates(scores) | counts
+            rows += [{"type": name, "type_f1": f1} for name, f1 in scores.by_type.items()]
         weights = safetensors.torch.save(outcome.weights) if keep_weights else None
         made = provenance(device)
         return place.store.put(identity, self.row(), result, made, rows, weights, self.kind)
@@ -152,10 +135,9 @@ class Tagging(Run):
 def _words_of(corpus: str) -> int:
     """About how many words a tagger is trained on; a file has one on each line."""
     name = corpus.partition(":")[0]
-    published, file = {"ud_ewt": 204_577, "wnut17": 62_730}, Path(name).expanduser()
-    if name in published or not isfile(file):
-        return published.get(name, 15_000)
-    return sum(bool(line.strip()) for line in lines_of(file))
+    if isfile(name):
+        return sum(bool(line.strip()) for line in lines_of(Path(name)))
+    return {"ud_ewt": 204_577, "wnut17": 62_730}.get(name, 15_000)
 
 
 PLACES = 21  # Where gradients are read, from the first word of a sentence to its last
@@ -196,9 +178,6 @@ def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
 def _encoded(corpus: tagged.TaggedCorpus, encoding: str | None) -> tagged.TaggedCorpus:
     if encoding is None:
         return corpus
-    if not corpus.entities:
-        marks = "mark no entities (B-TYPE, I-TYPE, O); leave encoding out"
-        raise InputError(f"the tags of {corpus.name} {marks}")
     splits: dict[str, Any] = {
         name: [replace(s, tags=tuple(tagged.in_io(s.tags))) for s in part]
         for name, part in corpus.splits.items()
@@ -206,13 +185,13 @@ def _encoded(corpus: tagged.TaggedCorpus, encoding: str | None) -> tagged.Tagged
     return replace(corpus, **splits)
 
 
-def _found(
-    sentences: Sequence[tagged.Tagged], said: Labelled, tags: Sequence[str]
+def _entities(
+    sentences: Sequence[tagged.Tagged], labelled: Labelled, tags: Sequence[str]
 ) -> tagged.EntityScores:
     """How well the entities of the file are found, whatever the tagger's encoding."""
-    names = iter([tags[place] for place in said.tags.tolist()])
-    found = [[next(names) for _ in sentence.words] for sentence in sentences]
-    return tagged.entity_scores([s.tags for s in sentences], found)
+    names = iter([tags[place] for place in labelled.tags.tolist()])
+    answers = [[next(names) for _ in sentence.words] for sentence in sentences]
+    return tagged.entity_scores([s.tags for s in sentences], answers)
 
 
 def _rates(scores: tagged.EntityScores, prefix: str = "") -> dict[str, float]:
@@ -230,12 +209,12 @@ def _baselines(corpus: tagged.TaggedCorpus) -> dict[str, float]:
     pairs = [(word, tag) for sentence in corpus.test for word, tag in sentence]
     right = {"majority": [tag == usual for _, tag in pairs]}
     right["lexicon"] = [tag == best.get(word.lower(), usual) for word, tag in pairs]
-    return {f"{name}_accuracy": 100 * sum(own) / len(pairs) for name, own in right.items()}
+    return {f"{name}_accuracy": 100 * sum(hits) / len(pairs) for name, hits in right.items()}
 
 
-def _parts(numbered: NumberedCorpus, said: Labelled) -> dict[str, float | None]:
+def _parts(numbered: NumberedCorpus, labelled: Labelled) -> dict[str, float | None]:
     """Accuracy in % on the words that training has not, and on those that a later word decides."""
-    right = said.tags == numbered.test.labels
+    right = labelled.tags == numbered.test.labels
     unseen = ~numbered.seen[numbered.test.ids.flat[:, 0].long()]
     parts = {"unseen": unseen, "later": numbered.later}
     counts = {f"{name}_words": int(part.sum()) for name, part in parts.items()}
@@ -262,7 +241,7 @@ def _profile(
         return gradient_profile(norms, batch.lengths, PLACES).mean(0).tolist()
 
     values = enumerate(zip(mean(None), mean(batch.lengths // 2), strict=True))
-    return [{"stage": stage, "position": place, "mean": v, "single": one} for place, (v, one) in values]
+    return [{"stage": stage, "position": place, "mean": v, "single": w} for place, (v, w) in values]
 
 
 def _shape_of(profile: Sequence[dict[str, Any]]) -> dict[str, float]:

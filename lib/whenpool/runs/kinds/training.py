@@ -12,20 +12,19 @@ import safetensors.torch
 import torch
 from pandas import DataFrame
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import InputError, check
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Texts
 from whenpool.corpora.corpus import LENGTHS, VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.settings import SHARE, check_setting
+from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.models.registry import LISTED, LISTED_CELLS
+from whenpool.models.registry import LISTED
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.run import Place, key
+from whenpool.runs.run import OnEpoch, Place, Run, key
 from whenpool.runs.unfinished import Unfinished
 from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, Student, train
@@ -66,9 +65,8 @@ def variant_of(
 
 def with_model(rows: DataFrame) -> DataFrame:
     """Rows of trainings, or probes of some, with a column ``model``, see `variant_of`."""
-    known = {name: rows[name] for name in VARYING if name in rows}
-    values = (dict(zip(known, own, strict=True)) for own in zip(*known.values(), strict=True))
-    return rows.assign(model=[variant_of(**own) for own in values])
+    varying = rows[[name for name in VARYING if name in rows]].to_dict("records")
+    return rows.assign(model=[variant_of(**values) for values in varying])
 
 
 HELD = {"W_hh": "weight_hh"}  # Parts of an encoder that can be held, and what their names begin with
@@ -108,6 +106,17 @@ def check_model(**shape: Any) -> None:
         TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
 
 
+def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
+    """What every training stores of its outcome; with test labels how often the commonest is right."""
+    scores = {
+        "test_accuracy": outcome.test.accuracy, "test_loss": outcome.test.loss,
+        "validation_accuracy": outcome.validation_accuracy, "best_epoch": outcome.best_epoch,
+    }  # fmt: skip
+    if labels is not None:
+        scores["majority_accuracy"] = 100 * int(labels.bincount().max()) / len(labels)
+    return scores
+
+
 @lru_cache(maxsize=4)
 def loaded(source: Any, fingerprint: str, *options: str) -> Any:
     """A corpus, read once by a process; a file that was changed has another fingerprint."""
@@ -119,9 +128,6 @@ class Training(Run):
     """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2)."""
 
     kind, table, protocol = "training", "trainings", PROTOCOL
-    required = """corpus length seed setting size pooling masked hidden_size embedding_size layers cell
-        bidirectional epochs"""
-    present = "test_accuracy corpus_complete"  # empty where a training diverged
     results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes
         train_texts validation_texts test_texts vocabulary parameters encoder_parameters train_words
         filler_passes_train filler_passes_validation filler_passes_test"""
@@ -168,7 +174,7 @@ class Training(Run):
         return variant_of(**{name: getattr(self, name) for name in VARYING})
 
     @property
-    def training(self) -> "Training":  # type: ignore[override]
+    def training(self) -> "Training":
         return self
 
     @property
@@ -183,11 +189,6 @@ class Training(Run):
         return replace(self, pooling="max", forget_bias="thesis", orthogonal=False, trick=None)
 
     @property
-    def cost(self) -> float:
-        """Gradient-directed steps take three times as much, in half of the epochs."""
-        return (2 if self.trick == "gradient_directed" else 1) * self.size * self.epochs * self.words
-
-    @property
     def words(self) -> float:
         """The words of a text in its setting, roughly."""
         words: float = 40 if self.length == "short" else 250
@@ -197,37 +198,36 @@ class Training(Run):
         return words / (1 if self.setting == "standard" else 1 - self.share)
 
     @property
+    def cost(self) -> float:
+        """Gradient-directed steps take three times as much, in half of the epochs."""
+        learnt = (2 if self.trick == "gradient_directed" else 1) * self.size * self.epochs
+        validation = min(self.validation or self.size, VALIDATION_LIMIT)
+        read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
+        return self.words * (learnt + EVALUATION * read)
+
+    @property
     def phase(self) -> tuple[int, str]:
         return (3 if self.needs else 1), "trainings"
 
     @property
-    def work(self) -> float:
-        validation = min(self.validation or self.size, VALIDATION_LIMIT)
-        read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
-        return self.cost + EVALUATION * self.words * read
+    def network(self) -> Hashable:
+        size = self.embedding_size, self.hidden_size
+        return self.cell, self.layers, self.bidirectional, size, self.trick
 
-    def alike(self) -> Iterator[tuple[Hashable, float]]:
-        yield ("the same", replace(self.shape, seed=0)), 1.0
-        yield from self.alike_as(self.kind, self.work)
+    def speeds(self) -> Iterator[tuple[Hashable, float]]:
+        yield from self.speeds_as(self.kind, self.cost)
 
-    def alike_as(self, kind: str, work: float) -> Iterator[tuple[Hashable, float]]:
-        """Groups of a kind of run that reads such texts with such a network."""
-        texts = self.corpus, self.length, self.setting, self.max_words, self.share
-        network = self.cell, self.layers, self.bidirectional, self.embedding_size, self.hidden_size
-        yield (kind, "on texts with a pooling", texts, network, self.variant), work
-        yield (kind, "on texts", texts, network, self.trick), work
-        yield (kind, "of a network", network, self.trick), work
-        yield (kind, "of any variant", network), work
-        # by the multiplications of the encoder's layers for a word
+    def speeds_as(self, kind: str, words: float) -> Iterator[tuple[Hashable, float]]:
+        """`Run.speeds` of a kind of run with such a network: runs of the same, then those of its cell, by the
+        multiplications of the encoder's layers for a word."""
+        yield (kind, self.network), words
         size = self.hidden_size * (2 if self.bidirectional else 1)
         if self.cell == "transformer":  # attention itself apart, which grows with the text
-            work *= self.embedding_size * size + 12 * self.layers * size * size
+            products = self.embedding_size * size + 12 * self.layers * size * size
         else:
-            gates = {"lstm": 4, "gru": 3, "prototype": 3, "mingru": 2, "minlstm": 3}.get(self.cell, 1)
-            read = [self.embedding_size] + [size] * (self.layers - 1)
-            work *= sum(size * gates * (inputs + self.hidden_size) for inputs in read)
-        yield (kind, "of a cell", self.cell), work
-        yield ("whatever its kind", self.cell), work
+            inputs = self.embedding_size + size * (self.layers - 1)
+            products = size * (inputs + self.layers * self.hidden_size)
+        yield (kind, self.cell), words * products
 
     def rank(self, run: Run | None = None, probe: int = 0) -> tuple[Any, ...]:
         """The rank of the training, or of a run on it: the training comes before its probes."""
@@ -245,33 +245,12 @@ class Training(Run):
         )
 
     def identity(self, place: Place) -> dict[str, Any]:
-        self._check()
+        check_model(**{name: getattr(self, name) for name in SHAPE})
         source = find(self.corpus, place.data)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":
             data["filler"] = source.filler_fingerprint()
         return self.identified(place, source.label, **data)
-
-    def _check(self) -> None:
-        """Raises `InputError` for what cannot be trained."""
-        check_setting(self.setting)
-        check_known("length", self.length, LENGTHS)
-        check_known("cell", self.cell, LISTED_CELLS)
-        check_model(**{name: getattr(self, name) for name in SHAPE})
-        check(
-            self.held in (None, *HELD), f"held={self.held!r} is unknown; choose one of {', '.join(HELD)}"
-        )
-        check(self.draw >= 0, f"draw must be 0 or more, not {self.draw}")
-        if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
-            raise InputError("only gradient_directed takes strength and divergence; leave them out")
-        if self.trick:
-            check_known("trick", self.trick, TRICKS)
-            check(self.cell != "transformer", f"{self.trick} trains a recurrence; choose another cell")
-            if self.trick == "gradient_directed":
-                GradientDirected(self.epochs, self.strength, self.divergence)  # raises for bad values
-            if self.pooling != "last" or not self.masked or self.drop_connect:
-                mend = "set pooling='last', masked=True and drop_connect=0"
-                raise InputError(f"{self.trick} trains a masked model without pooling; {mend}")
 
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None,
@@ -407,10 +386,10 @@ def execute_batched(
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
     students = []
-    for number, (run, own) in enumerate(zip(runs, prepared, strict=True)):
-        say = lambda _, number=number: on_epoch(number)  # noqa: E731
+    for number, (run, start) in enumerate(zip(runs, prepared, strict=True)):
+        tell = lambda _, number=number: on_epoch(number)  # noqa: E731
         saved, save = unfinished.read(number), partial(unfinished.save, number)
-        students.append(Student(own.model, own.dataset, run.recipe, run.seed, say, saved, save))
+        students.append(Student(start.model, start.dataset, run.recipe, run.seed, tell, saved, save))
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if not isinstance(outcome, DivergenceError):

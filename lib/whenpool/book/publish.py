@@ -34,7 +34,7 @@ COMPACT_UNITS = (
     128,
 )  # some cells need those of a word vector, or of both ways
 OF_RECORD: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
-    "training": at_a_scale,
+    "training": lambda rows: at_a_scale(rows) & rows["epochs"].gt(1),  # fewer: for a probe alone
     "probe": at_a_scale,
     "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= 1_000),
     "tagging": lambda rows: rows["corpus"].isin(PUBLISHED) & rows["corpus_complete"].eq(True),
@@ -47,8 +47,9 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     how many there are now. ``say`` is called with a line for those that are left out for their precision."""
     store, about = place.store, KINDS[kind]
     finished, recorded = store.current(kind), store.read_published(about.table)
-    chosen = finished[OF_RECORD[kind](finished)] if kind in OF_RECORD else finished
-    here = chosen["key"].isin(recorded["key"])
+    here = finished["key"].isin(recorded["key"])  # nothing that is published is ever withdrawn
+    chosen = finished[OF_RECORD[kind](finished) | here] if kind in OF_RECORD else finished
+    here = here[chosen.index]
     exact, lines = admitted(chosen[~here], read_comparisons(folder))
     for line in lines:
         say(line)

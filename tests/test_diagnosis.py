@@ -2,7 +2,6 @@
 to a page."""
 
 import json
-import os
 import re
 from dataclasses import replace
 from html import escape
@@ -14,7 +13,6 @@ from click.testing import CliRunner
 from outline import outline
 
 from whenpool import InputError, load, load_checkpoint
-from whenpool.base.memory import usable_megabytes
 from whenpool.cli import cli
 from whenpool.explain.diagnosis import diagnose
 from whenpool.explain.findings import (
@@ -160,25 +158,6 @@ def test_the_place_of_the_evidence_is_told_only_where_it_is_clear(thirds, where)
         assert ("MaxPool" in said) == bool(thirds)
         assert ("words that are read" in said) == (cut and bool(thirds))
         assert where in ("everywhere", "unknown") or f" the {where} of" in said
-
-
-@pytest.mark.parametrize(("groups", "limits", "megabytes"), [
-    ("0::/\n", {"memory.max": "512000000"}, 512),
-    ("0::/a/b\n", {"memory.max": "max", "a/memory.max": "300000000", "a/b/memory.max": "max"}, 300),
-    ("0::/a\n", {"memory.max": "max"}, None),
-    ("5:pids:/a\n4:memory:/a\n0::/\n", {"memory/memory.limit_in_bytes": "9223372036854771712",
-     "memory/a/memory.limit_in_bytes": "200000000"}, 200),
-    ("4:memory:/docker/x\n", {"memory/memory.limit_in_bytes": "100000000"}, 100),
-    ("5:pids:/a\n4:memory:/b\n", {"memory/a/memory.limit_in_bytes": "1"}, None),
-    (None, {"memory.max": "1"}, None),
-])  # fmt: skip
-def test_memory_is_that_of_the_container_not_of_its_host(tmp_path, groups, limits, megabytes):
-    files = {f"sys/fs/cgroup/{name}": limit for name, limit in limits.items()}
-    for name, text in (files | ({"proc/self/cgroup": groups} if groups else {})).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
-    assert usable_megabytes(tmp_path) == (megabytes or whole)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ a line says. Published runs are the same rows in CSV files of the repository, re
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -83,11 +83,6 @@ class Store:
     def keys(self) -> set[str]:
         """The keys of all runs here, the published ones included."""
         return {key for key, _ in self._rows()}.union(*self._published_keys())
-
-    def keys_on(self, corpora: Collection[str]) -> set[str]:
-        """The keys of the runs stored here on some corpora, or on none that they name."""
-        named = ((key, row["run"].get("corpus")) for key, row in self._rows())
-        return {key for key, corpus in named if corpus is None or corpus in corpora}
 
     def has(self, key: str, with_weights: bool = False) -> bool:
         """Whether a run is done, and its weights are here if they are asked for."""

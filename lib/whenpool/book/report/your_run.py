@@ -59,6 +59,8 @@ def prepared(rows: DataFrame) -> DataFrame:
         model = cells + ", " + model.replace("BiLSTM", "no pooling")
     if "masked" in rows:
         model = model + rows["masked"].map({False: ", padding read"}).fillna("")
+    if "untrained" in rows and rows["untrained"].nunique(dropna=False) > 1:
+        model = model + rows["untrained"].map({True: ", untrained"}).fillna("")
     for name in VARIED.split():
         if "system" not in rows and name in rows and rows[name].nunique() > 1:
             model = model + f", {name.replace('_', ' ')} " + rows[name].astype(str)

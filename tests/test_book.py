@@ -94,7 +94,7 @@ def test_failed_runs_fail_the_build_after_the_pages_are_there(built, monkeypatch
     folder, page, _ = built
     monkeypatch.setattr("whenpool.book.build.compute", lambda *_, **__: Report(failed={1: "no luck"}))
     with pytest.raises(BookError, match="1 runs failed and are not in the pages"):
-        builder(folder, []).build(["corpora"])
+        builder(folder, []).build(["regularisation"])
     assert page.exists()
 
 

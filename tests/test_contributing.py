@@ -17,7 +17,7 @@ from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import key
 
-COMPARING = ("corpora", "gradient_propagation", "natural_bias", "training_to_skip", "word_importance")
+COMPARING = ("gradient_propagation", "natural_bias", "training_to_skip", "word_importance")
 """The chapters whose tables and figures list poolings."""
 EXECUTE = """
 import json, sys

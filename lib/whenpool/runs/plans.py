@@ -143,27 +143,6 @@ def _training_to_skip(request: Request, place: Place) -> Iterable[Training]:
         yield from each(base, vectors=others, setting=both, pooling=poolings, seed=several)
 
 
-def _synthetic_effects(request: Request, place: Place) -> Iterable[Training]:
-    """The same in any profile but "smoke"."""
-    smoke, long = request.profile == "smoke", "longest=140,shortest=101"
-    small = replace(request, profile="smoke" if smoke else "quick", masked=True)
-    few = ",train=60,validation=20,test=40" if smoke else ""
-    options = [
-        *(
-            f"density={d},{length}"
-            for length in ("longest=30,shortest=20", long)
-            for d in (0.02, 0.05, 0.2)
-        ),
-        *(f"{other},density=0.05,{long}" for other in ("agreement=0.6", "agreement=1.0", "classes=10")),
-    ]
-    for option in options:
-        base = base_run(f"synthetic:{option}{few}", "any", 40 if smoke else 500, small, place)
-        yield from each(base, pooling=COMPARED)
-
-
-# Gradient propagation: figures 1.2 and 1.3 and Table 1.2 (§1.5)
-
-
 def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
     few: Options = {"texts": 8} if request.profile == "smoke" else {}
     poolings, whole = request.poolings or COMPARED, request.is_whole
@@ -669,7 +648,6 @@ def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
 
 
 PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
-    "corpora": _synthetic_effects,
     "gradient_propagation": _gradient_propagation,
     "natural_bias": _natural_bias,
     "training_to_skip": _training_to_skip,

@@ -11,7 +11,6 @@ import pytest
 import seaborn as sns
 
 from whenpool.book.pages import with_dark_colours
-from whenpool.book.report import figures
 from whenpool.book.report.phones import drawn_twice, parted, stack
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, MARKERS
@@ -33,16 +32,6 @@ def four_panels():
     places = [(column, x, x) for column in range(4) for x in range(3)]
     frame = pd.DataFrame(places, columns=["column", "x", "y"]).assign(kind="one")
     return sns.relplot(frame, x="x", y="y", col="column", hue="kind", kind="line", height=2).figure
-
-
-@pytest.mark.parametrize(("corpora", "said"), [
-    (["synthetic", "synthetic:classes=10"], ["SYNTHETIC"]), (["synthetic", "imdb"], []), ([], []),
-])  # fmt: skip
-def test_a_figure_of_generated_texts_alone_says_so_on_a_phone_too(corpora, said):
-    figure = four_panels()
-    figures.mark_generated(pd.DataFrame({"corpus": corpora}))
-    stack(figure)
-    assert [text.get_text() for text in figure.texts] == said
 
 
 def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():

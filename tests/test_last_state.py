@@ -12,7 +12,6 @@ from whenpool import Encoder, InputError
 from whenpool.probes import gradient_norms, vanishing_ratio
 from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, UntrainedStates
 from whenpool.runs.kinds.training import Training, prepare, trained
-from whenpool.runs.run import key
 
 SMALL = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
@@ -69,8 +68,6 @@ def test_what_is_held_stays_as_it_was_and_the_rest_learns(place):
     before, after = (dict(make(run, place).model.named_parameters()) for make in (prepare, trained))
     for name, weights in after.items():
         assert torch.equal(weights, before[name]) == ("weight_hh" in name), name
-    with pytest.raises(InputError, match="held='W_ih' is unknown; choose one of W_hh"):
-        key(replace(SMALL, held="W_ih"), place)
 
 
 def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(place):

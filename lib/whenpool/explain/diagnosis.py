@@ -35,8 +35,8 @@ from whenpool.base.version import __version__
 from whenpool.book.report.advice import advice_for, support
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.dataset import Dataset
-from whenpool.corpora.own import FEWEST, SUFFIXES, check_classes, read_own
 from whenpool.corpora.settings import find_filler, load_filler
+from whenpool.corpora.sources import FEWEST, SUFFIXES, check_classes, read_own
 from whenpool.corpora.synthetic import encyclopedia
 from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize, without_spaces
 from whenpool.explain.checkpoint import TOKENIZERS, save_checkpoint, without_tags

@@ -35,6 +35,7 @@ from whenpool.book.report.verdicts import (
 )
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.models.registry import THESIS_POOLINGS
+from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
@@ -118,6 +119,8 @@ class Runs:
             "few-shot": "few_shots",
             "tagging": "taggings",
         }
+        if what in KINDS and what not in names:
+            return self.store.current(what)
         return getattr(self, names[what]) if what in names else self.points(what)
 
     def select(self, what: str, scale: str | Sequence[str] | None = None, **selection: Any) -> DataFrame:

@@ -72,7 +72,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
     (["run", "--poolings", "maximum"], "pooling 'maximum' is unknown; choose one of last, mean"),
     (["run", "--seeds", "0"], "seeds must be at least 1, not 0"),
-    (["run", "--chapter", "index"], "chapter 'index' must be one of corpora, gradient_propag"),
+    (["run", "--chapter", "index"], "chapter 'index' must be one of gradient_propagation"),
     (["run", "--data", "/nowhere"], "data folder /nowhere does not exist"),
     (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
     (["run", "--models-per-batch", "0"], "Invalid value for '--models-per-batch'"),

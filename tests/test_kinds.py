@@ -41,7 +41,7 @@ def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp
     assert list(standing(RUNS, place).done) == RUNS
     assert Pace.measured(place, Workforce()).seconds(RUNS[0]) == pytest.approx(0.1)
 
-    table = Chapter("coins", Request(), place).results("coin")
+    table = Chapter("coins", Request(), place).results("coin").sort_values("seed")
     assert table["key"].tolist() == [key(run, place) for run in RUNS]
     assert [CoinToss.of_row(row) for row in table.to_dict("records")] == RUNS
     assert table["heads"].between(25, 75).all()

@@ -26,6 +26,7 @@ from whenpool.training.loop import Recipe, train
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.model_selection import train_test_split
+    from sklearn.utils.metadata_routing import UNUSED
     from sklearn.utils.multiclass import type_of_target
     from sklearn.utils.validation import check_is_fitted, column_or_1d
 except ModuleNotFoundError:
@@ -67,6 +68,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         >>> model.predict(["a fine book"]).tolist()
         ['good']
     """
+
+    # none of these is metadata that a pipeline would have to route; so scikit-learn adds no methods for it
+    __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
+    __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
 
     pooling: str = "max_attention"
     _: KW_ONLY

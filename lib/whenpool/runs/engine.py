@@ -426,6 +426,7 @@ class _Loop:
         working: dict[Future[Any], Task] = {}
         in_place = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
         with tqdm(
+            desc=f"{label}: 0/{len(jobs)}",
             total=sum(job.run.cost for job in jobs),
             bar_format="{desc} |{bar:20}| {percentage:3.0f}% {elapsed} elapsed, {remaining} left",
             leave=in_place,

@@ -154,7 +154,8 @@ class Chapter:
                 display(your_run.figure(kind, rows))
                 plt.close()
                 caption = f"Your run. {kind.title}: {kind.label}."
-                display(self.table(your_run.table(kind, rows), caption, f"tab-yours-{name}", rows))
+                label = f"tab-yours-{self.name}-{name}".replace("_", "-")
+                display(self.table(your_run.table(kind, rows), caption, label, rows))
 
     def provenance(self, runs: pd.DataFrame) -> Provenance:
         """Where a figure or table comes from, by rows of runs or of anything with their ``key``."""

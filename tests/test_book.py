@@ -128,7 +128,7 @@ def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch):
     error = RuntimeError("Kernel died\nbefore replying")
     monkeypatch.setattr("papermill.execute_notebook", Mock(side_effect=error))
     with pytest.raises(BookError, match=r"^book/corpora.md: RuntimeError: Kernel died before replying$"):
-        execute(ROOT / "book" / "corpora.md", tmp_path / "corpora.ipynb", {}, {})
+        execute(ROOT / "book" / "corpora.md", tmp_path / "corpora.ipynb", {})
 
 
 def test_a_chapter_has_short_names():

@@ -80,7 +80,7 @@ def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
 
 
 def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(place):
-    for chapter in ("training_to_skip", "gradient_propagation", "natural_bias", "corpora"):
+    for chapter in ("training_to_skip", "gradient_propagation", "natural_bias"):
         usual = plan(chapter, Request(), place)
         runs = plan(chapter, Request(cell="gru", layers=2), place)
         assert {(run.training.cell, run.training.layers) for run in runs} == {("gru", 2)}

@@ -193,7 +193,8 @@ class Builder:
         narrowing = {name: getattr(request, name) for name in (*NARROWING, "paraphrases")}
         narrowing["masked"] = None if request.masked else False
         narrowing = {key: value for key, value in narrowing.items() if value is not None}
-        parameters = {"profile": request.profile, "corpus": request.corpora or None, "only": narrowing}
+        parameters: dict[str, Any] = {"profile": request.profile, "corpus": request.corpora or None}
+        parameters["only"] = narrowing
         parameters["encoder"] = request.encoder
         if request.profile == "smoke":  # the sections that train on the page take seconds
             parameters |= {"texts": 44, "epochs": 1}

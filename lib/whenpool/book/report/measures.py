@@ -404,6 +404,12 @@ def _held_out(read: Callable[[DataFrame], float]) -> Measure:
     return Measure(_by_run("trace", select, read, "examples"), ratio=True, fixed=fixed)
 
 
+def _over_the_first(looks: DataFrame, ratio: float) -> float:
+    """A ratio over that before training; one that float32 rounds to 0 counts as its smallest number."""
+    least = float(np.finfo(np.float32).tiny)
+    return max(ratio, least) / max(float(looks["median_ratio"].iloc[0]), least)
+
+
 def _over_chrono(runs: Runs) -> DataFrame:
     """Of each run the smallest quotient of its ratio and chrono's, with its seed, after as many texts."""
     looks = _early_looks(runs.points("trace"))
@@ -610,8 +616,8 @@ MEASURES: dict[str, Measure] = {
         _values("states", lambda points: points, lambda points: points.accuracy - points.majority_accuracy),
         fixed={name: fixed | {"size": 4_000} for name, fixed in SCALES.items()},
     ),
-    "dip": _held_out(lambda looks: _early_looks(looks).median_ratio.min() / looks.median_ratio.iloc[0]),
-    "median_recovery": _held_out(lambda looks: looks.median_ratio.iloc[-1] / looks.median_ratio.iloc[0]),
+    "dip": _held_out(lambda looks: _over_the_first(looks, _early_looks(looks).median_ratio.min())),
+    "median_recovery": _held_out(lambda looks: _over_the_first(looks, looks.median_ratio.iloc[-1])),
     "ratio_over_chrono": Measure(_over_chrono, ratio=True),
     "rank_agreement": Measure(_rank_agreement, most=1.0),
     "reach": Measure(_reach, most=1.0),

@@ -104,8 +104,7 @@ def test_new_runs_repeat_the_chapters_whose_answers_they_change(book, monkeypatc
     """The runs of the request, and those that a chapter has asked for; the status counts all."""
     folder, build = book
     place, counted = builder(folder, []).place, {"status": "executing, since its runs changed"}
-    monkeypatch.setattr(building, "asks_for_runs", lambda name, request: name == "runs")
-    monkeypatch.setattr(building, "plan", lambda *_: [SMALL])
+    monkeypatch.setattr(building, "planned", lambda name, *_: [SMALL] * (name == "runs"))
     monkeypatch.setattr(building, "compute", lambda *_, **__: Report())
     build()
 

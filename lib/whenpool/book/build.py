@@ -19,7 +19,7 @@ import yaml
 from whenpool.base.errors import BookError
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import variables
-from whenpool.book.chapter import COMPUTED, asks_for_runs
+from whenpool.book.chapter import COMPUTED, planned
 from whenpool.book.execute import execute, is_notebook
 from whenpool.book.fresh import Freshness, sources_of_pages
 from whenpool.book.pages import render
@@ -28,9 +28,9 @@ from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
-from whenpool.runs.plans import chapter_named, needed, plan
+from whenpool.runs.plans import chapter_named, needed
 from whenpool.runs.request import NARROWING, Request
-from whenpool.runs.run import Place, Run
+from whenpool.runs.run import Place
 
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters
@@ -101,8 +101,8 @@ class Builder:
 
     def _compute(self, chapters: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        planned = [self._planned(name) for name in chapters]
-        runs = list(dict.fromkeys(run for runs in planned for run in runs))
+        runs_of = (planned(name, self.request, self.place) for name in chapters)
+        runs = list(dict.fromkeys(run for runs in runs_of for run in runs))
         if not runs:
             return 0
         pace = Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
@@ -144,7 +144,8 @@ class Builder:
         todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is reported, and the inputs
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
             before = log.get(name, {}) if self._executed(name).exists() else {}
-            keys = standing(self._planned(name), self.place).done.values()
+            runs_of_page = planned(name, self.request, self.place)
+            keys = standing(runs_of_page, self.place).done.values() if runs_of_page else ()
             inputs = fresh.inputs(self._source(name), [fresh.state] if name == STATUS else keys)
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
@@ -182,11 +183,6 @@ class Builder:
                         with suppress(psutil.NoSuchProcess):
                             kernel.kill()
                 raise
-
-    def _planned(self, name: str) -> list[Run]:
-        """The runs that a page computes and shows for the request, beside what is recorded."""
-        asked = asks_for_runs(name, self.request)
-        return plan(name, self.request, self.place) if asked else []
 
     def _parameters(self) -> dict[str, Any]:
         request = self.request

@@ -55,16 +55,10 @@ class Chapter:
     request: Request
     place: Place
 
-    @property
-    def yours(self) -> bool:
-        """Whether the request names a corpus, another profile, a cell or fewer runs: the page then computes
-        them, and shows them beside what is recorded (`your_run`)."""
-        return asks_for_runs(self.name, self.request)
-
     @cached_property
     def runs(self) -> list[Run]:
         """The runs of the request, which `open_chapter` or the build has computed."""
-        return plan(self.name, self.request, self.place) if self.yours else []
+        return planned(self.name, self.request, self.place)
 
     def results(
         self, what: str, scale: str | Sequence[str] | None = None, **selection: Any
@@ -83,13 +77,19 @@ class Chapter:
 
         Raises `InputError` for a name that there is not."""
         if scale == "yours":
-            rows = Runs(self.place).table(what)
-            return rows[rows["key"].isin([*standing(self.runs, self.place).done.values()])]
+            tables, keys = self._yours
+            rows = tables.table(what)
+            return rows[rows["key"].isin(keys)]
         if what in MEASURES and (scale or what not in KINDS):  # "tagging" is both
             check(isinstance(scale, str), f"a measure such as {what} needs a scale, thesis or compact")
             return rows_at(self.finished, what, str(scale), **selection)
         check_known("kind", what, (*MEASURES, *KINDS, *PROBES))
         return self.finished.select(what, scale, **selection)
+
+    @cached_property
+    def _yours(self) -> tuple[Runs, list[str]]:
+        """What is stored where the request's runs are, and the keys of those that are finished."""
+        return Runs(self.place), [*standing(self.runs, self.place).done.values()]
 
     def finding(
         self, measure: str, scale: str, of: Mapping[str, Any],
@@ -196,14 +196,15 @@ def open_chapter(
     request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
     place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
     chapter = Chapter(name, request, place)
-    if chapter.yours and not os.environ.get(COMPUTED):
+    if chapter.runs and not os.environ.get(COMPUTED):
         compute(chapter.runs, place, skip_absent=request.leaves_out, label=name)
     return chapter
 
 
-def asks_for_runs(name: str, request: Request) -> bool:
-    """Whether a page computes runs of its own: a chapter with a plan, unless the request is the usual one."""
-    return name in PLANS and request != Request()
+def planned(name: str, request: Request, place: Place) -> list[Run]:
+    """The runs that a page computes and shows beside what is recorded: those of a chapter with a plan, where
+    the request names a corpus, another profile, a cell or fewer runs; none for the usual request."""
+    return plan(name, request, place) if name in PLANS and request != Request() else []
 
 
 def glue(name: str, value: Any) -> None:

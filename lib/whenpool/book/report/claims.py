@@ -399,7 +399,7 @@ def _sample(
 def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
     """A measure of one model at a scale, over the seeds that were run; none where none was. ``selection``:
     what the runs have where it is not what `SCALES` says, such as ``model="last"``."""
-    rows_at(runs, measure, scale, **selection)  # which notes what was asked
+    _places(runs, measure, scale, selection)
     chosen = {**MEASURES[measure].fixed[scale], **selection}
     return _sample(runs.numbers(measure), chosen, MEASURES[measure], lambda place: True)
 
@@ -407,20 +407,25 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
     """The numbers of a measure at a scale, a row for each; ``selection`` is as for `sample_of`, and a list
     stands for each of its values. Raises `InputError` for what there is not, naming those there are."""
+    return runs.numbers(measure).rows.iloc[_places(runs, measure, scale, selection)]
+
+
+def _places(runs: Runs, measure: str, scale: str, selection: Selection) -> list[int]:
+    """Which numbers of a measure are meant, see `rows_at`; remembers the question, see `note`."""
     check_known("measure", measure, MEASURES)
     scales = MEASURES[measure].fixed
     check_known("scale", scale, scales)
     for name, value in selection.items():
         check_known("column", name, sorted(USED))
         known = CHOICES.get("pooling" if name == "model" else name)
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if known and isinstance(one, str):
-                check_known(name, one.partition(",")[0], known)  # a start comes behind a comma
+        for choice in value if isinstance(value, list | tuple) else [value]:
+            if known and isinstance(choice, str):
+                check_known(name, choice.partition(",")[0], known)  # a start comes behind a comma
     numbers = runs.numbers(measure)
     places = {at for values in _each({**scales[scale], **selection}) for at in numbers.places(values)}
-    rows = numbers.rows.iloc[sorted(places)]
-    note([measure, scale, selection], rows.get("key", ()))
-    return rows
+    keys = numbers.columns.get("key")
+    note([measure, scale, selection], (keys[at] for at in places) if keys else ())
+    return sorted(places)
 
 
 def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:

@@ -58,7 +58,8 @@ TABLES = {
 def shares(runs: Runs) -> DataFrame:
     """How much of each table of the thesis is reproduced, a row each: how many cells it has, and how many
     have each verdict or `NO_RULE`, a number of the compact replication (``compact``), and one of `JUDGED`."""
-    stored = runs.select("training", corpus=list(CORPUS_NAMES))
+    varied = dict.fromkeys(("length", "setting", "vectors"), ...)
+    stored = runs.select("training", list(SCALES), corpus=list(CORPUS_NAMES), **varied)
     judged_cells = (
         judged(stored, published("accuracy")),
         tricks.thesis_cells(stored).query("table == '2.1'"),  # beside which it has cells of another

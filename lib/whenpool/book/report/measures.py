@@ -387,9 +387,15 @@ STARTS = tuple(variant_of("last", **start) for start in START_OPTIONS)
 _ALIKE = [*_MODEL, "seed"]  # What runs compared agree in
 
 
+def _held_out_looks(looks: DataFrame) -> DataFrame:
+    """Those at held-out texts; a ratio that float32 rounds to 0 counts as its smallest number."""
+    looks = looks[looks["median_ratio"].notna()]
+    return looks.assign(median_ratio=looks["median_ratio"].clip(lower=np.finfo(np.float32).tiny))
+
+
 def _early_looks(looks: DataFrame) -> DataFrame:
-    """Those at held-out texts while the first `EARLY` texts are learnt from."""
-    return looks[looks["median_ratio"].notna() & (looks["examples"] <= EARLY)]
+    """Those while the first `EARLY` texts are learnt from."""
+    return looks[looks["examples"] <= EARLY]
 
 
 def _held_out(read: Callable[[DataFrame], float]) -> Measure:
@@ -398,21 +404,15 @@ def _held_out(read: Callable[[DataFrame], float]) -> Measure:
     def select(looks: DataFrame) -> DataFrame:
         model = looks["model"].astype(str).str.replace(", shuffled labels", "")
         looks = looks.assign(model=model, shuffled=looks["shuffled"].eq(True))
-        return looks[looks["median_ratio"].notna()]
+        return _held_out_looks(looks)
 
     fixed = {name: own | {"shuffled": False} for name, own in SCALES.items()}
     return Measure(_by_run("trace", select, read, "examples"), ratio=True, fixed=fixed)
 
 
-def _over_the_first(looks: DataFrame, ratio: float) -> float:
-    """A ratio over that before training; one that float32 rounds to 0 counts as its smallest number."""
-    least = float(np.finfo(np.float32).tiny)
-    return max(ratio, least) / max(float(looks["median_ratio"].iloc[0]), least)
-
-
 def _over_chrono(runs: Runs) -> DataFrame:
     """Of each run the smallest quotient of its ratio and chrono's, with its seed, after as many texts."""
-    looks = _early_looks(runs.points("trace"))
+    looks = _early_looks(_held_out_looks(runs.points("trace")))
     same = [*_ALIKE, "size", "examples"]
     chrono = looks[looks["model"] == "chrono"][[*same, "median_ratio", "began"]]
     both = looks.merge(chrono, on=same, suffixes=("", "_of_chrono"))
@@ -430,8 +430,8 @@ def _rank_agreement(runs: Runs) -> DataFrame:
     usual = trained["share"].eq(THESIS_MODEL["share"]) & trained["size"].eq(1_000)
     trained = trained[trained["model"].isin(STARTS) & usual]
     states = runs.points("states").query("readout == 'last'")
-    looks = runs.points("trace")
-    looks = looks[looks["median_ratio"].notna()].sort_values("examples")
+    looks = _held_out_looks(runs.points("trace"))
+    looks = looks.sort_values("examples")
     by_key = looks.drop_duplicates("key")["key"]
     looked = looks.drop_duplicates("key").assign(
         start_ratio=by_key.map(looks.groupby("key")["median_ratio"].first()),
@@ -616,8 +616,8 @@ MEASURES: dict[str, Measure] = {
         _values("states", lambda points: points, lambda points: points.accuracy - points.majority_accuracy),
         fixed={name: fixed | {"size": 4_000} for name, fixed in SCALES.items()},
     ),
-    "dip": _held_out(lambda looks: _over_the_first(looks, _early_looks(looks).median_ratio.min())),
-    "median_recovery": _held_out(lambda looks: _over_the_first(looks, looks.median_ratio.iloc[-1])),
+    "dip": _held_out(lambda looks: _early_looks(looks).median_ratio.min() / looks.median_ratio.iloc[0]),
+    "median_recovery": _held_out(lambda looks: looks.median_ratio.iloc[-1] / looks.median_ratio.iloc[0]),
     "ratio_over_chrono": Measure(_over_chrono, ratio=True),
     "rank_agreement": Measure(_rank_agreement, most=1.0),
     "reach": Measure(_reach, most=1.0),

@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from whenpool.book.report.tables import corpus_name, number_text, spread
+from whenpool.book.report.tables import corpus_name, in_order, number_text, spread
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED_CELLS, PALETTE, POOLING_NAMES
 
@@ -70,7 +70,7 @@ def prepared(rows: DataFrame) -> DataFrame:
     return rows.assign(model=model, texts=texts, **panels)
 
 
-def in_order(rows: DataFrame) -> list[str]:
+def model_order(rows: DataFrame) -> list[str]:
     """The models that occur: first those of the thesis, in its order."""
     names = set(rows["model"])
     return [name for name in PALETTE if name in names] + sorted(names - set(PALETTE))
@@ -84,7 +84,7 @@ def _place(panel: Any) -> tuple[int, Any]:
 def figure(kind: Kind, rows: DataFrame) -> Figure:
     """Lines of means over seeds, or a dot for each run."""
     rows = prepared(rows)
-    order = in_order(rows)
+    order = model_order(rows)
     colours = {name: PALETTE.get(name, f"C{place % 10}") for place, name in enumerate(order)}
     look: dict[str, Any] = {"data": rows, "hue": "model", "palette": colours, "height": 2.6}
     look |= {"row": "texts", "col": kind.panel, "col_order": sorted(set(rows[kind.panel]), key=_place)}
@@ -110,9 +110,6 @@ def table(kind: Kind, rows: DataFrame) -> DataFrame:
     heads = list(dict.fromkeys(name for name in ("texts", kind.panel, "model") if name != columns))
     write = (lambda values: number_text(values.mean())) if kind.x else spread
     cells = rows.groupby([*heads, columns], sort=False)[kind.y].agg(write).unstack(columns)
-    laid_out = cells.fillna("").reset_index()
-    places = {name: place for place, name in enumerate(in_order(rows))}
-    laid_out = laid_out.sort_values(
-        heads, key=lambda names: names.map(lambda name: places.get(name, name))
-    )
+    orders = {name: sorted(set(rows[name])) for name in heads} | {"model": model_order(rows)}
+    laid_out = in_order(cells.fillna("").reset_index(), **orders)
     return laid_out.rename(columns=lambda name: str(name).replace("_", " "))

@@ -118,10 +118,7 @@ class PoolHere:
     def result(self, future):
         from whenpool.runs.engine import do
 
-        return do(self._waiting.pop(future), self.place, self.workforce.device, lambda cost: None)
-
-    def progress(self):
-        return 0.0
+        return do(self._waiting.pop(future), self.place, self.workforce.device)
 
     def close(self):
         self.closed = True

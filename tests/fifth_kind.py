@@ -31,13 +31,11 @@ class CoinToss(Run):
     def identity(self, place):
         return {"run": self.changed() | {"kind": self.kind}, "data": {}, "protocol": self.protocol}
 
-    def execute(self, place, device="cpu", keep_weights=False, on_epoch=None):
+    def execute(self, place, device="cpu", keep_weights=False):
         chance, rows = random.Random(self.seed), []
         for epoch in range(self.epochs):
             heads = sum(chance.random() < 0.5 for _ in range(self.tosses))
             rows.append({"epoch": epoch + 1, "heads": heads})
-            if on_epoch:
-                on_epoch()
         result = {"heads": rows[-1]["heads"], "seconds": 0.1}
         made = provenance(device)
         return place.store.put(self.identity(place), self.row(), result, made, rows, kind=self.kind)

@@ -134,8 +134,8 @@ def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch):
 def test_a_chapter_has_short_names():
     names = [path.stem for path in chapters(ROOT)]
     for given, meant in {
-        "nwi": "word_importance", "importance": "word_importance", "skip": "training_to_skip",
-        "tricks": "learnability", "theory.md": "theory", "book/few-shot.md": "few_shot",
+        "importance": "word_importance", "skip": "training_to_skip",
+        "theory.md": "theory", "book/few-shot.md": "few_shot",
     }.items():  # fmt: skip
         assert chapter_named(given, names) == meant
     with pytest.raises(InputError, match=f"^chapter 'others' must be one of {', '.join(names)}$"):

@@ -36,7 +36,7 @@ def executed(monkeypatch):
             order.extend(job.run for job in task)
             return super().submit(task)
 
-    monkeypatch.setattr(engine, "_pool", lambda place, workforce, tasks: Noting(place, workforce))
+    monkeypatch.setattr(engine, "pool_of", lambda place, workforce, tasks: Noting(place, workforce))
     return order
 
 

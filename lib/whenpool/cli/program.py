@@ -108,7 +108,6 @@ def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options:
         return
     from whenpool.book.progress import outcome_table
     from whenpool.runs.compute import compute, standing
-    from whenpool.runs.estimates import Pace
 
     request, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
@@ -117,10 +116,9 @@ def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options:
     before = standing(runs, place)
     if all(map(request.leaves_out, before.absent)):  # else all there is to say is that data are not here
         click.echo(line, err=True)
-    pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
         runs, place, workforce, skip_absent=request.leaves_out, keep_weights=lambda _: keep_weights,
-        say=partial(click.echo, err=True), seconds=pace.seconds,
+        say=partial(click.echo, err=True),
     )  # fmt: skip
     parts = (
         f"{report.done} runs were done now",

@@ -41,38 +41,13 @@ class Order:
     cache: Path
 
 
-class Meter:
-    """An actor beside the sender: the cost of what is done of each task, by its first key."""
-
-    def __init__(self) -> None:
-        self.done: dict[str, float] = {}
-
-    def put(self, task: str, cost: float) -> None:
-        self.done[task] = cost
-
-    def read(self) -> dict[str, float]:
-        return self.done
-
-
-def perform(version: str, order: Order, meter: Any = None) -> Result:
+def perform(version: str, order: Order) -> Result:
     """Do a task on a node. Raises `InputError` where no other task could be done there."""
     node = f"node {platform.node()}"
     both = f"{node} has whenpool {__version__}, but this machine {version}"
     check(version == __version__, f"{both}; install the same version on both")
     engine.prepare_process()
     ENGINE[0] = "ray"
-    done = 0.0
-
-    def advance(cost: float) -> None:
-        nonlocal done
-        done += cost
-        if meter:
-            import ray
-
-            with suppress(ray.exceptions.RayError):  # it may be lost, and the work goes on
-                ray.get(meter.put.remote(order.task[0].key, done))
-
-    # data and cache are read at the sender's paths where this node has them, else at its own
     if "WHENPOOL_CACHE" not in os.environ and order.cache.is_dir():
         os.environ["WHENPOOL_CACHE"] = str(order.cache)  # where fingerprints are looked up
     data = order.data if order.data.is_dir() else data_directory()
@@ -85,7 +60,7 @@ def perform(version: str, order: Order, meter: Any = None) -> Result:
             faults = {job.key: _fault(job, order, place) for job in order.task}
             able = tuple(job for job in order.task if not faults[job.key])
             with precision(order.workforce.precision):
-                result = engine.do(able, place, order.workforce.device, advance) if able else Result()
+                result = engine.do(able, place, order.workforce.device) if able else Result()
         except (InputError, StorageError) as error:
             raise InputError(f"{node}: {error}") from None
         stored = []
@@ -120,24 +95,18 @@ class RayPool:
 
     def __init__(self, place: Place, workforce: Workforce) -> None:
         self._place, self._workforce = place, workforce
-        self._sent: dict[Future[Any], tuple[Any, str]] = {}  # references to results, and first keys
+        self._sent: dict[Future[Any], Any] = {}  # references to results
         self._room, self._looked = 0, -_LOOK
         self._ours = _connect(workforce)
         import ray
 
         self._ray = ray
-        beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=False
-        )
-        self.meter: Any = ray.remote(Meter).options(num_cpus=0, scheduling_strategy=beside).remote()
         self._needs = {"CPU": 1.0}  # what a task takes of its node
         if workforce.device.startswith("cuda"):
-            try:
-                gpus = sum(int(node.get("GPU", 0)) for node in self._nodes())
-                check(gpus, "no node of the Ray cluster has a GPU; use --device cpu")
-            except BaseException:
+            gpus = sum(int(node.get("GPU", 0)) for node in self._nodes())
+            if not gpus:
                 self.close()
-                raise
+                raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
             sharing = ceil((workforce.workers or gpus) / gpus)
             self._needs["GPU"] = int(1e4 / sharing) / 1e4  # Ray counts in parts of 10,000
         given = {name: os.environ.get(name, value) for name, value in engine.WORKER_VARIABLES.items()}
@@ -172,12 +141,13 @@ class RayPool:
             {name: file.read_bytes() for name, file in files.items() if file.exists()},
             self._place.data.absolute(), self._place.cache.absolute(),
         )  # fmt: skip
-        reference = self._perform.remote(__version__, order, self.meter)
+        reference = self._perform.remote(__version__, order)
         future: Future[Any] = reference.future()
-        self._sent[future] = reference, task[0].key
+        self._sent[future] = reference
         return future
 
     def result(self, future: Future[Any]) -> Result:
+        """How a task ended. Raises `InputError` where all others would end like it."""
         del self._sent[future]
         exceptions = self._ray.exceptions
         try:
@@ -205,23 +175,15 @@ class RayPool:
                 failures[name] = str(error)
         return result._replace(failures=failures)
 
-    def progress(self) -> float:
-        try:
-            done = self._ray.get(self.meter.read.remote(), timeout=_LOOK)
-        except self._ray.exceptions.RayError:
-            return 0.0
-        return sum(done.get(name, 0.0) for _, name in self._sent.values())
-
     def close(self) -> None:
         ray = self._ray
         with suppress(ray.exceptions.RayError):  # the cluster may be what was lost
-            for reference in (sent := [reference for reference, _ in self._sent.values()]):
+            for reference in (sent := list(self._sent.values())):
                 ray.cancel(reference)
             if sent:
                 _, working = ray.wait(sent, num_returns=len(sent), timeout=_GRACE)
                 for reference in working:
                     ray.cancel(reference, force=True)
-            ray.kill(self.meter)
         if self._ours:
             ray.shutdown()
 
@@ -238,11 +200,6 @@ def _connect(workforce: Workforce) -> bool:
             raise InputError("engine ray needs Ray: pip install 'whenpool[cluster]'") from None
         if ray.is_initialized():
             return False
-        with suppress(ImportError):
-            from ray._private import worker
-
-            # we report a dead worker, about which Ray prints lines as well; it has no option for it
-            worker.print_to_stdstream = lambda *_, **__: None
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
             try:

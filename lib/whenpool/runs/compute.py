@@ -59,7 +59,7 @@ def compute(
     runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
     skip_absent: Callable[[Run], bool] = lambda run: False,
     keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
-    say: Callable[[str], None] = print, seconds: Callable[[Run], float | None] = lambda run: None,
+    say: Callable[[str], None] = print,
 ) -> Report:  # fmt: skip
     """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`. Raises
     `InputError` when data are not here, or all runs failed.
@@ -103,10 +103,8 @@ def compute(
             else:
                 ready.append(run)
         shown = label if name == "trainings" else f"{label} ({name})"
-        run_all(
-            ready, place, workforce, keep_weights=with_weights.__contains__, label=shown, seconds=seconds,
-            report=report,
-        )  # fmt: skip
+        kept_here = with_weights.__contains__
+        run_all(ready, place, workforce, keep_weights=kept_here, label=shown, report=report)
     for note in report.notes:
         say(f"note: {note}")
     for message, count in Counter(report.failed.values()).items():

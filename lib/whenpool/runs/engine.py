@@ -51,24 +51,24 @@ class Workforce:
     device: str = "cpu"  # or "cuda"
     models_per_batch: int | None = None  # of one shape, trained as one batch, at most; None: 1
     precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
-    until: float | None = None  # `time.monotonic` when all stops; what would end later is not begun
+    until: float | None = None  # `time.monotonic` when all stops
 
     @classmethod
     def default(cls) -> "Workforce":
         """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
-        given: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         for name in ("engine", "address", "workers", "device", "models_per_batch", "precision"):
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
-                count = name in ("workers", "models_per_batch")
-                if count and not (value.isdecimal() and int(value) >= 1):
+                is_count = name in ("workers", "models_per_batch")
+                if is_count and not (value.isdecimal() and int(value) >= 1):
                     raise InputError(f"{variable} must be a whole number from 1, not {value!r}")
-                given[name] = int(value) if count else value
-        return cls(**given)
+                options[name] = int(value) if is_count else value
+        return cls(**options)
 
     def variables(self) -> dict[str, str]:
         """The environment that `default` reads, for the processes that are started."""
-        given = {name: value for name, value in asdict(self).items() if name != "until"}
-        return {f"WHENPOOL_{name.upper()}": str(v) for name, v in given.items() if v is not None}
+        options = {name: value for name, value in asdict(self).items() if name != "until"}
+        return {f"WHENPOOL_{name.upper()}": str(v) for name, v in options.items() if v is not None}
 
     def check(self, here: bool = True) -> None:
         """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
@@ -132,14 +132,13 @@ class Result(NamedTuple):
 def run_all(
     runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
     keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
-    seconds: Callable[[Run], float | None] = lambda run: None, report: Report | None = None,
+    report: Report | None = None,
 ) -> Report:  # fmt: skip
-    """Execute the runs that are not stored yet, most informative first; each is stored when its task ends. A
-    worker that dies is replaced and its task tried again; several commands on one store share the work.
+    """Execute the runs that are not stored yet, by seed; each is stored when it ends. A worker that dies is
+    replaced and its task tried again; several commands on one store share the work.
 
     Args:
         keep_weights: the runs whose weights are wanted; those stored without are run again.
-        seconds: that a run is expected to take, None if nothing is known; for a workforce with a deadline.
         report: of earlier lists, which these runs are added to.
 
     Raises:
@@ -156,20 +155,18 @@ def run_all(
     if workforce.until is not None and time.monotonic() >= workforce.until:
         report.left += len(jobs)
         return report
-    here = workforce.device if workforce.engine == "local" else "cpu"  # a cluster's GPUs are elsewhere
     for kind in KINDS.values():
         if of_kind := [job.run for job in jobs if isinstance(job.run, kind)]:
-            report.notes += kind.read_ahead(of_kind, place, here)
+            report.notes += kind.read_ahead(of_kind, place, workforce.device)
     tasks = tasks_of(jobs, workforce.models_per_batch or 1)
-    pool = _pool(place, workforce, len(tasks))
-    _Loop(place, pool, report, seconds, workforce.until).work(tasks, label)
+    _Loop(place, pool_of(place, workforce, len(tasks)), report, workforce.until).work(tasks, label)
     report.notes = list(dict.fromkeys(report.notes))
     return report
 
 
 def tasks_of(jobs: Sequence[Job], models_per_batch: int) -> list[Task]:
-    """Tasks, most informative first. Up to ``models_per_batch`` trainings form one: they differ in pooling
-    and the place of the filler alone, so their batches have the same lengths and share their padding."""
+    """Tasks, by seed. Up to ``models_per_batch`` trainings form one: they differ in pooling and the place of
+    the filler alone, so their batches have the same lengths and share their padding."""
     groups: list[list[Job]] = []
     filling: dict[Run, list[Job]] = {}  # the last group of each shape
     for job in sorted(jobs, key=lambda job: job.run.rank()):
@@ -185,7 +182,8 @@ def tasks_of(jobs: Sequence[Job], models_per_batch: int) -> list[Task]:
     return [tuple(group) for group in groups]
 
 
-def _pool(place: Place, workforce: Workforce, tasks: int) -> Any:
+def pool_of(place: Place, workforce: Workforce, tasks: int) -> Any:
+    """What does the tasks: it says whether it has room, takes a task, and gives its `Result`."""
     if workforce.engine == "ray":
         from whenpool.runs.cluster import RayPool
 
@@ -201,26 +199,21 @@ def _pool(place: Place, workforce: Workforce, tasks: int) -> Any:
 # what a worker does
 
 
-def do(task: Task, place: Place, device: str, advance: Callable[[float], None]) -> Result:
-    """Execute and store the runs of a task; ``advance`` is called with the cost of each epoch that ends."""
+def do(task: Task, place: Place, device: str) -> Result:
+    """Execute and store the runs of a task."""
     failures: dict[str, str] = {}
-    note = ""
-
-    def epoch_of(job: Job) -> None:
-        advance(job.run.cost / job.run.epochs)
 
     def end(number: int, failure: str) -> None:
         if failure:
             failures[task[number].key] = failure
 
+    note = ""
     try:
         if len(task) == 1:
-            job = task[0]
-            job.run.execute(place, device, job.keep_weights, lambda: epoch_of(job))
+            task[0].run.execute(place, device, task[0].keep_weights)
         else:
             runs: Any = [job.run for job in task]
-            kept = [job.keep_weights for job in task]
-            execute_batched(runs, place, device, kept, lambda number: epoch_of(task[number]), end)
+            execute_batched(runs, place, device, [job.keep_weights for job in task], end)
     except StorageError:  # no other run could be stored
         raise
     except Exception as error:  # a run that fails must not stop the others
@@ -229,98 +222,111 @@ def do(task: Task, place: Place, device: str, advance: Callable[[float], None]) 
         full = isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in signs)
         # torch has the other error since 2.8: the GPU computes nothing more for this process
         if not full and isinstance(error, getattr(torch, "AcceleratorError", ())):
-            os._exit(1)
+            os._exit(70)
         reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        if full and len(task) > 1:
+        if len(task) == 1:
+            advice = "the GPU has too little memory; free some, or use --device cpu"
+            end(0, advice if full else " ".join(reason.split()))
+        elif full:  # of several each is to report another fault by itself
             note = f"{len(task)} models together did not fit into the GPU's memory; "
             note += "half as many were trained together instead."
-        elif full:
-            end(0, "the GPU has too little memory; free some, or use --device cpu")
-        elif len(task) == 1:  # of several each is to report its fault by itself
-            end(0, " ".join(reason.split()))
     give_back_freed_memory()
     if device.startswith("cuda"):
         torch.cuda.empty_cache()
     return Result(failures, note)
 
 
+def prepare_process() -> None:
+    """What every process does before its first task."""
+    torch.set_num_threads(1)  # so that a result does not depend on how many workers there are
+    keep_freed_memory()
+    commit()  # of the code that this process has loaded, asked for before anything can change
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow_parent, daemon=True).start()
+    prepare_process()
+
+
+def _do(task: Task, place: Place, device: str, precision_name: str) -> Result:
+    with precision(precision_name):
+        return do(task, place, device)
+
+
 class LocalPool:
     """Up to ``size`` processes of this machine, begun as they are needed, which take turns in the devices.
-    Each computes with one thread, so that a result does not depend on how many there are. The loop asks a
-    pool whether it has room, submits tasks, and asks for their results and for the progress of the others."""
+    Each has an executor of its own: where several share one, the death of a process ends the tasks of all."""
 
     def __init__(self, place: Place, workforce: Workforce, size: int, devices: Sequence[str]) -> None:
         if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker loads the script
             raise InputError('a script must start runs under `if __name__ == "__main__":`')
-        self._place, self._workforce, self.size = place, workforce, size
-        self.devices = cycle(devices)
-        self._workers: list[_Worker] = []
+        self._place, self._precision = place, workforce.precision
+        self.size, self.devices = size, cycle(devices)
+        self._idle: list[_Worker] = []
         self._busy: dict[Future[Any], _Worker] = {}
+        self._works = False  # whether a process has ended a task
 
     def has_room(self) -> bool:
         return len(self._busy) < self.size
 
     def submit(self, task: Task) -> Future[Any]:
         while True:
-            idle = [worker for worker in self._workers if worker not in self._busy.values()]
-            if not idle:
-                idle = [_Worker(self._place, replace(self._workforce, device=next(self.devices)))]
-                self._workers += idle
+            worker = self._idle.pop() if self._idle else _Worker(next(self.devices))
             try:
-                future = idle[0].submit(task)
+                future = worker.submit(_do, task, self._place, worker.device, self._precision)
             except BrokenProcessPool:  # it has died while it was idle
-                self._stop(idle[0])
+                worker.stop()
                 continue
-            self._busy[future] = idle[0]
+            self._busy[future] = worker
             return future
 
     def result(self, future: Future[Any]) -> Result:
         """How a task ended. Raises `InputError` where all others would end like it."""
         worker = self._busy.pop(future)
         if isinstance(future.exception(), BrokenProcessPool):
-            self._stop(worker)
-            code, has_begun = worker.process.exitcode, worker.progress.value >= 0
-            if code == 1 and not has_begun:  # an error of Python's, which others would have, too
+            worker.stop()
+            if worker.process.exitcode == 1 and not self._works:  # an error of Python's
                 raise InputError("a process could not start; its error is above")
-            return Result(death=f"exit code {code}")
+            return Result(death=f"exit code {worker.process.exitcode}")
+        self._works = True
+        self._idle.append(worker)
         result: Result = future.result()
         return result
 
-    def progress(self) -> float:
-        """The cost of what is done of the tasks that have not ended."""
-        return sum(max(worker.progress.value, 0.0) for worker in self._busy.values())
-
     def close(self) -> None:
-        for worker in list(self._workers):
-            self._stop(worker)
-
-    def _stop(self, worker: "_Worker") -> None:
-        worker.stop()
-        self._workers.remove(worker)
+        for worker in [*self._idle, *self._busy.values()]:
+            worker.stop()
 
 
 class _Worker:
-    """An executor of one process: where several share one, the death of a process ends the tasks of all."""
+    """An executor of one process."""
 
     process: Any = None
 
-    def __init__(self, place: Place, workforce: Workforce) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.progress = context.Value("d", -1.0, lock=False)  # of its task; below 0: it has begun none
-        given = place, workforce, self.progress
-        self._executor = ProcessPoolExecutor(1, context, _begin, given)
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self._executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
 
-    def submit(self, task: Task) -> Future[Any]:
+    def submit(self, *call: Any) -> Future[Any]:
         if self.process:
-            return self._executor.submit(_do, task)
+            return self._executor.submit(*call)
         others = multiprocessing.active_children()
-        given = {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
         # the process does not hear ctrl-C, not even while it imports: we do
         resource_tracker.ensure_running()  # which would let it hear again where it starts
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with variables(given):
-                future = self._executor.submit(_do, task)
+            with variables(
+                {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
+            ):
+                future = self._executor.submit(*call)
             (self.process,) = set(multiprocessing.active_children()) - set(others)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -331,44 +337,6 @@ class _Worker:
             self.process.terminate()
             self.process.join()
         self._executor.shutdown()
-
-
-_given: tuple[Place, Workforce, Any]  # In a worker: where and how it works, and its progress
-
-
-def _begin(*given: Any) -> None:
-    global _given
-    _given = given
-    given[-1].value = 0.0
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow_parent() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow_parent, daemon=True).start()
-    tqdm.set_lock(threading.RLock())  # one between processes would be left behind when this one ends
-    prepare_process()
-
-
-def prepare_process() -> None:
-    """What every process does before its first task."""
-    torch.set_num_threads(1)
-    keep_freed_memory()
-    commit()  # of the code that this process has loaded, asked for before anything can change
-
-
-def _do(task: Task) -> Result:
-    place, workforce, progress = _given
-    progress.value = 0.0
-
-    def advance(cost: float) -> None:
-        progress.value += cost
-
-    with precision(workforce.precision):
-        return do(task, place, workforce.device, advance)
 
 
 # who hands tasks out
@@ -407,76 +375,57 @@ class Locks:
 class _Loop:
     """One list of tasks, and the pool that does them."""
 
-    def __init__(
-        self, place: Place, pool: Any, report: Report, seconds: Any, until: float | None
-    ) -> None:
-        self._place, self._pool, self._report = place, pool, report
-        self._seconds, self._until = seconds, math.inf if until is None else until
+    def __init__(self, place: Place, pool: Any, report: Report, until: float | None) -> None:
+        self._store, self._pool, self._report = place.store, pool, report
+        self._until = math.inf if until is None else until
         self._started = time.time()
         self._locks = Locks(place.store.directory)
         self._queue = deque[Task]()
         self._elsewhere: list[Job] = []  # locked by another command
         self._deaths = Counter[str]()  # of processes with which a run was alone
-        self._ended, self._cost = 0, 0.0  # how many runs have ended, and their cost
 
     def work(self, tasks: Sequence[Task], label: str) -> None:
         """Do all tasks. Raises `InputError` when nothing can be stored any more."""
         self._queue.extend(tasks)
-        jobs = [job for task in tasks for job in task]
         working: dict[Future[Any], Task] = {}
-        in_place = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
-        with tqdm(
-            desc=f"{label}: 0/{len(jobs)}",
-            total=sum(job.run.cost for job in jobs),
-            bar_format="{desc} |{bar:20}| {percentage:3.0f}% {elapsed} elapsed, {remaining} left",
-            leave=in_place,
-            miniters=0,  # time alone decides when a state is shown
-            mininterval=0.5 if in_place else 60.0,
-        ) as bar:
-            try:
-                while (self._queue or working or self._elsewhere) and time.monotonic() < self._until:
-                    while self._queue and self._pool.has_room():
-                        if task := self._locked(self._queue.popleft()):
-                            working[self._pool.submit(task)] = task
-                    pause = max(0.0, min(WAIT, self._until - time.monotonic()))
-                    for future in wait(working, pause, FIRST_COMPLETED).done:
-                        self._settle(working.pop(future), self._pool.result(future))
-                    if not working and self._elsewhere:
-                        time.sleep(pause)
-                    for job in list(self._elsewhere):  # what another command has let go
-                        if self._locks.take(job.key):
-                            self._elsewhere.remove(job)
-                            if not self._ended_elsewhere(job):  # it was stopped
-                                self._queue.append((job,))
-                    bar.n = min(self._cost + self._pool.progress(), bar.total)
-                    bar.set_description_str(f"{label}: {self._ended}/{len(jobs)}", refresh=False)
-                    bar.update(0)
-                self._report.left += sum(map(len, [*working.values(), *self._queue, self._elsewhere]))
-            finally:
-                self._pool.close()
-                self._locks.release_all()
+        jobs = [job for task in tasks for job in task]
+        layout = f"{label} |{{bar:20}}| {{percentage:3.0f}}% {{elapsed}} elapsed, {{remaining}} left"
+        pause = 0.5 if sys.stderr.isatty() else 60.0  # a line a minute in a file
+        cost = sum(job.run.cost for job in jobs)
+        self._bar = tqdm(total=cost, bar_format=layout, miniters=0, mininterval=pause)
+        try:
+            while (self._queue or working or self._elsewhere) and time.monotonic() < self._until:
+                while self._queue and self._pool.has_room():
+                    if task := self._locked(self._queue.popleft()):
+                        working[self._pool.submit(task)] = task
+                pause = max(0.0, min(WAIT, self._until - time.monotonic()))
+                for future in wait(working, pause, FIRST_COMPLETED).done:
+                    self._settle(working.pop(future), self._pool.result(future))
+                if not working and self._elsewhere:
+                    time.sleep(pause)
+                for job in list(self._elsewhere):  # what another command has let go
+                    if self._locks.take(job.key):
+                        self._elsewhere.remove(job)
+                        if not self._ended_elsewhere(job):  # it was stopped
+                            self._queue.append((job,))
+                self._bar.update(0)  # the time goes on
+            self._report.left += sum(map(len, [*working.values(), *self._queue, self._elsewhere]))
+        finally:
+            self._bar.close()
+            self._pool.close()
+            self._locks.release_all()
 
     def _locked(self, task: Task) -> Task:
-        """The part of a task that there is time for, and that nobody else does."""
-        ours: list[Job] = []
-        expected = 0.0
-        for job in task:
-            seconds = self._seconds(job.run) or 0.0
-            if time.monotonic() + expected + seconds > self._until:
-                self._report.left += 1
-            elif not self._locks.take(job.key):
-                self._elsewhere.append(job)
-            elif not self._ended_elsewhere(job):
-                expected += seconds
-                ours.append(job)
-        return tuple(ours)
+        """The part of a task that nobody else does."""
+        ours = [job for job in task if self._locks.take(job.key)]
+        self._elsewhere += [job for job in task if job not in ours]
+        return tuple(job for job in ours if not self._ended_elsewhere(job))
 
     def _ended_elsewhere(self, job: Job) -> bool:
         """Whether another command has stored a run that is locked now, or seen it fail."""
-        store = self._place.store
-        if store.has(job.key, job.keep_weights):
+        if self._store.has(job.key, job.keep_weights):
             self._report.shared += 1
-        elif message := store.failure(job.key, since=self._started):
+        elif message := self._store.failure(job.key, since=self._started):
             self._report.failed[job.run] = message
         else:
             return False
@@ -492,26 +441,24 @@ class _Loop:
         for job in task:
             if job.key in result.failures:
                 self._fail(job, result.failures[job.key])
-            elif (alone and result.death is None) or self._place.store.has(job.key, job.keep_weights):
+            elif (alone and result.death is None) or self._store.has(job.key, job.keep_weights):
                 self._report.done += 1
                 self._end(job)
             else:
                 rest.append(job)
         self._deaths[task[0].key] += alone and bool(result.death)
         if rest and self._deaths[task[0].key] >= TRIES:
-            self._fail(
-                task[0], f"its process died {TRIES} times ({result.death}); it may need more memory"
-            )
+            times = f"its process died {TRIES} times ({result.death})"
+            self._fail(task[0], f"{times}; it may need more memory")
             return
         middle = (len(rest) + 1) // 2
         self._queue.extendleft(tuple(half) for half in (rest[middle:], rest[:middle]) if half)
 
     def _fail(self, job: Job, message: str) -> None:
         self._report.failed[job.run] = message
-        self._place.store.fail(job.key, job.run.changed(), message)
+        self._store.fail(job.key, job.run.changed(), message)
         self._end(job)
 
     def _end(self, job: Job) -> None:
-        self._ended += 1
-        self._cost += job.run.cost
+        self._bar.update(job.run.cost)
         self._locks.release(job.key)

@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
 
 import torch
 
@@ -13,18 +12,11 @@ from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run, processor
 
 
-class Estimate(NamedTuple):
-    """The seconds that a run will take, and whether runs say so that were made here, as is asked."""
-
-    seconds: float
-    here: bool
-
-
 @dataclass(frozen=True)
 class Pace:
-    """How fast runs are, judged by those that are stored: speeds by group of runs, made here or not."""
+    """How fast runs are: words per second, by kind and network, whether a run was made on this device."""
 
-    speeds: dict[tuple[bool, Hashable], list[float]] = field(default_factory=dict)
+    speeds: dict[tuple[bool, str, Hashable], list[float]]
 
     @classmethod
     def measured(cls, place: Place, workforce: Workforce) -> "Pace":
@@ -33,32 +25,20 @@ class Pace:
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
         batched = (workforce.models_per_batch or 1) > 1
-        speeds: dict[tuple[bool, Hashable], list[float]] = defaultdict(list)
-        for kind in KINDS:
-            table = place.store.current(kind)
+        speeds: dict[tuple[bool, str, Hashable], list[float]] = defaultdict(list)
+        for name, kind in KINDS.items():
+            table = place.store.current(name)
             for row in table.astype(object).where(table.notna(), None).to_dict("records"):
-                seconds, device = row.get("seconds") or 0.0, str(row.get("device"))
-                shared = (row.get("together") or 1) > 1
+                device, seconds = str(row.get("device")), row.get("seconds") or 0.0
                 alike = device.partition(":")[0] == workforce.device.partition(":")[0]
-                if not (seconds > 0 and alike) or (shared and not batched):
-                    continue
-                as_asked = (
-                    row.get("precision") or "float32"
-                ) == workforce.precision and shared == batched
-                for group, work in KINDS[kind].of_row(row).speeds():
-                    speeds[device == here and as_asked, group].append(work / float(seconds))
+                if seconds > 0 and alike and (batched or (row.get("together") or 1) == 1):
+                    run = kind.of_row(row)
+                    speeds[device == here, name, run.network].append(run.cost / float(seconds))
         return cls(dict(speeds))
 
     def seconds(self, run: Run) -> float | None:
-        """The seconds that one worker takes, see `estimate`."""
-        estimate = self.estimate(run)
-        return estimate.seconds if estimate else None
-
-    def estimate(self, run: Run) -> Estimate | None:
-        """What one worker takes, by runs of the same network, else of its cell; None where nothing
-        comparable was run yet."""
-        for group, work in run.speeds():
-            for here in (True, False):
-                if speeds := self.speeds.get((here, group)):
-                    return Estimate(work / median(speeds), here)
+        """What one worker takes for a run; None where nothing like it was run yet."""
+        for here in (True, False):
+            if speeds := self.speeds.get((here, run.kind, run.network)):
+                return run.cost / median(speeds)
         return None

@@ -1,4 +1,8 @@
-"""Which runs each chapter, and each table of the thesis, needs: `PLANS`, a function for each chapter."""
+"""Which runs each chapter, and each table of the thesis, needs: `PLANS`, a function for each chapter.
+
+Most plans take a training of the profile, see `bases`, and vary its fields: `each` gives every combination
+of some values, `varied` takes a set of options at a time.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -35,12 +39,7 @@ COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}  # Its training texts; f
 def base_run(corpus: str, length: str, size: int, request: Request, place: Place) -> Training:
     """A run of the profile, with its setting, pooling and seed still to be filled in."""
     run = Training(corpus, "standard", size, "max_attention", length=length, masked=request.masked)
-    grammar = grammar_of(corpus)
-    if request.profile == "smoke":
-        run = replace(run, embedding_size=8, hidden_size=8, epochs=1)
-        if grammar:
-            run = replace(run, validation=min(20, grammar.validation), test=min(40, grammar.test))
-    elif grammar:
+    if grammar := grammar_of(corpus):
         run = replace(run, embedding_size=50, hidden_size=48, epochs=6, learning_rate=5e-3)
         run = replace(run, validation=min(250, grammar.validation))
     elif request.profile == "paper":
@@ -67,14 +66,17 @@ def varied(run: Training, *options: Options) -> Iterator[Training]:
     return (replace(run, **values) for values in options)
 
 
+def corpora_of(request: Request, *usual: str) -> tuple[str, ...]:
+    """The corpora that are asked for, else the usual ones of the whole paper, or the embedded one."""
+    return request.corpora or (usual if request.is_whole else request.corpus_names)
+
+
 def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[int]]:
     """Training sizes by length of text."""
     if corpus not in PUBLICATIONS:
         source, grammar = find(corpus, place.data), grammar_of(corpus)
-        if request.sizes:
-            return {"any": request.sizes}
         texts = grammar.train if grammar else statistics_of(source, "any")["train_size"]
-        return {"any": (min(40 if request.profile == "smoke" else 500, texts),)}
+        return {"any": request.sizes or (min(500, texts),)}
     published = PUBLICATIONS[corpus].sizes
     if request.profile == "compact":
         usual = {"long": COMPACT_SIZES.get(corpus, (1_000, 2_000)), "short": (1_000, 2_000, 5_000)}
@@ -88,6 +90,26 @@ def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[
     return sizes
 
 
+def bases(
+    corpora: Iterable[str],
+    request: Request,
+    place: Place,
+    sizes: Sequence[int] = (),
+    first: bool = False,
+) -> Iterator[Training]:
+    """The run of the profile on each corpus, length of text and size. With ``sizes``, which are those of IMDb
+    at both scales, or the ``first`` size alone, short texts are left out."""
+    for corpus in corpora:
+        for length, usual in sizes_of(corpus, request, place).items():
+            if length == "short" and (sizes or first):
+                continue
+            if sizes and request.is_whole and corpus in PUBLICATIONS:
+                few = request.profile == "compact" and corpus not in COMPACT_SIZES
+                usual = request.sizes or ((1_000,) if few else sizes)
+            for size in usual[:1] if first else usual:
+                yield base_run(corpus, length, size, request, place)
+
+
 def seeds_of(run: Training, request: Request) -> range:
     """The seeds of a run in its setting, as many as its profile has unless the reader says it."""
     count = 2 if run.setting in ("standard", "mid") and request.profile == "quick" else 1
@@ -98,32 +120,10 @@ def seeds_of(run: Training, request: Request) -> range:
     return range(request.seeds or count)
 
 
-def all_runs(request: Request, place: Place) -> Iterator[Training]:
-    """The run of the profile on each size, length and corpus."""
-    for corpus in request.corpus_names:
-        for length, sizes in sizes_of(corpus, request, place).items():
-            yield from (base_run(corpus, length, size, request, place) for size in sizes)
-
-
-def long_runs(corpora: Iterable[str], request: Request, place: Place) -> Iterator[Training]:
-    """The run of the profile on the first size of each corpus, short texts apart."""
-    for corpus in corpora:
-        for length, sizes in sizes_of(corpus, request, place).items():
-            if length != "short":
-                yield base_run(corpus, length, sizes[0], request, place)
-
-
-def plain_runs(corpus: str, sizes: Sequence[int], request: Request, place: Place) -> Iterator[Training]:
-    """Trainings on plain texts, by size and seed; ``sizes`` are of "compact" and "paper"."""
+def seeded_plain(run: Training, request: Request) -> Iterator[Training]:
+    """A training on plain texts that probes look at: with one seed, but in the compact replication."""
     compact = request.profile == "compact"
-    for length, usual in sizes_of(corpus, request, place).items():
-        if request.is_whole and corpus in PUBLICATIONS:
-            if length != "long":
-                continue
-            usual = request.sizes or (sizes if corpus in COMPACT_SIZES or not compact else (1_000,))
-        for size in usual:
-            base = base_run(corpus, length, size, request, place)
-            yield from each(base, seed=seeds_of(base, request) if compact else range(request.seeds or 1))
+    return each(run, seed=seeds_of(run, request) if compact else range(request.seeds or 1))
 
 
 # Training to skip: tables 1.3 to 1.6 and 1.8 (§1.8); what the parameters of the embedded corpus do
@@ -131,7 +131,7 @@ def plain_runs(corpus: str, sizes: Sequence[int], request: Request, place: Place
 
 def _training_to_skip(request: Request, place: Place) -> Iterable[Training]:
     settings, poolings = request.settings or SETTINGS, request.poolings or COMPARED
-    for base in all_runs(request, place):
+    for base in bases(request.corpus_names, request, place):
         for run in each(base, setting=settings, pooling=poolings):
             yield from each(run, seed=seeds_of(run, request))
     compact_imdb = request.profile == "compact" and "imdb" in request.corpus_names
@@ -144,18 +144,17 @@ def _training_to_skip(request: Request, place: Place) -> Iterable[Training]:
 
 
 def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
-    few: Options = {"texts": 8} if request.profile == "smoke" else {}
     poolings, whole = request.poolings or COMPARED, request.is_whole
     starts = [(pooling, "thesis") for pooling in poolings]
     if "last" in poolings and LISTED_CELLS[request.cell or Training.cell].forgets:
         starts += [("last", "low"), ("last", "chrono")] if whole else [("last", "low")]
-    for corpus in request.corpora or request.corpus_names[:1]:
-        sizes = (1_000, 10_000, 20_000) if request.profile == "compact" else (1_000, 5_000, 20_000)
-        for base in plain_runs(corpus, sizes, request, place):  # as in Table 1.2
+    sizes = (1_000, 10_000, 20_000) if request.profile == "compact" else (1_000, 5_000, 20_000)
+    for plain in bases(corpora_of(request, "imdb"), request, place, sizes):  # as in Table 1.2
+        for base in seeded_plain(plain, request):
             first = replace(base, size=min(500, base.size), epochs=1, test=_some_tests(base))
             for pooling, forget_bias in starts:
                 early = replace(first, pooling=pooling, forget_bias=forget_bias)
-                yield probe.GradientProfile(early, **few)
+                yield probe.GradientProfile(early)
                 if whole and base.size == 1_000:
                     yield probe.FirstSteps(early)
             if whole and base.size == 1_000 and base.masked and LISTED_CELLS[base.cell].recurrent:
@@ -163,8 +162,8 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
                 yield probe.GradientProfile(later)
             brief = request.profile != "paper" and base.size > 10_000
             for training in each(base, pooling=("last",) if brief else poolings):
-                yield probe.GradientTrace(training, **few, **({"sample": 16} if few else {}))
-                yield probe.GradientProfile(training, **few)
+                yield probe.GradientTrace(training)
+                yield probe.GradientProfile(training)
 
 
 def _some_tests(run: Training) -> int | None:
@@ -178,21 +177,21 @@ def _some_tests(run: Training) -> int | None:
 
 
 def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
-    few = {"texts": 10} if request.profile == "smoke" else {}
-    whole = request.is_whole
-    for corpus in request.corpora or (("imdb", "amazon") if whole else request.corpus_names):
+    whole, asked = request.is_whole, request.poolings or COMPARED
+    for corpus in corpora_of(request, "imdb", "amazon"):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
-        for base in plain_runs(corpus, sizes, request, place):
-            # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
-            usual = ("last",) if whole and base.size == 20_000 else COMPARED
-            for run in each(base, pooling=request.poolings or usual):
-                yield probe.PaddingSweep(run, **few)
-            if base.masked and LISTED_CELLS[base.cell].recurrent:
+        for plain in bases([corpus], request, place, sizes):
+            for base in seeded_plain(plain, request):
+                # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
+                usual = ("last",) if whole and base.size == 20_000 else COMPARED
+                yield from map(probe.PaddingSweep, each(base, pooling=request.poolings or usual))
+                if not (base.masked and LISTED_CELLS[base.cell].recurrent):
+                    continue
                 masked, unmasked = each(base, pooling=["last"], masked=(True, False))
-                yield probe.PaddingSweep(unmasked, **few)
-                if "last" in (request.poolings or COMPARED):
-                    yield probe.DirectionUse(masked, **few)
-                    yield probe.DirectionUse(unmasked, **few)
+                yield probe.PaddingSweep(unmasked)
+                if "last" in asked:
+                    yield probe.DirectionUse(masked)
+                    yield probe.DirectionUse(unmasked)
                     if whole and base.size == 1_000 and LISTED_CELLS[base.cell].forgets:
                         yield probe.PaddingSweep(replace(masked, forget_bias="chrono"))
                     if whole and base.size in (1_000, 10_000):
@@ -231,7 +230,6 @@ IMPORTANCE_FIGURES = (
 
 
 def _word_importance(request: Request, place: Place) -> Iterable[Run]:
-    few = {"texts": 4} if request.profile == "smoke" else {}
     paper, compact = request.profile == "paper", request.profile == "compact"
     for corpus in request.corpus_names:
         figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
@@ -240,15 +238,16 @@ def _word_importance(request: Request, place: Place) -> Iterable[Run]:
             continue  # nobody asked for it
         for _, length, size, settings in figures or _unpictured(corpus, request, place):
             base = base_run(corpus, length, size, request, place)
-            words = few
+            words: Options = {}
             if length == "short" and (figures or compact):
                 words = {"k": 3, "shortest": 50, "longest": 60} if figures else {"k": 3}
             elif figures:
                 words = {"k": 5, "shortest": 400, "longest": 500}
             wanted = [setting for setting in settings if setting in (request.settings or SETTINGS)]
             for run in each(base, setting=wanted, pooling=request.poolings or COMPARED):
-                seeds = seeds_of(run, request) if compact else range(request.seeds or 1)
-                yield from (probe.WordImportance(seeded, **words) for seeded in each(run, seed=seeds))
+                yield from (
+                    probe.WordImportance(seeded, **words) for seeded in seeded_plain(run, request)
+                )
 
 
 def _unpictured(corpus: str, request: Request, place: Place) -> Iterable[tuple[str, str, int, Any]]:
@@ -268,10 +267,6 @@ _FINE_TUNED: Options = {"learning_rate": 5e-5, "head_learning_rate": 1e-3, "max_
 _PAIRED: Options = {"batch_size": 4, "unlabelled": 5_000, "replaced": 0.3}
 _SMALL: Options = {"validation": 100, "test": 1_000, "steps": 100}
 _TINY: Options = {"validation": 40, "test": 200, "max_tokens": 64, "steps": 20, "looks": 3}
-_SMOKE: Options = {
-    "validation": 8, "test": 16, "max_tokens": 16, "steps": 2, "looks": 1,
-    "unlabelled": 40, "hidden_size": 8, "topics": 4, "pretraining": 4,
-}  # fmt: skip
 _LONG: Options = {"learning_rate": 5e-6, "batch_size": 4, "steps": 20_000, "looks": 20}
 _FROZEN = ("max_attention", *CONTRAST)  # Systems that read words, or frozen states of an encoder
 PAPER: dict[str, Options] = {
@@ -301,18 +296,14 @@ EMBEDDED: dict[str, Options] = {
 def _few_shot(request: Request, place: Place) -> Iterable[FewShot]:
     for name in request.systems or ():
         check_known("system", name, (*SYSTEMS, *CONTRAST))
-    paper, smoke = request.profile == "paper", request.profile == "smoke"
-    # short texts: what a pretrained encoder reads of one takes a hundred times what a BiLSTM does
-    embedded = "synthetic:density=0.1,longest=48,shortest=32"
-    for corpus in request.corpora or (("imdb", "yahoo") if paper else (embedded,)):
+    paper = request.profile == "paper"
+    for corpus in corpora_of(request, "imdb", "yahoo"):
         published = corpus in PUBLICATIONS
         # what depends on the corpus and the reader; a system takes what it has use for
         asked: Options = {"encoder": request.encoder or (DEFAULT_ENCODER if paper else MINILM)}
         asked["paraphrases"] = request.paraphrases
         labels: tuple[int, ...] = (FewShot.per_class,)
-        if smoke:
-            asked, labels = asked | _SMOKE, (2,)
-        elif published:
+        if published:
             asked["vectors"] = find_vectors(place) or VECTORS[0]
             labels = LABELS if request.profile == "quick" else labels
             if paper:
@@ -345,27 +336,25 @@ TRIED_STRENGTHS: tuple[Options, ...] = (
 
 
 def _learnability(request: Request, place: Place) -> Iterable[Run]:
-    few: Options = {"texts": 8} if request.profile == "smoke" else {}
     default = {"compact": FEWER_SEEDS, "paper": SEEDS}.get(request.profile, 1)
     cell = LISTED_CELLS[request.cell or Training.cell]
     settings, seeds = request.settings or ("standard", "mid"), range(request.seeds or default)
-    for corpus in request.corpora or (("imdb",) if request.is_whole else request.corpus_names):
-        tried = corpus in PUBLICATIONS and request.profile == "quick" and cell.recurrent
-        for base in plain_runs(corpus, (10_000,), replace(request, seeds=1, masked=True), place):
-            for plain in each(base, setting=settings, seed=seeds):
-                yield from each(plain, pooling=("max", "max_attention"))
-                plain = replace(plain, pooling="last")
-                yield probe.GradientProfile(plain, **few, untrained=True)
-                for run in each(plain, trick=(None, *TRICKS) if cell.recurrent else (None,)):
-                    yield from (run, probe.GradientProfile(run, **few))
-                for start in OTHER_STARTS:
-                    if cell.forgets or (cell.remembers and "forget_bias" not in start):
-                        run = replace(plain, **start)
-                        yield run
-                        if corpus in PUBLICATIONS and run.forget_bias == "chrono":
-                            yield probe.GradientProfile(run)
-                if tried and plain.seed == 0:
-                    yield from varied(replace(plain, trick="gradient_directed"), *TRIED_STRENGTHS)
+    for base in bases(corpora_of(request, "imdb"), replace(request, masked=True), place, (10_000,)):
+        published = base.corpus in PUBLICATIONS
+        for plain in each(base, setting=settings, seed=seeds):
+            yield from each(plain, pooling=("max", "max_attention"))
+            plain = replace(plain, pooling="last")
+            yield probe.GradientProfile(plain, untrained=True)
+            for run in each(plain, trick=(None, *TRICKS) if cell.recurrent else (None,)):
+                yield from (run, probe.GradientProfile(run))
+            for start in OTHER_STARTS:
+                if cell.forgets or (cell.remembers and "forget_bias" not in start):
+                    run = replace(plain, **start)
+                    yield run
+                    if published and run.forget_bias == "chrono":
+                        yield probe.GradientProfile(run)
+            if published and request.profile == "quick" and cell.recurrent and plain.seed == 0:
+                yield from varied(replace(plain, trick="gradient_directed"), *TRIED_STRENGTHS)
 
 
 # What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, how their
@@ -389,18 +378,16 @@ DRAWS = 5
 def _last_state(request: Request, place: Place) -> Iterable[Run]:
     """By what decides first: states of untrained models, trained ones of each start, then the rest."""
     whole = request.is_whole and request.cell in (None, Training.cell)
-    corpora = request.corpora or (("imdb",) if whole else request.corpus_names)
-    for base in long_runs(corpora, replace(request, masked=True), place):
+    corpora = corpora_of(request, "imdb")
+    for base in bases(corpora, replace(request, masked=True), place, first=True):
         base = replace(base, pooling="last")
         if whole and base.corpus == "imdb":
             yield from _last_state_whole(base, request)
             continue
         # untrained states of some starts, each trained once, in the middle of filler
-        starts = (
-            [START_OPTIONS[number] for number in (1, 3, 6, 11)] if base.cell == Training.cell else [{}]
-        )
+        few = base.cell == Training.cell and [START_OPTIONS[number] for number in (1, 3, 6, 11)]
         for seeded in each(replace(base, setting="mid"), seed=range(request.seeds or 1)):
-            for run in varied(seeded, *starts):
+            for run in varied(seeded, *(few or [{}])):
                 yield from (probe.UntrainedStates(run), run)
 
 
@@ -412,9 +399,7 @@ def _last_state_whole(base: Training, request: Request) -> Iterator[Run]:
     sizes = request.sizes or (1_000, 10_000)
     untrained = replace(base, size=4_000, validation=2_000, test=2_000 if compact else 5_000)
     for run in each(untrained, setting=settings, seed=seeds):
-        if (
-            run.setting == "mid" or run.seed == SEEDS_FROM
-        ):  # elsewhere they are shown, and decide nothing
+        if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(probe.UntrainedStates, varied(run, *START_OPTIONS))
     pooled: Options = {"pooling": "max_attention"}
     middle = replace(base, setting="mid")
@@ -434,7 +419,7 @@ def _last_state_whole(base: Training, request: Request) -> Iterator[Run]:
 
 def _last_state_watched(middle: Training, seeds: Iterable[int]) -> Iterator[Run]:
     """Trainings on 1K reviews in the middle of filler, whose gradients are watched on held-out texts."""
-    shortest, longest = (350, 412) if middle.max_words is not None else (700, 900)
+    words = (350, 412) if middle.max_words is not None else (700, 900)
     for run in each(middle, seed=seeds):
         starts: list[tuple[Options, int | None]] = [(start, 3_000) for start in START_OPTIONS[2:]]
         starts += [(start, None) for start in START_OPTIONS[:2]]  # sums of 1 and 2 up to the end
@@ -442,9 +427,7 @@ def _last_state_watched(middle: Training, seeds: Iterable[int]) -> Iterator[Run]
         starts += [(start | {"shuffled": True}, 3_000) for start in (*START_OPTIONS[:2], _CHRONO)]
         for start, until in starts:
             watched = replace(run, **start)
-            yield probe.GradientTrace(
-                watched, texts=200, shortest=shortest, longest=longest, until=until
-            )
+            yield probe.GradientTrace(watched, 200, shortest=words[0], longest=words[1], until=until)
             yield watched  # which the trace has trained
         yield replace(run, pooling="max_attention")
         yield from each(run, pooling=("max", "max_attention"), forget_bias=["chrono"])
@@ -461,14 +444,10 @@ def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:
     """Every cell without pooling, whatever the reader asks for: from left to right, with the gradients of its
     states, on the embedded corpus or a file of the reader's; on published corpora what claims are about."""
     request = replace(request, cell=None, layers=None)
-    texts = {"smoke": 8, "quick": 100, "paper": 500}[request.profile]
-    # short texts that say much: cells that are unrolled in Python take a step of it for every word
-    short = "synthetic:density=0.2,longest=40,shortest=30,test=500"
-    for base in long_runs(request.corpora or (_imdb_or(short, request),), request, place):
-        published = base.corpus in PUBLICATIONS and request.profile != "smoke"
+    texts = 500 if request.profile == "paper" else 100
+    for base in bases(corpora_of(request, "imdb"), request, place, first=True):
+        published = base.corpus in PUBLICATIONS
         base = replace(base, pooling="last")
-        if request.profile == "quick" and not published:
-            base = replace(base, epochs=8)  # in which those that can learn do
         seeds = range(request.seeds or (FEWER_SEEDS if published else 1))
         for seeded in each(base, setting=request.settings or ("standard",), seed=seeds):
             deep = with_cell(seeded, "lstm", layers=2)
@@ -482,10 +461,6 @@ def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:
                 yield run
                 yield probe.GradientProfile(run, texts, untrained=True)
                 yield probe.GradientProfile(run, texts)
-
-
-def _imdb_or(embedded: str, request: Request) -> str:
-    return "imdb" if request.profile == "paper" else embedded
 
 
 # Other architectures (thesis §1.3.3, §1.11.1)
@@ -509,10 +484,8 @@ def _architectures(request: Request, place: Place) -> Iterable[Run]:
     # these are run in all four settings, once
     in_all_settings = ("lstm last", "lstm max_attention", "transformer max_attention")
     # texts of a sweep, and of word importance
-    swept, looked_at = {"smoke": (6, 3), "quick": (100, 60), "paper": (1_000, 200)}[request.profile]
-    # shorter texts than elsewhere: there are more models, and one looks at all words from each
-    medium = "synthetic:density=0.1,longest=70,shortest=50"
-    for base in long_runs(request.corpora or (_imdb_or(medium, request),), request, place):
+    swept, looked_at = (1_000, 200) if request.profile == "paper" else (100, 60)
+    for base in bases(corpora_of(request, "imdb"), request, place, first=True):
         recorded = base.corpus in PUBLICATIONS and request.profile == "quick"
         seeds = range(request.seeds or (FEWER_SEEDS if recorded else 1))
         transformer: Options = {"cell": "transformer", "learning_rate": TRANSFORMER_RATE}
@@ -535,21 +508,18 @@ def _architectures(request: Request, place: Place) -> Iterable[Run]:
         if recorded:
             yield from varied(replace(base, **transformer), *TRIED)
         # the memory at the thesis's width, whatever the profile
-        words: Options = {}
         wide: Options = {"hidden_size": Training.hidden_size, "embedding_size": Training.embedding_size}
-        if request.profile == "smoke":
-            words, wide = {"longest": 64, "halvings": 2}, {}
         for run in each(replace(base, pooling="max_attention", **wide), seed=seeds):
-            yield probe.MemoryUse(run, **words)
+            yield probe.MemoryUse(run)
             for attention in ("plain", "fused"):
-                yield probe.MemoryUse(replace(run, cell="transformer"), **words, attention=attention)
+                yield probe.MemoryUse(replace(run, cell="transformer"), attention=attention)
 
 
 # Regularisation and tuning (thesis §1.4.2)
 
 LEARNING_RATES = (1e-3, 2e-3, 5e-3)
-SUSTAINED = 50  # Epochs of the longest training that the thesis speaks of
-SUSTAINED_RATE = 0.3  # DropConnect's rate there: the middle one of three
+SUSTAINED: Options = {"epochs": 50, "drop_connect": 0.3}
+"""The longest training that the thesis speaks of, with the middle one of its three rates of DropConnect."""
 TIMED_SEEDS = (5, 6, 7)  # Of trainings to be timed, all poolings in turn with nothing else running
 GRID: tuple[Options, ...] = (
     {},
@@ -562,14 +532,13 @@ GRID: tuple[Options, ...] = (
 def _regularised(request: Request, place: Place) -> Iterable[Training]:
     """The grids, learning rates and sustained trainings, DropConnect where there are recurrent weights."""
     remembers = LISTED_CELLS[request.cell or Training.cell].remembers
-    paper, smoke = request.profile == "paper", request.profile == "smoke"
-    for corpus in request.corpora or (("imdb",) if paper else request.corpus_names):
+    paper = request.profile == "paper"
+    for corpus in corpora_of(request, "imdb"):
         published = corpus in PUBLICATIONS
-        sizes = {"long": request.sizes or (1_000,)} if published else sizes_of(corpus, request, place)
-        published = published and not smoke
         seeds = range(request.seeds or (SEEDS if paper else FEWER_SEEDS if published else 1))
-        for length, size in ((length, size) for length, usual in sizes.items() for size in usual):
-            base = base_run(corpus, length, size, request, place)
+        sizes = request.sizes or (1_000,) if published else sizes_of(corpus, request, place)["any"]
+        for size in sizes:
+            base = base_run(corpus, "long" if published else "any", size, request, place)
             for plain in each(base, seed=seeds):
                 grid = _regularised_whole if published else _regularised_briefly
                 yield from (run for run in grid(plain, request) if remembers or not run.drop_connect)
@@ -586,19 +555,18 @@ def _regularised_whole(plain: Training, request: Request) -> Iterable[Training]:
         for pooled in each(plain, pooling=poolings):
             yield from varied(pooled, *GRID)
         yield from each(plain, pooling=poolings, learning_rate=LEARNING_RATES)
-        yield from each(plain, pooling=both, epochs=[SUSTAINED], drop_connect=(0.0, SUSTAINED_RATE))
+        for pooled in each(plain, pooling=both):
+            yield from varied(pooled, SUSTAINED | {"drop_connect": 0.0}, SUSTAINED)
     for mixed in each(plain, setting=settings):
         yield from each(mixed, pooling=request.poolings or _BOTH)
         if mixed.setting == "mid" and "last" in both:
-            yield replace(mixed, pooling="last", epochs=SUSTAINED, drop_connect=SUSTAINED_RATE)
+            yield replace(mixed, pooling="last", **SUSTAINED)
 
 
 def _regularised_briefly(plain: Training, request: Request) -> Iterable[Training]:
     """What two processors do in a minute, on plain texts whatever settings are asked for."""
-    epochs = 2 if request.profile == "smoke" else 20
-    longer = {"epochs": epochs, "drop_connect": SUSTAINED_RATE}
     for pooled in each(plain, pooling=request.poolings or _BOTH):
-        yield from varied(pooled, {}, {"drop_connect": 0.3}, {"weight_decay": 1e-4}, longer)
+        yield from varied(pooled, {}, GRID[2], {"weight_decay": 1e-4}, SUSTAINED | {"epochs": 20})
 
 
 # Sequence labelling
@@ -606,45 +574,35 @@ def _regularised_briefly(plain: Training, request: Request) -> Iterable[Training
 SMALL_TAGGERS: dict[str, Options] = {"ud_ewt": {"epochs": 8}, "wnut17": {"epochs": 16, "batch_size": 16}}
 """On published corpora: a minute or two a run on a processor."""
 LARGE_TAGGERS: Options = {"hidden_size": 256, "layers": 2, "epochs": 20}  # The profile "paper"
+GENERATED_TAGGERS: Options = {  # seconds a run
+    "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
+    "learning_rate": 5e-3,
+}  # fmt: skip
 LETTERS: Options = {"filters": 50}  # A tagger that reads the letters of each word as well
 
 
 def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
-    """Both directions against one, other cells, and encodings of entities. Corpora of labelled texts, which
-    other chapters are asked for at the same time, have no tags: beside them this chapter has its own."""
-    paper, smoke = request.profile == "paper", request.profile == "smoke"
+    """Both directions against one, letters, and another encoding of entities. Beside corpora of labelled
+    texts, which have no tags and are asked of other chapters, this one has its own."""
+    paper = request.profile == "paper"
     asked = tuple(name for name in request.corpora or () if is_tagged(name))
     if not asked and paper and request.corpora is None:
         asked = tuple(PUBLISHED)
-    seeds = range(request.seeds or (1 if smoke else FEWER_SEEDS if asked else 2))
-    both: tuple[Options, ...] = ({}, {"bidirectional": False})
-    generated: Options = {  # seconds a run
-        "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
-        "learning_rate": 5e-3,
-    }  # fmt: skip
-    tiny: Options = {"embedding_size": 8, "hidden_size": 8, "feature_size": 4, "profiled": 8}
-    tiny |= {"epochs": 1, "vectors": None}
-    for corpus in asked or (GENERATED, f"{GENERATED}:task=pos"):
-        name, _, options = corpus.partition(":")
-        variants = (*both, LETTERS)
-        if "task=pos" in options:
-            variants = both
-        elif name == GENERATED:
-            elman = ({"cell": "elman"} | direction for direction in both)
-            variants = (*both, *elman, {"encoding": "io"})
-        elif name == "wnut17":
-            variants = (*both, {"encoding": "io"}, LETTERS)
-        given = generated
+    seeds = range(request.seeds or (FEWER_SEEDS if asked else 2))
+    for corpus in asked or (GENERATED,):
+        name = corpus.partition(":")[0]
+        variants: list[Options] = [{}, {"bidirectional": False}, LETTERS]
+        if name == "wnut17":
+            variants.append({"encoding": "io"})
+        options = GENERATED_TAGGERS
         if name in PUBLISHED:
-            given = SMALL_TAGGERS[name] | (LARGE_TAGGERS if paper else {})
-            given |= {"vectors": find_vectors(place) or VECTORS[0]}
+            options = SMALL_TAGGERS[name] | (LARGE_TAGGERS if paper else {})
+            options |= {"vectors": find_vectors(place) or VECTORS[0]}
         elif name != GENERATED:
             find_tagged(corpus, place.data)  # raises for what is no file
-            given = {"vectors": find_vectors(place)}
-        elif smoke and "train=" not in options:
-            corpus += ("," if options else ":") + "train=40,validation=20,test=20"
+            options = {"vectors": find_vectors(place)}
         for seed, variant in product(seeds, variants):
-            yield Tagging(corpus, seed=seed, **(given | variant | (tiny if smoke else {})))
+            yield Tagging(corpus, seed=seed, **(options | variant))
 
 
 PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
@@ -668,8 +626,23 @@ COMPACT_AS_QUICK: dict[str, tuple[str, ...]] = {
     "sequence_labelling": ("ud_ewt", "wnut17"),
 }
 """Chapters whose runs on published corpora are compact in the profile "quick" already, and those corpora."""
-ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
-"""Short names of chapters, beside every part of a name that no other chapter has."""
+SMOKE: dict[Any, Options] = {
+    Training: {"embedding_size": 8, "hidden_size": 8, "epochs": 1, "vectors": None},
+    FewShot: {
+        "per_class": 2, "validation": 8, "test": 16, "max_tokens": 16, "steps": 2, "looks": 1,
+        "unlabelled": 40, "hidden_size": 8, "topics": 4, "pretraining": 4,
+    },
+    Tagging: {
+        "embedding_size": 8, "hidden_size": 8, "feature_size": 4, "profiled": 8, "epochs": 1, "vectors": None,
+    },
+    probe.GradientProfile: {"texts": 8},
+    probe.GradientTrace: {"texts": 8, "sample": 16},
+    probe.PaddingSweep: {"texts": 6},
+    probe.DirectionUse: {"texts": 10},
+    probe.WordImportance: {"texts": 3},
+    probe.MemoryUse: {"longest": 64, "halvings": 2},
+}  # fmt: skip
+"""How tests make a run of the profile "quick" so small that it takes a second."""
 
 
 def plan(chapter: str, request: Request, place: Place) -> list[Run]:
@@ -688,7 +661,24 @@ def plan(chapter: str, request: Request, place: Place) -> list[Run]:
 def _runs(chapter: str, request: Request, place: Place) -> list[Run]:
     if request.profile == "compact" and (corpora := COMPACT_AS_QUICK.get(chapter)):
         request = replace(request, profile="quick", corpora=request.corpora or corpora)
-    return list(dict.fromkeys(PLANS[chapter](request, place)))
+    if request.profile != "smoke":
+        return list(dict.fromkeys(PLANS[chapter](request, place)))
+    quick = replace(request, profile="quick", seeds=request.seeds or 1)
+    return list(dict.fromkeys(map(_smoke, PLANS[chapter](quick, place))))
+
+
+def _smoke(run: Run) -> Run:
+    """A run of the profile "quick" as `SMOKE` says, with fewer texts."""
+    changes = SMOKE.get(type(run), {})
+    if isinstance(run, Probe):
+        changes = changes | {"training": _smoke(run.training)}
+    elif isinstance(run, Training):
+        changes = changes | {"size": min(run.size, 40)}
+        if grammar := grammar_of(run.corpus):
+            changes |= {"validation": min(20, grammar.validation), "test": min(40, grammar.test)}
+    elif isinstance(run, Tagging) and run.corpus == GENERATED:
+        changes = changes | {"corpus": f"{GENERATED}:train=40,validation=20,test=20"}
+    return replace(run, **changes)  # type: ignore[type-var]
 
 
 def needed(request: Request, place: Place) -> set[Training]:
@@ -699,12 +689,9 @@ def needed(request: Request, place: Place) -> set[Training]:
 
 
 def chapter_named(name: str, names: Collection[str]) -> str:
-    """The one of some chapters that is meant by its name, an alias or a part of its name."""
+    """The one of some chapters that is meant by its name, or a part that no other has."""
     name = name.rpartition("/")[2].removesuffix(".md").replace("-", "_")
-    name = ALIASES.get(name, name) if name not in names else name
-    if name in names:
-        return name
-    matching = [chapter for chapter in names if name and name in chapter]
+    matching = [name] if name in names else [chapter for chapter in names if name and name in chapter]
     if len(matching) != 1:
         which = "is ambiguous; choose" if matching else "must be"
         raise InputError(f"chapter {name!r} {which} one of {', '.join(matching or names)}")

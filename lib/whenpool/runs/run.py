@@ -6,7 +6,7 @@ one line in ``whenpool/runs/kinds/__init__.py``.
 
 import platform
 import subprocess
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -28,7 +28,6 @@ from whenpool.runs.store import Store, key_of
 
 VECTORS = ("glove.6B.100d", "wiki-reviews.100d")
 """Word vectors that the paper's protocol looks for, best first (§1.4.2)."""
-OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,6 @@ class Run:
         raise NotImplementedError
 
     @property
-    def epochs(self) -> int:
-        """Parts of the work that progress counts."""
-        return 1
-
-    @property
     def network(self) -> Hashable:
         """Runs of one kind and one network read as many words in a second."""
         return ()
@@ -120,14 +114,10 @@ class Run:
         """The run without its vectors and folders: a published one like it counts where they are not here."""
         return replace(self, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
 
-    def speeds(self) -> Iterable[tuple[Hashable, float]]:
-        """Groups of runs with one speed, the nearest first, and this run's work in their unit."""
-        yield (self.kind, self.network), self.cost
-
-    def rank(self) -> tuple[Any, ...]:
-        """A sort key, the most informative runs first, so that wherever a list is cut, what comes before is a
-        grid with fewer seeds, then sizes, settings, lengths, corpora and poolings."""
-        return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
+    def rank(self) -> tuple[int, int]:
+        """A sort key: wherever a list is cut, what comes before is a grid with fewer seeds, then sizes."""
+        about = self.training or self
+        return getattr(about, "seed", 0), getattr(about, "size", 0)
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not at their default."""
@@ -153,9 +143,7 @@ class Run:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
         return {"run": self.changed() | {"corpus": label}, "data": data, "protocol": self.protocol}
 
-    def execute(
-        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
-    ) -> str:
+    def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
         """Execute and store the run; returns its key. Raises `InputError` for data that cannot be read, a
         loss that diverges, or weights that are needed and not here."""
         raise NotImplementedError

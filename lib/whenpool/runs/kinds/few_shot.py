@@ -18,15 +18,14 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, tokens
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
-from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import pretrained as encoders
 from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.training import CORPORA, EVALUATION, loaded, place_in, scores_of, test_texts
-from whenpool.runs.run import OnEpoch, Place, Run, provenance
+from whenpool.runs.kinds.training import EVALUATION, loaded, scores_of, test_texts
+from whenpool.runs.run import Place, Run, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
 FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
@@ -81,10 +80,6 @@ class FewShot(Run):
             object.__setattr__(self, "encoder", encoders.MINILM)
 
     @property
-    def epochs(self) -> int:
-        return self.looks
-
-    @property
     def has_encoder(self) -> bool:
         return self.system in READ_BY_ENCODER
 
@@ -98,12 +93,6 @@ class FewShot(Run):
     @property
     def network(self) -> Hashable:
         return self.system, self.shape.encoder if self.has_encoder else "", self.hidden_size
-
-    def rank(self) -> tuple[Any, ...]:
-        labels = (self.per_class != FewShot.per_class, self.per_class)
-        length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
-        system = place_in(self.system, (*SYSTEMS, *CONTRAST))
-        return (self.seed, labels, 0, length, corpus, system, True, 0, repr(self))
 
     def identity(self, place: Place) -> dict[str, Any]:
         source = place.source(self)
@@ -130,9 +119,7 @@ class FewShot(Run):
     def row(self) -> dict[str, Any]:
         return super().row() | self.labels | ({} if self.has_encoder else {"encoder": None})
 
-    def execute(
-        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
-    ) -> str:
+    def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
         """As `Run.execute`; a model on frozen embeddings is kept in any case."""
         started = time.perf_counter()
         identity = self.identity(place)
@@ -144,8 +131,7 @@ class FewShot(Run):
             outcome = train(
                 system.model, system.splits,
                 Recipe(looks, self.batch_size, self.learning_rate, passes=passes), self.seed, device,
-                on_epoch=lambda _: on_epoch() if on_epoch else None, objective=system.objective,
-                parameters=system.parameters,
+                objective=system.objective, parameters=system.parameters,
             )  # fmt: skip
         result = {
             **scores_of(outcome, system.splits.test.labels),

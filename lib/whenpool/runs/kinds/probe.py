@@ -30,7 +30,7 @@ from whenpool.probes import (
     vanishing_ratio,
 )
 from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, test_texts, trained
-from whenpool.runs.run import OnEpoch, Place, Run, key, provenance, values_of
+from whenpool.runs.run import Place, Run, key, provenance, values_of
 from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
@@ -85,11 +85,9 @@ class Probe(Run):
     def shape(self) -> Self:
         return replace(self, training=self.training.shape)
 
-    def speeds(self) -> Iterable[tuple[Hashable, float]]:
-        return self.training.speeds_as(self.probe, self.cost)
-
-    def rank(self) -> tuple[Any, ...]:
-        return self.training.rank(self, 1 + list(PROBES).index(self.probe))
+    @property
+    def network(self) -> Hashable:
+        return self.probe, self.training.network
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -138,15 +136,13 @@ class Probe(Run):
         """What the probe finds on a model, trained where the probe needs it."""
         raise NotImplementedError
 
-    def execute(
-        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
-    ) -> str:
+    def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
         identity = self.identity(place)  # which says what cannot be measured before any work is done
         read = trained if self.needs == self.training else prepare
         prepared = read(self.training, place)
         started = time.perf_counter()  # texts are read for several runs
         prepared.model.to(device)
-        (numbers, rows), apart = self._look(prepared, place, device, on_epoch)
+        (numbers, rows), apart = self._look(prepared, place, device)
         result = numbers | {
             "training": key(self.training, place),
             "probe_protocol": PROBE_PROTOCOL,
@@ -156,7 +152,7 @@ class Probe(Run):
         }
         return place.store.put(identity, self.row(), result, provenance(device), rows, kind=self.kind)
 
-    def _look(self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch) -> Looked:
+    def _look(self, prepared: Prepared, place: Place, device: str) -> Looked:
         return self.measure(prepared.model, prepared.dataset), 0.0
 
     def __str__(self) -> str:
@@ -204,10 +200,6 @@ class GradientTrace(Probe):
         return self.training.needs
 
     @property
-    def epochs(self) -> int:
-        return self.training.epochs
-
-    @property
     def cost(self) -> float:
         looks = 20 if self.until else 45  # at the model while it is trained on 1K texts
         return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self.training.words
@@ -216,10 +208,10 @@ class GradientTrace(Probe):
     def phase(self) -> tuple[int, str]:  # before the trainings: its own is done by then
         return (2 if self.needs else 0), "traces"
 
-    def _look(self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch) -> Looked:
+    def _look(self, prepared: Prepared, place: Place, device: str) -> Looked:
         """Train and look on the way; the training is stored first."""
         tracer = Tracer(self, prepared.model, prepared.dataset)
-        name = self.training.execute(place, device, True, on_epoch, prepared, tracer)
+        name = self.training.execute(place, device, True, prepared, tracer)
         row = place.store.get(name)
         assert row is not None
         best = {"validation_accuracy": row["result"]["validation_accuracy"]}
@@ -439,7 +431,7 @@ def _regression(inputs: Sequence[Any], labels: Sequence[Any]) -> float:
 
 
 PROBES = {kind.probe: kind for kind in Probe.__subclasses__()}
-"""Every probe run by its name, in the order in which those of one training are executed."""
+"""Every probe run by its name."""
 
 
 class Tracer:

@@ -20,7 +20,7 @@ from whenpool.corpora.dataset import NumberedCorpus, number
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.training import loaded, scores_of, vectors_of
-from whenpool.runs.run import OnEpoch, Place, Run, provenance
+from whenpool.runs.run import Place, Run, provenance
 from whenpool.training.loop import Recipe, train
 from whenpool.training.taggers import Labelled, TaggingObjective, label
 
@@ -74,9 +74,7 @@ class Tagging(Run):
     def network(self) -> Hashable:
         return self.cell, self.layers, self.bidirectional, self.hidden_size
 
-    def execute(
-        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
-    ) -> str:
+    def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
         started = time.perf_counter()
         identity = self.identity(place)
         corpus = corpus_of(self, place)
@@ -91,8 +89,7 @@ class Tagging(Run):
             judged = (judge,) if corpus.entities else ()
             outcome = train(
                 model, numbered, Recipe(self.epochs, self.batch_size, self.learning_rate), self.seed,
-                device, on_epoch=lambda _: on_epoch() if on_epoch else None,
-                objective=TaggingObjective(numbered.rare.to(device), self.unknown_rate, *judged),
+                device, objective=TaggingObjective(numbered.rare.to(device), self.unknown_rate, *judged),
             )  # fmt: skip
         model.cpu()
         profile += _profile(model, numbered, self, "after training")

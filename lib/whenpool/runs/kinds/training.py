@@ -1,7 +1,7 @@
 """A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -15,16 +15,15 @@ from pandas import DataFrame
 from whenpool.base.errors import InputError, check
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Texts
-from whenpool.corpora.corpus import LENGTHS, VALIDATION_LIMIT
+from whenpool.corpora.corpus import VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.models.registry import LISTED
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.run import OnEpoch, Place, Run, key
+from whenpool.runs.run import Place, Run, key
 from whenpool.runs.unfinished import Unfinished
 from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, Student, train
@@ -71,12 +70,6 @@ def with_model(rows: DataFrame) -> DataFrame:
 
 HELD = {"W_hh": "weight_hh"}  # Parts of an encoder that can be held, and what their names begin with
 EVALUATION = 1 / 3  # What reading a word costs without learning from it, beside a step of training on it
-CORPORA = ("imdb", "yelp", "yahoo", "amazon")
-
-
-def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
-    """A sort key of a name by an order; names that it does not have come last, by alphabet."""
-    return (order.index(name), "") if name in order else (len(order), name)
 
 
 @cache
@@ -214,36 +207,6 @@ class Training(Run):
         size = self.embedding_size, self.hidden_size
         return self.cell, self.layers, self.bidirectional, size, self.trick
 
-    def speeds(self) -> Iterator[tuple[Hashable, float]]:
-        yield from self.speeds_as(self.kind, self.cost)
-
-    def speeds_as(self, kind: str, words: float) -> Iterator[tuple[Hashable, float]]:
-        """`Run.speeds` of a kind of run with such a network: runs of the same, then those of its cell, by the
-        multiplications of the encoder's layers for a word."""
-        yield (kind, self.network), words
-        size = self.hidden_size * (2 if self.bidirectional else 1)
-        if self.cell == "transformer":  # attention itself apart, which grows with the text
-            products = self.embedding_size * size + 12 * self.layers * size * size
-        else:
-            inputs = self.embedding_size + size * (self.layers - 1)
-            products = size * (inputs + self.layers * self.hidden_size)
-        yield (kind, self.cell), words * products
-
-    def rank(self, run: Run | None = None, probe: int = 0) -> tuple[Any, ...]:
-        """The rank of the training, or of a run on it: the training comes before its probes."""
-        return (
-            self.seed,
-            (False, self.size),
-            # what a reader compares first: whether filler on both sides hurts, then where else it hurts
-            ("standard", "mid", "right", "left").index(self.setting),
-            place_in(self.length, LENGTHS),
-            place_in(self.corpus, CORPORA),
-            place_in(self.variant, (*LISTED, *TRICKS)),
-            not self.masked,
-            probe,
-            repr(run or self),  # of what is alike otherwise, the same first in every process
-        )
-
     def identity(self, place: Place) -> dict[str, Any]:
         check_model(**{name: getattr(self, name) for name in SHAPE})
         source = find(self.corpus, place.data)
@@ -253,7 +216,7 @@ class Training(Run):
         return self.identified(place, source.label, **data)
 
     def execute(
-        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None,
+        self, place: Place, device: str = "cpu", keep_weights: bool = False,
         prepared: "Prepared | None" = None, watch: Callable[[int], None] | None = None,
     ) -> str:  # fmt: skip
         """As `Run.execute`; a loss that diverges is a result where a trick is tried. A training that was
@@ -266,8 +229,8 @@ class Training(Run):
             try:
                 outcome = train(
                     start.model, start.dataset, self.recipe, self.seed, device,
-                    on_epoch=lambda _: on_epoch() if on_epoch else None, watch=watch,
-                    objective=_objective(self, place), saved=None if watch else unfinished.read(0),
+                    watch=watch, objective=_objective(self, place),
+                    saved=None if watch else unfinished.read(0),
                     save=None if watch else partial(unfinished.save, 0),
                 )  # fmt: skip
             except DivergenceError as error:
@@ -377,19 +340,18 @@ def _objective(run: Training, place: Place) -> Objective:
 
 def execute_batched(
     runs: Sequence[Training], place: Place, device: str = "cpu", keep_weights: Sequence[bool] = (),
-    on_epoch: Callable[[int], None] = lambda number: None,
     on_end: Callable[[int, str], None] = lambda number, failure: None,
 ) -> None:  # fmt: skip
     """Train several models of one shape without tricks at once (`whenpool.training.batched`), and store each
-    when it ends; those that were stopped go on. ``on_epoch`` is called with the number of a run at the end
-    of each of its epochs, ``on_end`` with that of a run that has ended, and why it failed, or ""."""
+    when it ends; those that were stopped go on. ``on_end`` is called with the number of a run that has ended,
+    and why it failed, or ""."""
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
     students = []
     for number, (run, start) in enumerate(zip(runs, prepared, strict=True)):
-        tell = lambda _, number=number: on_epoch(number)  # noqa: E731
         saved, save = unfinished.read(number), partial(unfinished.save, number)
-        students.append(Student(start.model, start.dataset, run.recipe, run.seed, tell, saved, save))
+        student = Student(start.model, start.dataset, run.recipe, run.seed, saved=saved, save=save)
+        students.append(student)
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if not isinstance(outcome, DivergenceError):

@@ -44,13 +44,11 @@ def always(run):
     return True
 
 
-def test_standing_tells_done_missing_failed_and_absent(place):
+def test_standing_tells_done_missing_and_absent(place):
     ask(GRID[:1], place)
-    place.store.fail(key(GRID[1], place), {}, "no luck")
     absent = replace(SMALL, corpus="imdb", length="long")
     found = standing([*GRID[:3], absent], place)
     assert (list(found.done), found.missing) == (GRID[:1], GRID[1:3])
-    assert found.failed == {GRID[1]: "no luck"}
     assert "aclImdb_v1.tar.gz is not in" in found.absent[absent]
 
 
@@ -151,7 +149,6 @@ def test_what_fails_is_told_once_with_all_that_needs_it(place, executed, asked, 
     assert set(report.failed) == lost
     assert all(told.startswith(reason) for told in report.failed.values())
     assert GradientProfile not in {type(run) for run in set(executed) & lost}  # there is no model
-    assert set(standing(asked, place).failed) == set(asked)
     assert list(standing([PROFILE], place).done) == [PROFILE]
 
 
@@ -174,7 +171,7 @@ def test_damaged_weights_are_named(place, damage):
     assert line.startswith(f"failed: {PROFILE}: {file} does not hold the weights of {TINY}: ")
     assert line.endswith("; delete it")
     file.unlink()  # as it says
-    assert (ask([PROFILE], place)[0], standing([PROFILE], place).failed) == ([], {})
+    assert ask([PROFILE], place)[0] == []
 
 
 def test_a_trick_that_diverges_is_a_result_and_is_not_run_again(place, executed):

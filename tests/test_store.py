@@ -1,7 +1,6 @@
 """The store of finished runs."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import sys
 import pytest
 
 from whenpool import InputError
-from whenpool.runs.store import Store, key_of
+from whenpool.runs.store import Store
 
 IDENTITY = {"run": {"corpus": "imdb", "seed": 1}, "data": {"corpus": "abc"}, "protocol": 1}
 HISTORY = [{"epoch": 1, "validation_accuracy": 50.0}, {"epoch": 2, "validation_accuracy": 60.0}]
@@ -69,22 +68,6 @@ def test_a_file_that_cannot_be_read_now_is_left_alone(tmp_path):
         store.keys()
 
 
-def test_failures_are_noted_until_they_succeed_and_told_from_older_ones(tmp_path):
-    store, key = Store(tmp_path), key_of(IDENTITY)
-    assert store.failure(key, since=0) is None
-    store.fail(key, IDENTITY["run"], "the loss became nan")
-    assert (store.failures(), store.keys()) == ({key: "the loss became nan"}, set())
-    note = tmp_path / "failed" / f"{key}.json"
-    when = note.stat().st_mtime
-    assert store.failure(key, since=when - 1) == "the loss became nan"
-    assert store.failure(key, since=when + 1) is None
-    note.write_text("{")
-    assert store.failure(key, since=when - 1) is None
-    put(store)
-    assert store.failures() == {}
-
-
-@pytest.mark.skipif(os.name != "posix", reason="limits on file size are POSIX")
 def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):
     first = put(Store(tmp_path))
     script = f"""
@@ -104,10 +87,9 @@ def test_a_run_is_taken_over_as_it_is(tmp_path):
     there, here = Store(tmp_path / "there"), Store(tmp_path / "here")
     key = put(there, weights=b"weights")
     content = (there.directory / f"{key}.json").read_bytes()
-    here.fail(key, {}, "the loss became nan")
     here.adopt(key, content, b"weights")
     assert (here.directory / f"{key}.json").read_bytes() == content
-    assert (here.weights_file(key).read_bytes(), here.failures()) == (b"weights", {})
+    assert here.weights_file(key).read_bytes() == b"weights"
     other = put(there, seed=2)
     for damaged in (content[:-9], (there.directory / f"{other}.json").read_bytes()):
         with pytest.raises(InputError, match=f"{key} from another .*: (it is truncated|its content)"):

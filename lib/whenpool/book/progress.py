@@ -21,7 +21,7 @@ from whenpool.runs.run import Place, Run, key
 
 ALL, NEEDED = "all, each once", "trainings they need"
 """The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
-STATES = ("done", "missing", "failed", "no data")
+STATES = ("done", "missing", "no data")
 
 
 class Progress(NamedTuple):
@@ -36,7 +36,7 @@ def status_table(
     chapters: Mapping[str, Sequence[Run]], request: Request, place: Place, workforce: Workforce
 ) -> Progress:
     """How far the runs of some chapters are, per table of the thesis or chapter. "time left" is for runs
-    that are missing or failed, "time of all" for all; "?" means that no run like them was done yet."""
+    that are missing, "time of all" for all; "?" means that no run like them was done yet."""
     groups: dict[str, list[Run]] = {}  # by table, or by chapter of runs in none; one can be in several
     for chapter, runs in chapters.items():
         for run in runs:
@@ -47,7 +47,7 @@ def status_table(
     every = dict.fromkeys(run for runs in groups.values() for run in runs)
     standings = standing(every, place)
     state = dict.fromkeys(standings.done, "done") | dict.fromkeys(standings.missing, "missing")
-    state |= dict.fromkeys(standings.failed, "failed") | dict.fromkeys(standings.absent, "no data")
+    state |= dict.fromkeys(standings.absent, "no data")
     missing = {*standings.missing}
     again: list[Run] = [  # trainings whose weights the missing runs need and which are not here
         run
@@ -64,7 +64,7 @@ def status_table(
     rows = []
     for name, runs in groups.items():
         states = state | (dict.fromkeys(again, "missing") if name in (NEEDED, ALL) else {})
-        left = [run for run in runs if states[run] in ("missing", "failed")]
+        left = [run for run in runs if states[run] == "missing"]
         counts = {count: sum(states[run] == count for run in runs) for count in STATES}
         times = {
             "time left": _time(left, seconds, workers),
@@ -72,7 +72,6 @@ def status_table(
         }
         rows.append({"runs of": name, **counts, "all": len(runs), **times})
     notes = [*standings.damaged, *dict.fromkeys(standings.absent.values())]
-    notes += [f"failed: {run}: {message}" for run, message in standings.failed.items()]
     lines = []
     if any(seconds.values()):
         workers_are = f"{workers} worker{'s' * (workers > 1)} on {workforce.device}"

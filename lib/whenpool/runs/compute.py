@@ -20,20 +20,15 @@ class Standing:
     """How far a list of runs is."""
 
     done: dict[Run, str] = field(default_factory=dict)  # the key of each finished run
-    elsewhere: set[Run] = field(
-        default_factory=set
-    )  # of these, the published ones whose data are not here
+    elsewhere: set[Run] = field(default_factory=set)  # of these, published ones whose data are not here
     missing: list[Run] = field(default_factory=list)  # what can be computed here
     absent: dict[Run, str] = field(default_factory=dict)  # what cannot, and why: its data are not here
-    failed: dict[Run, str] = field(
-        default_factory=dict
-    )  # the message of each missing one that was tried
     damaged: list[str] = field(default_factory=list)  # a line for each stored file that was not counted
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
     """Look every run up; a published one of its shape counts where its data are not here."""
-    keys, failures = place.store.keys(), place.store.failures()
+    keys = place.store.keys()
     published = cache(lambda: _published_by_shape(place))
     stand = Standing(damaged=place.store.damaged)
     for run in runs:
@@ -50,8 +45,6 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
             stand.done[run] = name
         else:
             stand.missing.append(run)
-            if name in failures:
-                stand.failed[run] = failures[name]
     return stand
 
 
@@ -97,7 +90,6 @@ def compute(
             if run in missing and run.needs and run.needs in report.failed:
                 # there is no model to look at, or to learn from
                 report.failed[run] = report.failed[run.needs]
-                place.store.fail(key(run, place), run.changed(), report.failed[run])
             elif report.left and run.needs and not _has_weights(run.needs, place):
                 report.left += run in missing  # what it needs was left, for want of time
             else:

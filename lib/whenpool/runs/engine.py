@@ -378,7 +378,6 @@ class _Loop:
     def __init__(self, place: Place, pool: Any, report: Report, until: float | None) -> None:
         self._store, self._pool, self._report = place.store, pool, report
         self._until = math.inf if until is None else until
-        self._started = time.time()
         self._locks = Locks(place.store.directory)
         self._queue = deque[Task]()
         self._elsewhere: list[Job] = []  # locked by another command
@@ -422,13 +421,10 @@ class _Loop:
         return tuple(job for job in ours if not self._ended_elsewhere(job))
 
     def _ended_elsewhere(self, job: Job) -> bool:
-        """Whether another command has stored a run that is locked now, or seen it fail."""
-        if self._store.has(job.key, job.keep_weights):
-            self._report.shared += 1
-        elif message := self._store.failure(job.key, since=self._started):
-            self._report.failed[job.run] = message
-        else:
+        """Whether another command has stored a run that is locked now."""
+        if not self._store.has(job.key, job.keep_weights):
             return False
+        self._report.shared += 1
         self._end(job)
         return True
 
@@ -456,7 +452,6 @@ class _Loop:
 
     def _fail(self, job: Job, message: str) -> None:
         self._report.failed[job.run] = message
-        self._store.fail(job.key, job.run.changed(), message)
         self._end(job)
 
     def _end(self, job: Job) -> None:

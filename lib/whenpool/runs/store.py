@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -94,23 +93,6 @@ class Store:
         """Where the weights of a run's best epoch lie, as safetensors."""
         return self.directory / f"{key}.safetensors"
 
-    def fail(self, key: str, run: Mapping[str, Any], message: str) -> None:
-        """Note that a run failed; a later success clears the note."""
-        write_atomically(self._failure_file(key), json.dumps({"run": run, "message": message}))
-
-    def failure(self, key: str, since: float) -> str | None:
-        """The message of a run that has failed since a `time.time`; None for others, and a damaged note."""
-        file = self._failure_file(key)
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            if file.stat().st_mtime >= since:
-                return str(json.loads(file.read_text("utf-8"))["message"])
-        return None
-
-    def failures(self) -> dict[str, str]:
-        """The message of each failed run, by key."""
-        keys = [file.stem for file in sorted((self.directory / "failed").glob("*.json"))]
-        return {key: text for key in keys if (text := self.failure(key, since=0)) is not None}
-
     def rows(self, kind: str) -> pd.DataFrame:
         """A row for each run of a kind, the published ones included: configuration, result, provenance."""
         rows = []
@@ -176,13 +158,9 @@ class Store:
         if weights is not None:  # first, so that a run whose file is there has its weights too
             write_atomically(self.weights_file(key), weights)
         write_atomically(self._file(key), content)
-        self._failure_file(key).unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
         return self.directory / f"{key}.json"
-
-    def _failure_file(self, key: str) -> Path:
-        return self.directory / "failed" / f"{key}.json"
 
 
 def key_of(identity: Mapping[str, Any]) -> str:

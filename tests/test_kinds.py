@@ -88,7 +88,7 @@ OTHER = {
     "attention": "plain", "seed": 1, "layers": 3, "held": "W_hh", "shuffled": True, "input_bias": -2.0,
 }  # fmt: skip
 """Other values of fields where 7 is none."""
-FIXED = "vectors encoder paraphrases trick masked drop_connect weight_decay".split()
+FIXED = "vectors encoder paraphrases trick masked drop_connect weight_decay fresh".split()
 
 
 def named(kind):

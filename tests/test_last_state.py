@@ -1,6 +1,7 @@
 """What "What the last state holds" rests on: starts of gates, parts that are held, draws, shuffled labels,
 the states of untrained models, and looks at held-out texts."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,11 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from whenpool import Encoder, InputError
+from whenpool.corpora.settings import filler_lengths
 from whenpool.probes import gradient_norms, vanishing_ratio
 from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, UntrainedStates
 from whenpool.runs.kinds.training import Training, prepare, trained
+from whenpool.runs.run import key
 
 SMALL = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
@@ -84,6 +87,30 @@ def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(p
     assert torch.equal(plain.ids.flat, mixed.ids.flat)
     assert not torch.equal(plain.labels, mixed.labels)
     assert torch.equal(plain.labels.sort().values, mixed.labels.sort().values)
+
+
+def test_fresh_filler_is_another_in_every_epoch_and_leaves_text_and_labels(place):
+    run, seen = replace(SMALL, fresh=True, epochs=3), []
+    start, usual = prepare(run, place), prepare(SMALL, place).dataset.train
+    first = start.dataset.train.ids.to_lists()
+    assert first == usual.ids.to_lists()
+
+    def watch(texts):
+        if texts % run.size == 1 or not texts % run.size:
+            seen.append(start.dataset.train.ids.to_lists())
+
+    run.execute(place, prepared=start, watch=watch)
+    assert seen[0] == seen[1] == first  # before the first step, and after the first epoch
+    assert usual.ids.to_lists() == first  # of other runs
+    for before, after in itertools.pairwise([first, *seen[2:]]):
+        for old, new in zip(before, after, strict=True):
+            left, right = filler_lengths(round(len(old) * (1 - run.share)), "mid", run.share)
+            middle = slice(left, len(old) - right)
+            assert old[middle] == new[middle]
+            assert old[:left] != new[:left]
+    assert key(run, place) != key(replace(run, fresh=False), place)
+    with pytest.raises(InputError, match="fresh filler needs a setting with filler"):
+        key(replace(run, setting="standard"), place)
 
 
 def test_untrained_states_are_read_by_the_regression_that_validates_best(place):

@@ -8,7 +8,7 @@ corpus, split and setting alone: every model reads the same texts.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, groupby
@@ -151,8 +151,7 @@ def _numbered(
         )
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
     vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))
-    number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
-    number = torch.tensor([number_of.get(word, UNKNOWN_INDEX) for word in encoded.words]).int()
+    number = _numbers_in(vocabulary, encoded)
 
     def renumbered(rows: Ragged) -> Ragged:
         return Ragged(number[rows.flat], rows.offsets)
@@ -164,12 +163,31 @@ def _numbered(
     )  # fmt: skip
 
 
+def _numbers_in(vocabulary: Mapping[str, int], encoded: EncodedCorpus) -> Tensor:
+    """The number in a run's vocabulary of each word of the corpus."""
+    number_of = {**vocabulary, PADDING: UNKNOWN_INDEX}  # where a text has such a word
+    return torch.tensor([number_of.get(word, UNKNOWN_INDEX) for word in encoded.words]).int()
+
+
+def refilled(
+    encoded: EncodedCorpus, dataset: Dataset, epoch: int, *, size: int, setting: str, share: float,
+    max_words: int | None, draw: int,
+) -> Tensor:  # fmt: skip
+    """The words of a dataset's training texts, one after the other, with filler that an ``epoch`` from 1 on
+    draws anew. Words that the vocabulary lacks are unknown."""
+    stream = f"train filler {epoch}"
+    texts, _ = _composed(encoded, "train", setting, share, size, max_words, draw * size, stream)
+    vocabulary = {word: place for place, word in enumerate(dataset.vocabulary)}
+    return _numbers_in(vocabulary, encoded)[texts.ids.flat]
+
+
 @lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts
 def _composed(
     encoded: EncodedCorpus, split: str, setting: str, share: float, count: int, max_words: int | None,
-    start: int,
+    start: int, stream_name: str = "",
 ) -> tuple[Texts, int]:  # fmt: skip
-    """Some texts of a split, from a ``start`` on, in a setting, and how often the filler was begun."""
+    """Some texts of a split, from a ``start`` on, in a setting, and how often the filler was begun; filler
+    of another name comes in another order."""
     texts = encoded.texts[split].first(count, start)
     if setting == "standard" and max_words is None:
         return texts, 0
@@ -178,7 +196,7 @@ def _composed(
     if setting != "standard":
         check(encoded.filler, f"setting {setting!r} needs filler; run `whenpool data fetch wikitext`")
         sentences = encoded.filler[split].to_lists()
-    stream = FillerStream(sentences, f"{split} filler")
+    stream = FillerStream(sentences, stream_name or f"{split} filler")
     rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
     return Texts(Ragged.of(rows), texts.labels), stream.passes
 

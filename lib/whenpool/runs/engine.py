@@ -171,7 +171,11 @@ def tasks_of(jobs: Sequence[Job], models_per_batch: int) -> list[Task]:
     filling: dict[Run, list[Job]] = {}  # the last group of each shape
     for job in sorted(jobs, key=lambda job: job.run.rank()):
         run = shape = job.run
-        if isinstance(run, Training) and run.cell == "lstm" and not (run.trick or run.drop_connect):
+        if (
+            isinstance(run, Training)
+            and run.cell == "lstm"
+            and not (run.trick or run.drop_connect or run.fresh)
+        ):
             where = "standard" if run.setting == "standard" else "mid"
             shape = replace(run, pooling="max", setting=where, forget_bias="thesis", orthogonal=False)
         group = filling.get(shape)

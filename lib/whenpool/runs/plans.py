@@ -371,6 +371,10 @@ START_OPTIONS: tuple[Options, ...] = (
     *({"forget_bias": f"chrono {part}"} for part in ("forget", "input")),
 )
 """What each start changes about a BiLSTM without pooling, whose forget bias sums to 1."""
+_FRESH: tuple[Options, ...] = (
+    *START_OPTIONS[1:4:2], {"forget_bias": 5.0, "held": "W_hh"}, _CHRONO, _GATED[2],
+)  # fmt: skip
+"""The starts that are also trained with other filler in every epoch, so that none can be learnt by heart."""
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
 
@@ -410,6 +414,8 @@ def _last_state_whole(base: Training, request: Request) -> Iterator[Run]:
         yield from _last_state_watched(middle, seeds)
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from varied(run, {}, _CHRONO, pooled)
+        for run in each(middle, seed=seeds, fresh=[True]):
+            yield from varied(run, *_FRESH, pooled)
         for run in each(middle, seed=seeds if compact else (), share=SHARES):
             yield from varied(run, *_GATED)
     if "mid" in settings and 10_000 in sizes:

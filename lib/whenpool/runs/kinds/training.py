@@ -11,12 +11,13 @@ import safetensors
 import safetensors.torch
 import torch
 from pandas import DataFrame
+from torch import Tensor
 
 from whenpool.base.errors import InputError, check
 from whenpool.corpora import find
-from whenpool.corpora.batches import PADDING_INDEX, Texts
+from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.corpus import VALIDATION_LIMIT
-from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
+from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refilled
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
@@ -32,18 +33,20 @@ PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that old
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
 
 
-VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw""".split()
+VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw
+    fresh""".split()
 """The fields of a training that `variant_of` names."""
 
 
 def variant_of(
     pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None,
     input_bias: Any = None, chrono_words: Any = 400, held: Any = None, shuffled: Any = False, draw: Any = 0,
+    fresh: Any = False,
 ) -> str:  # fmt: skip
     """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
     model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
-    part of it is held, and that its labels are shuffled or its training texts another draw. Empty values
-    (None, NaN) are those of older runs."""
+    part of it is held, and that its labels are shuffled, its training texts another draw or their filler
+    fresh. Empty values (None, NaN) are those of older runs."""
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
     if isinstance(forget_bias, str) and forget_bias.startswith(("chrono", "low")):
@@ -59,6 +62,7 @@ def variant_of(
     named += [f"{held} held"] if isinstance(held, str) else []
     named += ["shuffled labels"] if shuffled in (True, 1) else []
     named += [f"draw {draw:g}"] if draw and draw == draw else []
+    named += ["fresh filler"] if fresh in (True, 1) else []
     return ", ".join(named)
 
 
@@ -161,6 +165,7 @@ class Training(Run):
     held: str | None = None  # the part of the encoder's weights that is not trained: "W_hh"
     shuffled: bool = False  # whether the labels of the training texts are shuffled
     draw: int = 0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
+    fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
 
     @property
     def variant(self) -> str:
@@ -209,6 +214,8 @@ class Training(Run):
 
     def identity(self, place: Place) -> dict[str, Any]:
         check_model(**{name: getattr(self, name) for name in SHAPE})
+        mixed = not self.trick and self.setting != "standard"
+        check(mixed or not self.fresh, "fresh filler needs a setting with filler, and no trick")
         source = find(self.corpus, place.data)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":
@@ -229,7 +236,7 @@ class Training(Run):
             try:
                 outcome = train(
                     start.model, start.dataset, self.recipe, self.seed, device,
-                    watch=watch, objective=_objective(self, place),
+                    watch=watch, objective=_objective(self, place, start),
                     saved=None if watch else unfinished.read(0),
                     save=None if watch else partial(unfinished.save, 0),
                 )  # fmt: skip
@@ -304,6 +311,9 @@ def prepare(run: Training, place: Place) -> Prepared:
         order = torch.randperm(run.size, generator=torch.Generator().manual_seed(run.seed))
         train = Texts(dataset.train.ids, dataset.train.labels[order])
         dataset = replace(dataset, train=train)
+    if run.fresh:  # other runs share the words, which change here
+        ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
+        dataset = replace(dataset, train=Texts(ids, dataset.train.labels))
     shape = {name: getattr(run, name) for name in SHAPE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
@@ -326,7 +336,21 @@ def trained(run: Training, place: Place) -> Prepared:
     return prepared
 
 
-def _objective(run: Training, place: Place) -> Objective:
+class FreshFiller(Objective):
+    """The thesis's objective on texts whose filler is another in every epoch."""
+
+    def __init__(self, words_of: Callable[[int], Tensor]) -> None:
+        self._words_of = words_of
+
+    def begin(self, model: Any, texts: Texts) -> None:
+        self._texts = texts
+
+    def start_epoch(self, epoch: int) -> None:
+        if epoch:
+            self._texts.ids.flat.copy_(self._words_of(epoch))
+
+
+def _objective(run: Training, place: Place, start: Prepared) -> Objective:
     if run.trick == "penalty_attention":
         return PenaltyAttention(run.epochs)
     if run.trick == "dropout_attention":
@@ -335,6 +359,9 @@ def _objective(run: Training, place: Place) -> Objective:
         return GradientDirected(run.epochs, run.strength, run.divergence)
     if run.needs:
         return TeacherForcing(trained(run.needs, place).model)
+    if run.fresh:
+        options = {name: getattr(run, name) for name in "size setting share max_words draw".split()}
+        return FreshFiller(lambda epoch: refilled(start.encoded, start.dataset, epoch, **options))
     return Objective()
 
 

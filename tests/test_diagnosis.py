@@ -38,7 +38,7 @@ def right(filled=None, **counts):
     (right(max=340, mean=250, last=200), [], "Take MAX (max)", "^(?!.*others).*MAX beats MEAN.*--seeds 3"),
     # what cannot be told apart: accuracy and accuracy under filler count alike
     (right(max=330, mean=328, last=250, filled={"max": 60.0, "mean": 61.0, "last": 90.0}), [],
-     "Take MEAN (mean), though others may do as well", "cannot tell MAX and MEAN apart.*beats LAST"),
+     "Take MEAN (mean), though others may do as well", "cannot tell MAX, MEAN apart.*beats LAST"),
     ([score("max", 330, filled=60.0), score("mean", 325, first=9, filled=61.0)], [], "Take MAX (max), though",
      ""),
     # what wins or ties with less is recommended first

@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from whenpool import TextClassifier, save_checkpoint
-from whenpool.book.execute import is_notebook
 from whenpool.cli import cli
 
 PINS = {
@@ -143,16 +142,3 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
             assert words[0] in cli.commands, words
         else:
             assert os.access(ROOT / program, os.X_OK), program
-
-
-@pytest.mark.parametrize(
-    "chapter", [page for page in CHAPTERS if is_notebook(page)], ids=lambda page: page.stem
-)
-def test_a_chapter_that_jupytext_writes_again_keeps_its_head(chapter):
-    """An editor of notebooks opens the chapter, and writes what it changes as text."""
-    notebook = jupytext.writes(jupytext.read(chapter), fmt="ipynb")
-    again = jupytext.writes(jupytext.reads(notebook, fmt="ipynb"), fmt="md:myst")
-    before, after = (yaml.safe_load(text.split("---\n")[1]) for text in (chapter.read_text(), again))
-    for head in (before, after):
-        del head["jupytext"]["text_representation"]  # the version of jupytext
-    assert before == after

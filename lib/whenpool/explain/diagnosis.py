@@ -31,7 +31,6 @@ from sklearn.preprocessing import StandardScaler
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
-from whenpool.book.report.tables import join_names
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.settings import find_filler, load_filler
 from whenpool.corpora.sources import FEWEST, check_classes, read_own
@@ -377,13 +376,13 @@ def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: float
         pooling, title = chosen.pooling, f"Take {chosen.name} ({chosen.pooling})"
         if len(tied) > 1:
             title += ", though others may do as well"
-            names = join_names([score.name for score in tied])
+            names = ", ".join(score.name for score in tied)
             sentences += [
                 f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the texts as "
                 "they are and among filler taken together."
             ]
         if worse := [score.name for score in learnt if score not in tied]:
-            sentences.append(f"Chance does not explain why {best.name} beats {join_names(worse)}.")
+            sentences.append(f"Chance does not explain why {best.name} beats {', '.join(worse)}.")
         if len(best.accuracies) < SEEDS:
             sentences.append("The effect of chance in training is not measured; --seeds 3 does it.")
     for base in learnt_among(simple, majority)[:1]:

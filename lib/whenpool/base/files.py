@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from whenpool.base.errors import InputError, StorageError, check
+from whenpool.base.errors import InputError, StorageError
 from whenpool.base.paths import cache_directory
 
 
@@ -73,7 +73,8 @@ def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]
             row = None
             with suppress(ValueError, RecursionError):
                 row = json.loads(line)
-            check(isinstance(row, dict), f"{where}: expected {expected}, but found {line.strip()!r:.40}")
+            if not isinstance(row, dict):
+                raise InputError(f"{where}: expected {expected}, but found {line.strip()!r:.40}")
             yield where, row
 
 

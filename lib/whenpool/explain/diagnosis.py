@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
@@ -50,10 +51,9 @@ FOLDS = 3  # Each text is tested once, by models that learnt from the other two 
 PROBED = 300  # Test texts that are probed
 LEVEL = 0.95
 FEW = 30  # Texts below which nothing is called surer than chance
-SEEDS = (
-    3  # From so many on, the spread of the seeds is known well enough to count beside that of the texts
-)
+SEEDS = 3  # From so many on, the spread of the seeds is known well enough to count beside that of texts
 TFIDF, VECTORS = "TF-IDF with logistic regression", "mean of vectors with logistic regression"
+POSITION = "position in the text, %"
 PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
 
 
@@ -84,8 +84,8 @@ def survey(
     first = f"; {gaps[0]}" if gaps else ""
     rows, table = len(table), table[table["length"] > 0]
     check(len(table), f"{path}: no row has a text and a label{first}")
-    check(not without_spaces(table["text"]), f"{path}: the texts have no spaces between words; "
-          "add them with a segmenter")  # fmt: skip
+    spaced = not without_spaces(table["text"])
+    check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
     texts = table.drop_duplicates("text")
     counts = texts["label"].value_counts()
@@ -137,15 +137,14 @@ def diagnose(
     started, place = time.monotonic(), Place.default(data)
     for pooling in poolings:
         check_known("pooling", pooling, POOLINGS)
-    check(data is None or data.is_dir(), f"data folder {data} does not exist; check --data")
     check_device(device)
     chosen = survey(path, text_column, label_column, limit=limit, words=words)
+    named = None if vectors == "random" else vectors or find_vectors(place)
+    file = named and (Path(named) if Path(named).is_file() else place.vectors_file(named))
     folder = output or Path(f"{path.stem}-diagnosis")
     pairs = zip(chosen.texts, chosen.labels, strict=True)
     lines = (json.dumps({"text": text, "label": label}) + "\n" for text, label in pairs)
     write_atomically(folder / "texts.jsonl", "".join(lines))
-    named = None if vectors == "random" else vectors or find_vectors(place)
-    file = named and (Path(named) if Path(named).is_file() else place.vectors_file(named))
     for note in [*chosen.notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
         say(note)
 
@@ -158,15 +157,8 @@ def diagnose(
         right[pooling] = np.zeros((seeds, len(texts)))
         for seed in range(seeds):
             model = PoolingClassifier(pooling, epochs=epochs, vectors=file, seed=seed, device=device)
-            made = cross_validate(
-                model,
-                texts,
-                labels,
-                cv=folds,
-                n_jobs=workers,
-                return_estimator=True,
-                error_score="raise",
-            )["estimator"]
+            how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
+            made = cross_validate(model, texts, labels, **how)["estimator"]
             for fitted, (_, test) in zip(made, folds, strict=True):
                 right[pooling][seed, test] = fitted.predict(texts[test]) == labels[test]
             models.setdefault(pooling, made[0])
@@ -198,19 +190,15 @@ def diagnose(
         path.name, chosen, scores_table(scores, simple, majority), verdict, folder / "report.html",
         f'{shlex.join(["whenpool", "explain", "--model", model_folder])} --text "..."',
     )  # fmt: skip
+    panels = [
+        *((f"Accuracy with the {title}", sweep[sweep["setting"] == setting], "share of added filler")
+          for setting, title in PLACES.items()),
+        ("Gradient norm after training", gradients, POSITION, "log"),
+        ("Word importance", importance, POSITION),
+    ]  # fmt: skip
     facts = {
         "epochs": epochs, "seeds": seeds, "vectors": named, "filler": filler, "probed": len(some),
-        "seconds": time.monotonic() - started,
-        "figures": {
-            "sweeps": [
-                drawing(f"Accuracy with the {title}", sweep[sweep["setting"] == setting],
-                        "share of added filler", "accuracy, %")
-                for setting, title in PLACES.items()
-            ],
-            "gradients": drawing("Gradient after training", gradients, "position in the text, %",
-                                 "‖∂L/∂h‖", "log"),
-            "importance": drawing("Word importance", importance, "position in the text, %", "importance"),
-        },
+        "figures": list(starmap(drawing, panels)), "seconds": time.monotonic() - started,
     }  # fmt: skip
     write_atomically(found.report, page("diagnosis.html", diagnosis=found, **facts))
     return found
@@ -229,9 +217,8 @@ def probe(
 
     ids = numbered(map(checkpoint.words, texts))
     read = Texts(Ragged.of(ids), torch.from_numpy(np.searchsorted(classifier.classes_, labels)))
-    sweep = pd.DataFrame(
-        padding_sweep(model, ids, read.labels, numbered(filler), padding_index=PADDING_INDEX)
-    )
+    points = padding_sweep(model, ids, read.labels, numbered(filler), padding_index=PADDING_INDEX)
+    sweep = pd.DataFrame(points).assign(pooling=classifier.pooling)
     median = np.median([len(text) for text in ids])
     k = 5 if median >= 50 else 3 if median >= 15 else 1
     norms, importance = [], [torch.zeros(0, 100)]
@@ -245,8 +232,7 @@ def probe(
         pd.DataFrame({"pooling": classifier.pooling, "x": range(100), "y": torch.cat(rows).mean(0)})
         for rows in (norms, importance)
     ]
-    sweep = sweep.assign(pooling=classifier.pooling, x=sweep["share"], y=sweep["accuracy"])
-    return sweep, profiles[0], profiles[1]
+    return sweep.assign(x=sweep["share"], y=sweep["accuracy"]), profiles[0], profiles[1]
 
 
 def baselines(
@@ -427,7 +413,7 @@ def scores_table(scores: Sequence[Score], simple: Sequence[Score], majority: flo
     return pd.DataFrame(rows, columns=[*columns, "among filler, %"])
 
 
-def drawing(title: str, rows: pd.DataFrame, across: str, up: str, scale: str = "linear") -> Markup:
+def drawing(title: str, rows: pd.DataFrame, across: str, scale: str = "linear") -> Markup:
     """A line for each pooling, as a drawing whose black takes the colour of the page's text, described for
     who does not see it; nothing where no row has a number."""
     if rows["y"].isna().all():
@@ -439,7 +425,7 @@ def drawing(title: str, rows: pd.DataFrame, across: str, up: str, scale: str = "
     described, buffer = [], io.StringIO()
     with mpl.rc_context(look):
         figure = Figure(figsize=(4.2, 3.0), layout="constrained")
-        axes = figure.add_subplot(title=title, xlabel=across, ylabel=up, yscale=scale)
+        axes = figure.add_subplot(title=title, xlabel=across, yscale=scale)
         for pooling, line in rows.groupby("pooling", sort=False):
             name, first, last = POOLING_NAMES[pooling], line["y"].iloc[0], line["y"].iloc[-1]
             axes.plot(line["x"], line["y"], label=name, color=COLOURS[pooling], marker=MARKERS[pooling],

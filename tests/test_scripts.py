@@ -14,7 +14,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from whenpool.base.errors import InputError
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.corpora.tokens import tokenize
 from whenpool.runs.kinds.training import Training, prepare
@@ -74,33 +73,6 @@ def test_the_files_hold_the_words_and_labels_that_our_model_reads(runs, workplac
         assert [label for _, label in read] == ours.labels.tolist()
         numbers = [[number.get(word, UNKNOWN_INDEX) for word in words] for words, _ in read]
         assert numbers == ours.ids.to_lists()
-
-
-def test_what_is_stored_is_not_run_again(runs, workplace, monkeypatch):
-    def execute(run, workplace):
-        if failing and run == runs[2]:
-            raise InputError("as if it were killed")
-        ran.append(run)
-        row = dict.fromkeys(script.COLUMNS, 1) | script.identity(run, workplace)
-        return row | {"test_accuracy": 81.25, "seconds": 12.5}
-
-    monkeypatch.setattr(script, "execute", execute)
-    ran, failing = [], True
-    with pytest.raises(InputError, match="killed"):
-        script.execute_all(runs, workplace)
-    assert ran == runs[:2]
-    assert [row["forget_bias"] for row in script.read_rows(workplace.output)] == ["2.0", ""]
-    failing = False
-    script.execute_all(script.missing(runs, workplace), workplace)
-    assert ran == runs
-    longer = replace(runs[0], ours=replace(runs[0].ours, epochs=7))
-    assert script.missing([*runs, longer], workplace) == [longer]
-
-
-def test_mistakes_are_one_line(tmp_path, capsys):
-    given = [str(tmp_path / "clone"), "--data", str(tmp_path), "--work", str(tmp_path / "work")]
-    assert script.main(given) == 2
-    assert "is not a clone of the authors' code; run " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("setting", ["standard", "mid"])
@@ -221,12 +193,3 @@ def test_what_there_is_is_packed_though_something_failed(clone, verb):
     assert done.returncode == 2
     assert [words[0] for words in calls][4:] == ["run", "record", "book", "status"]
     assert (folder / "_build" / "runner" / "whenpool-results.tar.gz").exists()
-
-
-def test_without_jupyter_book_or_a_machine_that_is_ready_it_says_so(clone):
-    done, calls, _ = clone(NO_BOOK=1, TWICE=0)
-    assert done.returncode == 0
-    assert "== no book: jupyter-book, jupytext or papermill is not installed" in done.stdout
-    assert [words[0] for words in calls] == ["check", "run", "record", "status"]
-    done, calls, _ = clone(FAILING="check")
-    assert (done.returncode, [words[0] for words in calls]) == (2, ["check"])

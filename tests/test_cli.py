@@ -68,10 +68,13 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["book", "--chapter", "nothing"], "chapter 'nothing' must be one of index"),
     (["data", "fetch"], "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext, amazon"),
     ("run --profile paper --corpus imdb --sizes 3000".split(), "no runs with 3000 training texts;"),
-    (["run", "--chapter", "sequence_labelling", "--corpus", "a.conll"], "a.conll is not in"),
     (["run", "--chapter", "sequence_labelling", "--corpus", "imdb"], "no tagged words are in imdb; name"),
     (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
     (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
+    (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
+    (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
+    (["diagnose", __file__], "is not a .csv, .tsv or .jsonl"),
+    (["claims", "--verdict", "<b>"], "verdict '<b>' is unknown"),
     (["nonsense"], "No such command"),
 ])  # fmt: skip
 def test_a_mistake_is_one_line_and_exit_code_2(mistake, words, message):

@@ -58,13 +58,6 @@ def test_words_that_look_like_padding_are_unknown_words(word, fitted):
     np.testing.assert_array_equal(probabilities, same)
 
 
-def test_labels_may_be_a_column_and_few_validation_labels_fractions():
-    few = small(epochs=1)
-    assert few.fit(TEXTS, np.array(LABELS)[:, None]).classes_.tolist() == ["bad", "good"]
-    halves = [0.5 + (label == "good") for label in LABELS]
-    assert few.fit(TEXTS, halves, validation=(TEXTS[:1], halves[:1])).classes_.tolist() == [0.5, 1.5]
-
-
 def test_texts_are_held_out_unless_they_are_too_few():
     few = small(epochs=1)
     with pytest.warns(UserWarning, match="too few texts to hold some out"):

@@ -1,9 +1,8 @@
-"""Hostile names and files: nothing of them is run, a page shows them literally, and a command or a reader
-refuses them in one line."""
+"""Hostile names and files: nothing of them is run, a page shows them literally, and a reader refuses them in
+one line."""
 
 import html
 import json
-import os
 import re
 
 import pandas as pd
@@ -15,7 +14,6 @@ from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
-from whenpool import TextClassifier, save_checkpoint
 from whenpool.base.paths import project_root
 from whenpool.book.chapter import Provenance
 from whenpool.book.report.tables import CaptionedTable, literal, provenance_line
@@ -23,20 +21,6 @@ from whenpool.corpora import find
 from whenpool.corpora.tokens import load_vectors
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
-BAD_FILES = {
-    "empty.csv": b"", "binary.csv": os.urandom(2_000), "few.csv": b"text,label\na,1\n",
-    "utf16.csv": "text,label\na,1\n".encode("utf-16"),
-    "lines.jsonl": b'{"text": "a", "label": "b"}\n[1]\n',
-}  # fmt: skip
-GOOD = ["explain", "--model", "good"]
-COMMANDS = [
-    *(["diagnose", name] for name in [*BAD_FILES, "nowhere.csv"]),
-    *(["run", "--profile", "smoke", "--corpus", name] for name in ("nothing", "synthetic:density=nan")),
-    ["explain", "--model", "bad", "--text", "a"], [*GOOD, "--text", " \n "], GOOD,
-    ["claims", "--verdict", "<b>"], ["run", "--data", "few.csv"], ["run", "--chapter", "../x"],
-    ["run", "--encoder", "~nobody/x", "--chapter", "few_shot"], ["run", "--poolings", "a\x1b[31m\nb"],
-    ["data", "fetch", "../x"],
-]  # fmt: skip
 
 
 def rendered(markdown):
@@ -73,25 +57,6 @@ def test_a_line_of_provenance_says_the_name_of_a_file_and_not_its_folder():
     for shown in (bundle["text/html"], rendered(bundle["text/markdown"].split("\n")[1])):
         assert not re.search(r"<(script|i|b|a|code|em|strong|s|math|h1)\b", shown)
         assert "<script>alert(1)<" in html.unescape(shown)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Files that are not what their names say."""
-    folder = tmp_path_factory.mktemp("here")
-    for name, content in BAD_FILES.items():
-        (folder / name).write_bytes(content)
-    model = TextClassifier(3, classes=2, embedding_size=4, hidden_size=4)
-    for name in ("good", "bad"):
-        saved = save_checkpoint(folder / name, model, ("<unk>", "<pad>", "a"), ("no", "yes"))
-    (saved / "model.json").write_bytes(b"\xff")
-    return folder
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: repr(" ".join(words)[:60]))
-def test_a_mistake_is_one_line_and_exit_code_2(folder, monkeypatch, mistake, words):
-    monkeypatch.chdir(folder)
-    mistake(*words)
 
 
 def check_corpus(file):

@@ -62,12 +62,12 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     assert found.about == {"test_accuracy": 81.5, "made": "here"}
 
 
-@pytest.mark.parametrize("most", [None, 2])
-def test_texts_are_read_and_cut_as_in_training(tmp_path, most):
-    expected = {"basic_english": "<b>ab</b> c", "untagged": "ab c"}
-    for tokenizer, read in expected.items():
-        found = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, most, tokenizer))
-        assert (found.max_words, found.words("<b>Ab</b> C")) == (most, read.split()[:most])
+@pytest.mark.parametrize(("most", "tokenizer", "words"), [
+    (None, "basic_english", ["<b>ab</b>", "c"]), (1, "untagged", ["ab"]),
+])  # fmt: skip
+def test_texts_are_read_and_cut_as_in_training(tmp_path, most, tokenizer, words):
+    found = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, most, tokenizer))
+    assert (found.max_words, found.words("<b>Ab</b> C")) == (most, words)
 
 
 def test_texts_that_cannot_be_read_are_named(folder):
@@ -78,7 +78,6 @@ def test_texts_that_cannot_be_read_are_named(folder):
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"model": torch.nn.Linear(2, 2)}, "only a whenpool.TextClassifier can be saved, not Linear"),
     ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
     ({"vocabulary": WORDS[:-1]}, "does not describe the weights: .*size mismatch for embedding.weight"),
     ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with <unk> and <pad>"),
@@ -94,12 +93,10 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    (b'{"format": "when', "is damaged"), (b"\xff\xfe{}", "is damaged"),
-    (b"{}", "is damaged .KeyError: 'format'"),
+    (b"\xff\xfe{}", "is damaged"), (b"{}", "is damaged .KeyError: 'format'"),
     ({"version": 2}, "model.json: another whenpool saved it"),
     ({"model": {"pooling": "median"}}, "does not describe the weights: pooling .median. is unknown"),
     ({"model": {"hidden_size": 4}}, "model.json does not describe the weights: .*size mismatch"),
-    ({"classes": ["a", "b", "c"]}, "size mismatch for classifier.weight"),
 ])  # fmt: skip
 def test_a_description_that_is_wrong_is_named(folder, change, message):
     file = folder / FACTS_FILE
@@ -114,12 +111,9 @@ def test_a_description_that_is_wrong_is_named(folder, change, message):
 
 def test_weights_that_are_damaged_or_missing_are_told(folder):
     file = folder / WEIGHTS_FILE
-    whole = file.read_bytes()
-    changed = whole[:-1] + bytes([whole[-1] ^ 1])
-    for broken in (b"", whole[:100], b"\xff" * 64, changed):
-        file.write_bytes(broken)
-        with pytest.raises(InputError, match=r"model\.safetensors does not belong to its model\.json"):
-            load_checkpoint(folder)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"model\.safetensors does not belong to its model\.json"):
+        load_checkpoint(folder)
     for name in (WEIGHTS_FILE, FACTS_FILE):
         (folder / name).unlink()
         with pytest.raises(InputError, match=f"is not the folder of a saved model: it has no {name}"):

@@ -1,5 +1,4 @@
-"""What the launch buttons open: notebooks that equal their chapters, and an image without CUDA; and pages
-that lose what nothing uses."""
+"""What the launch buttons open: notebooks that equal their chapters, and a first cell that finds the library."""
 
 import re
 import subprocess
@@ -10,8 +9,6 @@ import torch
 import yaml
 from clones import CAPTURED, HEAD, ROOT, clone, code_cell
 from notebooks import Plain, chapters, main
-
-from whenpool.book.pages import lighten
 
 CHAPTERS = chapters(ROOT)
 REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]
@@ -103,23 +100,3 @@ def test_stale_notebooks_are_named_then_written_or_removed(tmp_path, capsys):
         (True, 0, ""),
     ):
         assert (main(folder, check), capsys.readouterr().out) == (code, lines)
-
-
-def test_a_link_to_a_term_brings_its_definition_and_a_drawing_its_layout_for_phones(tmp_path):
-    files = {
-        "book/terms.html": '<body><dl class="simple glossary"><dt id="term-left">left</dt><dt id="term-mid">'
-        "mid</dt><dd><p>Among <em>filler</em>\n&amp; more.</p></dd></dl>",
-        "book/page.html": '<body><a href="terms.html#term-left"><span class="xref std std-term">a</span></a>'
-        '<img src="../_images/drawn.svg">',
-        "_images/drawn.svg": '<svg viewBox="0 0 60 9" data-phone="0 0 30 9; 30 0 30 9"><!-- x -->'
-        '<path style="fill: #ffffff" d="M 1.98765 -2.5"/></svg>',
-    }  # fmt: skip
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    lighten(tmp_path)
-    page = (tmp_path / "book/page.html").read_text()
-    assert 'data-definition="Among filler &amp; more."' in page
-    assert 'srcset="../_images/drawn-phone.svg">' in page
-    lighten(tmp_path)  # once more
-    assert (tmp_path / "book/page.html").read_text() == page

@@ -1,4 +1,4 @@
-"""What the launch buttons open: notebooks that equal their chapters, and a first cell that finds the library."""
+"""What the launch buttons open: notebooks that equal their chapters; their first cell finds the library."""
 
 import re
 import subprocess

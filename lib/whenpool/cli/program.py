@@ -392,10 +392,10 @@ def diagnose(file: Path, **options: Any) -> None:
 
     The command trains and probes a small model with each pooling, and writes a page with its advice.
     """
-    from whenpool.explain.diagnosis import diagnose as diagnosed
+    from whenpool.explain import diagnosis
 
-    found = diagnosed(file, **options, say=partial(click.echo, err=True))
-    click.echo(f"{found.text}\n\nThe report is {found.report}\nTo explain a text: {found.explain}")
+    made = diagnosis.diagnose(file, **options, say=partial(click.echo, err=True))
+    click.echo(f"{made.text}\n\nThe report is {made.report}\nTo explain a text: {made.explain}")
 
 
 @cli.command()
@@ -409,13 +409,13 @@ def explain(model: Path, text: str, label: str | None, k: int | None, output: Pa
     import torch
 
     from whenpool.base.files import write_atomically
+    from whenpool.explain import explanation
     from whenpool.explain.checkpoint import load_checkpoint
-    from whenpool.explain.explanation import explain as explained
 
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    found = explained(load_checkpoint(model), text, label, k)
+    made = explanation.explain(load_checkpoint(model), text, label, k)
     if output:
-        write_atomically(output, found.html)
-    click.echo(f"{output} was written" if output else found.text)
+        write_atomically(output, made.html)
+    click.echo(f"{output} was written" if output else made.text)

@@ -89,8 +89,8 @@ def survey(
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
     texts = table.drop_duplicates("text")
     counts = texts["label"].value_counts()
-    one = f"{path}: column {label_column!r} has one class, {counts.index[0]!r:.60}"
-    check(len(counts) > 1, f"{one} ({several} texts have several labels); give at least two")
+    single = f"{path}: column {label_column!r} has one class, {counts.index[0]!r:.60}"
+    check(len(counts) > 1, f"{single} ({several} texts have several labels); give at least two")
     check_classes(counts.to_dict(), path, several)
     # shuffled, however the file is sorted; then the first texts of each class
     shuffled = texts.sort_values("text").sample(frac=1, random_state=0)
@@ -186,7 +186,7 @@ def diagnose(
     majority = 100 * max(np.unique(labels, return_counts=True)[1]) / len(texts)
     verdict = verdict_on(scores, simple, majority)
     model_folder = str(folder / "models" / (verdict.pooling or max(scores).pooling))
-    found = Diagnosis(
+    diagnosis = Diagnosis(
         path.name, chosen, scores_table(scores, simple, majority), verdict, folder / "report.html",
         f'{shlex.join(["whenpool", "explain", "--model", model_folder])} --text "..."',
     )  # fmt: skip
@@ -200,8 +200,8 @@ def diagnose(
         "epochs": epochs, "seeds": seeds, "vectors": named, "filler": filler, "probed": len(some),
         "figures": list(starmap(drawing, panels)), "seconds": time.monotonic() - started,
     }  # fmt: skip
-    write_atomically(found.report, page("diagnosis.html", diagnosis=found, **facts))
-    return found
+    write_atomically(diagnosis.report, page("diagnosis.html", diagnosis=diagnosis, **facts))
+    return diagnosis
 
 
 def probe(

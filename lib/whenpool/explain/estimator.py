@@ -231,13 +231,13 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
 def _classes(labels: Iterable[Any]) -> np.ndarray:
     """Labels (N,). Raises `InputError` where one is missing, or where they are no classes."""
-    one = "labels must be one class for each text"
+    rule = "labels must be one class for each text"
     try:
         column = pd.Series(column_or_1d(labels) if hasattr(labels, "shape") else list(labels))
     except ValueError as error:
-        raise InputError(f"{one}, as one column: {error}") from None
+        raise InputError(f"{rule}, as one column: {error}") from None
     missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
     check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
     regression = column.dtype.kind == "f" and column.nunique() > max(20, len(column) / 2)
-    check(not regression, f"{one}; these numbers are nearly all different")
+    check(not regression, f"{rule}; these numbers are nearly all different")
     return np.asarray(column.tolist())

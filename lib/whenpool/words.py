@@ -80,26 +80,19 @@ class WordStrip:
         return self.html
 
 
-@dataclass(frozen=True, repr=False)
-class WordStrips:
+class WordStrips(tuple[WordStrip, ...]):
     """Several strips one below the other, their titles in a column of their own.
 
     Examples:
-        >>> len(strips([strip(["a", "film"], [0.1, 0.9], "MaxAtt")]).rows)
-        1
+        >>> strips([strip(["a", "film"], [0.1, 0.9], "MaxAtt")])
+        MaxAtt: a(0.1) film(0.9)
     """
 
-    rows: tuple[WordStrip, ...]
-
-    @property
-    def html(self) -> str:
-        return f'<div style="margin:0.4em 0">{"".join(row.html for row in self.rows)}</div>'
-
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self.rows))
+        return "\n".join(map(repr, self))
 
     def _repr_html_(self) -> str:
-        return self.html
+        return f'<div style="margin:0.4em 0">{"".join(row.html for row in self)}</div>'
 
 
 def strip(
@@ -137,11 +130,11 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
     """Several strips, one below the other, each with its own scale. Raises `InputError` for no strips.
 
     Examples:
-        >>> [row.title for row in strips([strip(["film"], [0.9], "MaxPool")]).rows]
+        >>> [row.title for row in strips([strip(["film"], [0.9], "MaxPool")])]
         ['MaxPool']
     """
     check(rows, "there are no strips to show; give at least one, strip(words, weights)")
-    return WordStrips(tuple(rows))
+    return WordStrips(rows)
 
 
 def per_word(window_weights: Weights, words: int, k: int) -> list[float]:

@@ -402,9 +402,8 @@ def diagnose(file: Path, **options: Any) -> None:
 @click.option("--model", type=FOLDER, required=True, help="Folder of a saved model.")
 @click.option("--text", required=True, help="Text to explain; - reads it from standard input.")
 @click.option("--label", help="Class to explain. [default: the predicted one]")
-@count_option("--k", help="Number of words in a window. [default: 5, fewer in short texts]")
 @click.option("--output", type=FILE, help="File to write a page into.")
-def explain(model: Path, text: str, label: str | None, k: int | None, output: Path | None) -> None:
+def explain(model: Path, text: str, label: str | None, output: Path | None) -> None:
     """Show a text's predicted class and which words speak for it."""
     import torch
 
@@ -415,7 +414,7 @@ def explain(model: Path, text: str, label: str | None, k: int | None, output: Pa
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    made = explanation.explain(load_checkpoint(model), text, label, k)
+    made = explanation.explain(load_checkpoint(model), text, label)
     if output:
         write_atomically(output, made.html)
     click.echo(f"{output} was written" if output else made.text)

@@ -15,9 +15,7 @@ from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint, strings
 from whenpool.probes.nwi import occlusion, rounding_error
 from whenpool.words import WordStrip, attention_weights, per_word, strip, strips
 
-LONGEST = (
-    2_000  # Words that are read of a text, where the checkpoint sets no limit: more would take long
-)
+LONGEST = 2_000  # Words that are read of a text, where the checkpoint sets no limit
 
 
 def page(template: str, **values: object) -> str:
@@ -99,24 +97,21 @@ class Explanation:
 
     @property
     def html(self) -> str:
-        return page("explanation.html", explanation=self, strips=strips(self.strips).html)
+        return page("explanation.html", explanation=self, strips=strips(self.strips)._repr_html_())
 
 
-def explain(
-    checkpoint: Checkpoint, text: str, label: str | None = None, k: int | None = None
-) -> Explanation:
+def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
     """Predict the class of a text, and say how much each word mattered to ``label``, by default the
-    likeliest class. ``k`` is the words of a window, by default 5 (§1.9.3), and fewer in a text that has less
-    than 10 such windows. Raises `InputError` for a text without words, or an unknown class."""
+    likeliest class. A window has 5 words (§1.9.3), and fewer in a text that has less than 10 such windows.
+    Raises `InputError` for a text without words, or an unknown class."""
     model, classes = checkpoint.model, checkpoint.classes
     if label is not None:
         check_known("class", label, classes)
-    check(k is None or k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     every = TOKENIZERS[checkpoint.tokenizer](*strings([text]))
     check(every, "the text has no words; give at least one")
     words = every[: checkpoint.max_words or LONGEST]
     T = len(words)
-    k = min(k or max(1, min(5, T // 10)), T)
+    k = max(1, min(5, T // 10))
     ids, lengths = torch.tensor([[checkpoint.number(word) for word in words]]), torch.tensor([T])
     plain, changes = occlusion(model, ids, lengths, k, UNKNOWN_INDEX)  # (1, C), (1, W, C)
     noise = rounding_error(model, plain[0])[:, 0]  # (C,)

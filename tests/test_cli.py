@@ -59,7 +59,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["run", "--corpus", __file__], "if it holds tagged words, add --chapter sequence_labelling"),
     (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
     (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
-    (["run", "--sizes", "1K"], "Invalid value for '--sizes': 1K"),
+    (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
     (["run", "--poolings", "maximum"], "pooling 'maximum' is unknown; choose one of last, mean"),
     (["run", "--chapter", "index"], "chapter 'index' must be one of gradient_propagation"),
     (["run", "--data", "/nowhere"], "Directory '/nowhere' does not exist"),

@@ -36,7 +36,9 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))  # click names the option where this fails
+    if re.fullmatch(r"\d+(,\d+)*", text):
+        return tuple(map(int, text.split(",")))
+    raise click.BadParameter(f"{text!r} is not a list of whole numbers such as 1000,2000")
 
 
 def seconds(text: str) -> float:

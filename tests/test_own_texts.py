@@ -75,7 +75,7 @@ def test_what_was_left_out_is_noted(tmp_path):
     ('text,label\nx,1\n"never ends,1\nx,2\n', "line 3: unexpected end of data; end each quoted field"),
     ("text,label\nx,1\nx,2\n", "one class, '1' \\(1 texts have several labels"),
     ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.* of 2 classes has 1 different texts"),
-    (b"text,label\nfine,1\ncaf\xe9,1\n", "line 3 is .* after 'caf'; save it as"),
+    (b"text,label\nfine,1\ncaf\xe9,1\n", "line 3 is not UTF-8 text; save it as"),
     ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
     ('{"body": "x", "stars": 1}', "line 1 has no 'text'; its columns are .*'body', 'stars'"),
     ('{"text": "x", "label": {}}', "'text' must hold a text, and 'label' a word or a number, not 'x' and {}"),

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from whenpool.base.errors import InputError, StorageError
+from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.paths import cache_directory
 
 
@@ -53,11 +53,8 @@ def lines_of(path: Path) -> Iterator[str]:
     try:
         with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             for number, line in enumerate(file, 1):
-                if wrong := re.search("[\udc80-\udcff]", line):  # how Python marks what is no UTF-8
-                    after = f"after {line[: wrong.start()][-20:]!r}"
-                    raise InputError(
-                        f"{path}, line {number} is not UTF-8 text {after}; save it as UTF-8"
-                    )
+                marked = re.search("[\udc80-\udcff]", line)  # how Python marks what is no UTF-8
+                check(not marked, f"{path}, line {number} is not UTF-8 text; save it as UTF-8")
                 yield line
     except (OSError, EOFError, zlib.error, ValueError) as error:  # the last for names with a null byte
         if isinstance(error, InputError):

@@ -1,7 +1,7 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -24,12 +24,12 @@ def listed(file: Path, what: str) -> list[Any]:
     return items or []
 
 
-class Columns:
+class Columns(NamedTuple):
     """What a table must be like: columns ``required`` in each row, separated by spaces, and which of them
     hold ``numbers``."""
 
-    def __init__(self, required: str = "", numbers: str = "") -> None:
-        self.required, self.numbers = required.split(), numbers.split()
+    required: str = ""
+    numbers: str = ""
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
@@ -42,10 +42,10 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
     except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "strerror", "") or str(error)
         raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
-    for name in columns.required:
+    for name in columns.required.split():
         check(name in table, f"{what} {file} cannot be read: column {name!r} is missing")
         values = table[name]
-        if name in columns.numbers:
+        if name in columns.numbers.split():
             values = pd.to_numeric(values, errors="coerce").replace(float("inf"), float("nan"))
         for row in values.index[values.isna()]:
             wrong = f"{str(table[name][row])!r:.60} is missing or no number"

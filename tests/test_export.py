@@ -23,7 +23,6 @@ MODELS = [
         pytest.param(pooling, cell, 1, marks=pytest.mark.slow)
         for pooling, cell in [
             ("last", "lstm"), ("mean", "gru"), ("max", "elman"), ("attention", "transformer"),
-            ("last_attention", "lstm"),
         ]
     ),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from small_runs import RECORDS, STUDENT, TINY
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export
-from whenpool.cli.options import planned_runs
+from whenpool.cli.program import planned_runs
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs import plans
 from whenpool.runs.compute import compute, standing

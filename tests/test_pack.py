@@ -18,7 +18,7 @@ from small_runs import SMALL, result_of, wait_for
 from whenpool import InputError
 from whenpool.cli import cli
 from whenpool.cli.doctor import check_machine
-from whenpool.cli.options import chosen, planned_runs
+from whenpool.cli.program import chosen, planned_runs
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.tagging import Tagging

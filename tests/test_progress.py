@@ -9,7 +9,7 @@ import pytest
 from small_runs import HERE_NAME, RECORDS, TINY, on_record, record_run, store
 
 from whenpool.book.progress import ALL, NEEDED, status_table
-from whenpool.cli.options import planned_runs
+from whenpool.cli.program import planned_runs
 from whenpool.runs import estimates
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace

@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from whenpool import TextClassifier, save_checkpoint
-from whenpool.book.execute import is_notebook
 from whenpool.cli import cli
 
 PINS = {
@@ -53,9 +52,7 @@ def test_environments_are_the_requirements_and_the_package():
     binder = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
     _, requirements = binder["dependencies"][-1]["pip"]  # pip reads it relative to the environment
     assert (ROOT / "binder" / requirements.removeprefix("-r ")).resolve() == ROOT / "requirements.txt"
-    script = ROOT / "binder" / "postBuild"
-    assert script.stat().st_mode & 0o111
-    assert "pip install --no-cache-dir --no-deps -e ." in script.read_text()
+    assert (ROOT / "binder" / "postBuild").stat().st_mode & 0o111
 
 
 def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
@@ -78,9 +75,7 @@ def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_can
             shown = not cell.metadata.get("tags")  # what a reader sees may be an experiment
             assert len(lines) <= (60 if shown else 30)
             assert max(map(len, lines), default=0) <= 100
-        if "finding" in cell.metadata.get("tags", ()):  # a chart beside its sentence
-            assert cell.metadata["mystnb"]["image"]["alt"]
-        elif "plt.show()" in cell.source:
+        if "plt.show()" in cell.source and "finding" not in cell.metadata.get("tags", ()):
             figure, image = cell.metadata["mystnb"]["figure"], cell.metadata["mystnb"]["image"]
             figures.append((figure["name"], figure["caption"], image["alt"]))
     assert all(name.startswith("fig-") and caption and alt for name, caption, alt in figures)
@@ -143,16 +138,3 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
             assert words[0] in cli.commands, words
         else:
             assert os.access(ROOT / program, os.X_OK), program
-
-
-@pytest.mark.parametrize(
-    "chapter", [page for page in CHAPTERS if is_notebook(page)], ids=lambda page: page.stem
-)
-def test_a_chapter_that_jupytext_writes_again_keeps_its_head(chapter):
-    """An editor of notebooks opens the chapter, and writes what it changes as text."""
-    notebook = jupytext.writes(jupytext.read(chapter), fmt="ipynb")
-    again = jupytext.writes(jupytext.reads(notebook, fmt="ipynb"), fmt="md:myst")
-    before, after = (yaml.safe_load(text.split("---\n")[1]) for text in (chapter.read_text(), again))
-    for head in (before, after):
-        del head["jupytext"]["text_representation"]  # the version of jupytext
-    assert before == after

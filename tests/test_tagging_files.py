@@ -124,7 +124,7 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     ("a.conll", "Fred B-PER\nshowed VBD O\n", "{}", "a.conll, line 2 has 3 columns instead of 2"),
     ("a.conll", "a O\n\nb\t\n", "{}", "a.conll, line 3: the tag is missing"),
     ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
-    ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2 is not UTF-8 text (byte 0xff"),
+    ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2 is not UTF-8 text"),
     ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1 has 3 columns instead of 10"),
     ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "{}", "a.conllu, line 1: the tag is missing"),
     ("a.conll.gz", gzip.compress(COLUMNS.encode(), mtime=0)[:-12], "{}", "a.conll.gz cannot be read"),

@@ -1,4 +1,195 @@
-"""Words coloured by weights; see `whenpool.explain.words`."""
+"""Weights of words, such as attention or importance, shown on the words themselves.
 
-from whenpool.explain.words import *  # noqa: F403
-from whenpool.explain.words import __all__ as __all__
+`strip` and `strips` make HTML without style sheet or script, which looks the same in the book, in a
+notebook and in an editor, on light and on dark backgrounds.
+
+Letters: B texts, T words of a text.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from whenpool.base.errors import check
+from whenpool.probes.protocol import check_steps, checked_batch, evaluating
+
+__all__ = ["WordStrip", "WordStrips", "attention_weights", "per_word", "strip", "strips"]
+COLOUR, AGAINST = "#d55e00", "#0072b2"  # Of Okabe and Ito (2008), which the colour-blind see as well
+DEEPEST = 0.5  # Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5
+THICKEST = 4  # Pixels of the line below that word, for those who see no colour
+Weights = Sequence[float] | Tensor | np.ndarray
+
+
+@dataclass(frozen=True, repr=False)
+class WordStrip:
+    """One text, each word as deep in colour and as heavily underlined as its weight. A notebook shows it as
+    HTML, a terminal as words with their weights in brackets.
+
+    Attributes:
+        scale: the weight, of either sign, that is shown deepest; larger ones look the same. 0 shows none.
+
+    Examples:
+        >>> strip(["what", "a", "film"], [0.1, 0.0, 0.9]).scale
+        0.9
+    """
+
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+    title: str
+    scale: float
+
+    @property
+    def html(self) -> str:
+        lowest = f"−{self.scale:.2g} to " if any(value < 0 for value in self.weights) else "0–"
+        span, title = f"{lowest}{self.scale:.2g}", escape(self.title)
+        words = " ".join(map(self._word_html, self.words, self.weights))
+        label = (
+            f'<span style="flex:1 0 11em"><b>{title}</b> '
+            f'<small style="opacity:0.8;white-space:nowrap">{span}</small></span>'
+        )
+        return (
+            f'<div role="group" aria-label="{title or "Words"}, marked by weight, {span}" style="'
+            "display:flex;flex-wrap:wrap;align-items:baseline;margin:0.3em 0;column-gap:0.8em;"
+            'line-height:1.9">'
+            f'{label if title else ""}<span dir="auto" style="flex:999 1 18em;min-width:0;'
+            f'overflow-wrap:anywhere">{words}</span></div>'
+        )
+
+    def _word_html(self, word: str, value: float) -> str:
+        share = 0.0 if math.isnan(value) or not self.scale else min(abs(value) / self.scale, 1.0)
+        colour, line = (AGAINST, "dashed") if value < 0 else (COLOUR, "solid")
+        look = (  # whole pixels, since a browser draws a part of one as one
+            f' style="background:{colour}{round(255 * DEEPEST * share):02x};'
+            f"border-bottom:{round(THICKEST * share)}px {line} {colour};"
+            'border-radius:2px;padding:0 1px"'
+        )
+        hint = "no weight" if math.isnan(value) else f"{value:.3g}"
+        return f'<span title="{hint}"{look if share else ""}>{escape(word)}</span>'
+
+    def __repr__(self) -> str:
+        pairs = zip(self.words, self.weights, strict=True)
+        words = " ".join(w if math.isnan(value) else f"{w}({value:.2g})" for w, value in pairs)
+        return f"{self.title}: {words}" if self.title else words
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+class WordStrips(tuple[WordStrip, ...]):
+    """Several strips one below the other, their titles in a column of their own.
+
+    Examples:
+        >>> strips([strip(["a", "film"], [0.1, 0.9], "MaxAtt")])
+        MaxAtt: a(0.1) film(0.9)
+    """
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self))
+
+    def _repr_html_(self) -> str:
+        return f'<div style="margin:0.4em 0">{"".join(row.html for row in self)}</div>'
+
+
+def strip(
+    words: Sequence[str], weights: Weights, title: str = "", scale: float | None = None
+) -> WordStrip:
+    """A text with its weights, to be shown by a notebook. Raises `InputError` for no words, one string
+    instead of words, another number of weights than of words, a weight that is infinite, or a scale that
+    is not positive.
+
+    Args:
+        words: T words.
+        weights: T numbers, those below zero in blue; NaN for a word without weight, which stays uncoloured.
+        title: stands before the words.
+        scale: the weight to show deepest; default: the largest one. Give several strips the same
+            one to compare their colours.
+
+    Examples:
+        >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
+        MaxAtt: what(0.1) a(0) film(0.9)
+    """
+    check(not isinstance(words, str), "words must be a list, not one string; split it as the model does")
+    names, values = tuple(map(str, words)), tuple(_floats(weights))
+    check(names, "there are no words to show; give at least one")
+    counts = f"there are {len(names)} words and {len(values)} weights; give each word one"
+    check(len(names) == len(values), counts)
+    check(not any(map(math.isinf, values)), "a weight is infinite; give a finite one, or NaN for none")
+    if scale is None:
+        scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
+    else:
+        check(0 < scale < math.inf, f"scale, the deepest weight, must be above 0, not {scale}")
+    return WordStrip(names, values, title, scale)
+
+
+def strips(rows: Sequence[WordStrip]) -> WordStrips:
+    """Several strips, one below the other, each with its own scale. Raises `InputError` for no strips.
+
+    Examples:
+        >>> [row.title for row in strips([strip(["film"], [0.9], "MaxPool")])]
+        ['MaxPool']
+    """
+    check(rows, "there are no strips to show; give at least one, strip(words, weights)")
+    return WordStrips(rows)
+
+
+def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
+    """Each word's share in the importance of windows of k words: that of its window. Raises `InputError`
+    for k below 1, or another number of windows.
+
+    Args:
+        window_weights: one for each of the ⌊words/k⌋ full windows, as `whenpool.probes.nwi` cuts
+            them (§1.9.3); NaN may follow them, where a batch had longer texts.
+
+    Returns:
+        T numbers for as many ``words``, NaN for those after the last full window.
+
+    Examples:
+        >>> per_word([0.5, 0.1], words=5, k=2)
+        [0.5, 0.5, 0.1, 0.1, nan]
+    """
+    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
+    values, full = _floats(window_weights), words // k
+    enough = len(values) >= full and all(map(math.isnan, values[full:]))
+    check(enough, f"{words} words need {full} weights for windows of {k}, not {len(values)}")
+    return [*np.repeat(values[:full], k).tolist(), *[math.nan] * (words - full * k)]
+
+
+@torch.no_grad()
+def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Tensor]:
+    """The weight that a classifier's pooling gives to each word. Raises `InputError` for a model that
+    lacks a method or whose pooling has no weights, and for ids and lengths that do not fit.
+
+    Args:
+        model: a `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and
+            ``pool``.
+        ids: (B, T) word numbers, right-padded.
+        lengths: (B,) words of each text.
+
+    Returns:
+        A tensor for each text, as long as the text, on the CPU; it sums to 1, or less where the
+        model also pools padding (``masked=False``).
+
+    Examples:
+        >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
+        >>> weights = attention_weights(model, torch.randint(50, (2, 7)), torch.tensor([7, 4]))
+        >>> [len(row) for row in weights]
+        [7, 4]
+    """
+    check_steps(model, "attention_weights", ("embed", "encode", "pool"))
+    ids, lengths, _ = checked_batch(model, ids, lengths)
+    with evaluating(model):
+        weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]  # type: ignore[operator]
+    without = f"{type(getattr(model, 'pooling', model)).__name__} has no weights for words"
+    check(weights is not None, f"{without}; choose mean, attention, max_attention or last_attention")
+    return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
+
+
+def _floats(weights: Weights) -> list[float]:
+    if isinstance(weights, Tensor):
+        weights = weights.detach().cpu().double().numpy()
+    return np.asarray(weights, dtype=float).reshape(-1).tolist()

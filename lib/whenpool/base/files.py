@@ -8,12 +8,12 @@ import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from whenpool.base.errors import InputError, StorageError
+from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.paths import cache_directory
 
 
@@ -53,11 +53,8 @@ def lines_of(path: Path) -> Iterator[str]:
     try:
         with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             for number, line in enumerate(file, 1):
-                if wrong := re.search("[\udc80-\udcff]", line):  # how Python marks what is no UTF-8
-                    raise InputError(
-                        f"{path}, line {number} is not UTF-8 text (byte 0x{ord(wrong[0]) - 0xDC00:02x} "
-                        f"after {line[max(0, wrong.start() - 20) : wrong.start()]!r}); save it as UTF-8"
-                    )
+                marked = re.search("[\udc80-\udcff]", line)  # how Python marks what is no UTF-8
+                check(not marked, f"{path}, line {number} is not UTF-8 text; save it as UTF-8")
                 yield line
     except (OSError, EOFError, zlib.error, ValueError) as error:  # the last for names with a null byte
         if isinstance(error, InputError):
@@ -70,10 +67,9 @@ def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]
     for number, line in enumerate(lines_of(path), 1):
         if line.strip():
             where = f"{path}, line {number}"
-            try:
+            row = None
+            with suppress(ValueError, RecursionError):
                 row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
             if not isinstance(row, dict):
                 raise InputError(f"{where}: expected {expected}, but found {line.strip()!r:.40}")
             yield where, row

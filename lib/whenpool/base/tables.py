@@ -1,7 +1,7 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -24,12 +24,12 @@ def listed(file: Path, what: str) -> list[Any]:
     return items or []
 
 
-class Columns:
+class Columns(NamedTuple):
     """What a table must be like: columns ``required`` in each row, separated by spaces, and which of them
     hold ``numbers``."""
 
-    def __init__(self, required: str = "", numbers: str = "") -> None:
-        self.required, self.numbers = frozenset(required.split()), frozenset(numbers.split())
+    required: str = ""
+    numbers: str = ""
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
@@ -42,22 +42,12 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
     except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "strerror", "") or str(error)
         raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
-    for name in sorted(columns.required, key=lambda name: (name != "key", name)):
+    for name in columns.required.split():
         check(name in table, f"{what} {file} cannot be read: column {name!r} is missing")
-    for name, values in table.items():
-        missing, kind = values.isna(), values.dtype.kind
-        faults = []  # which rows are wrong, and why
-        if name in columns.required:
-            faults.append((missing, "the value is missing"))
-        if name in columns.numbers:
-            numbers = pd.to_numeric(values, errors="coerce")
-            faults.append((~missing & (numbers.isna() | (kind == "b")), "the value is not a number"))
-            if name in columns.required:
-                faults.append((~numbers.astype(float).abs().lt(float("inf")), "the value is not finite"))
-        for wrong, reason in faults:
-            if wrong.any():
-                row = int(wrong.to_numpy().argmax())
-                value = "" if pd.isna(values.iloc[row]) else f", {str(values.iloc[row])!r:.60}"
-                where = f"{what} {file}, row {row + 1}, column {str(name)!r:.60}"
-                raise InputError(f"{where}: {reason}{value}")
+        values = table[name]
+        if name in columns.numbers.split():
+            values = pd.to_numeric(values, errors="coerce").replace(float("inf"), float("nan"))
+        for row in values.index[values.isna()]:
+            wrong = f"{str(table[name][row])!r:.60} is missing or no number"
+            raise InputError(f"{what} {file}, row {row + 1}, column {name!r}: {wrong}")
     return table

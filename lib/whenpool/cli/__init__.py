@@ -5,8 +5,6 @@ import sys
 try:
     from whenpool.cli.program import cli, main
 except ModuleNotFoundError as error:
-    if (error.name or "whenpool").startswith("whenpool"):
-        raise
     sys.exit(f"whenpool: the command needs {error.name}: pip install 'whenpool[runs]'")
 
 __all__ = ["cli", "main"]

@@ -1,51 +1,189 @@
-"""The commands of ``whenpool``. Rooms are entered inside them, so that ``--help`` waits for no torch."""
+"""The command line ``whenpool``: its options, then its commands. Rooms are entered inside commands, so that
+``--help`` waits for no torch."""
 
 import os
-import shlex
+import re
 import signal
 import sys
-from functools import partial
+import time
+from collections.abc import Callable
+from functools import partial, reduce
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from whenpool.base import paths
-from whenpool.base.errors import BookError, InputError, check, check_known
+from whenpool.base.errors import BookError, InputError, check
 from whenpool.base.version import __version__
-from whenpool.cli import options as opt
 from whenpool.models.registry import COMPARED
+
+# Options: which runs, where their data are, and who executes them
+
+PROFILES = "Size of models and training sets: smoke, quick, compact or paper."
+FOLDER = click.Path(path_type=Path, file_okay=False)
+THERE = click.Path(path_type=Path, file_okay=False, exists=True)
+FILE = click.Path(path_type=Path, dir_okay=False)
+POSITIVE = click.IntRange(1)
+count_option = partial(click.option, type=POSITIVE, show_default=True)
+Command = Callable[..., Any]
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(map(str.strip, text.split(",")))
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    if re.fullmatch(r"\d+(,\d+)*", text):
+        return tuple(map(int, text.split(",")))
+    raise click.BadParameter(f"{text!r} is not a list of whole numbers such as 1000,2000")
+
+
+def seconds(text: str) -> float:
+    parts = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    hours, minutes, rest = (int(part or 0) for part in parts.groups()) if parts else (0, 0, 0)
+    if total := 3_600 * hours + 60 * minutes + rest:
+        return total
+    raise click.BadParameter(f"{text!r} is not a time such as 90s, 40m, 2h or 1h30m")
+
+
+NAMES, NUMBERS, TIME = map(click.types.FuncParamType, (names, numbers, seconds))
+
+
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
+    """An option that a variable of the environment can give as well."""
+    option, variable = f"--{name.replace('_', '-')}", f"WHENPOOL_{name.upper()}"
+    return click.option(option, envvar=variable, show_default=True, help=f"{help} [{variable}]", **more)
+
+
+data_option = click.option("--data", type=THERE, help="Folder with the corpora. [WHENPOOL_DATA]")
+store_option = click.option("--store", type=FOLDER, help="Folder with the stored runs. [WHENPOOL_STORE]")
+request_options = _with(
+    click.option("--profile", default="quick", show_default=True, help=PROFILES),
+    click.option(
+        "--corpus", multiple=True, help="Corpus to read: imdb, yahoo, amazon, yelp, synthetic, or a .csv, "
+        ".tsv or .jsonl file; for tagged words ud_ewt, wnut17 or a file. Repeatable.",
+    ),
+    data_option,
+    click.option("--packed", type=THERE, help="Folder that `whenpool pack` wrote, instead of --data."),
+    store_option,
+    click.option("--sizes", type=NUMBERS, help="Numbers of training texts, such as 1000,2000."),
+    click.option("--settings", type=NAMES, help="Settings of texts: some of standard,left,mid,right."),
+    click.option("--poolings", type=NAMES, help="Poolings to train, such as last,max_attention."),
+    click.option("--seeds", type=int, help="Number of seeds, counted from 0."),
+    click.option("--cell", help="Cell to train instead of lstm, such as gru, mingru or transformer."),
+    click.option("--layers", type=int, help="Number of stacked layers. [default: 1]"),
+    click.option("--unmasked", is_flag=True, help="Read padding as words."),
+    click.option("--encoder", help="Name or folder of a pretrained encoder, for few-shot runs."),
+    click.option("--labels", type=NUMBERS, help="Numbers of labelled texts per class, such as 1,3,10."),
+    click.option("--systems", type=NAMES, help="Few-shot systems, such as bert,max_attention."),
+    click.option("--unlabelled", type=int, help="Number of unlabelled texts in few-shot runs."),
+    click.option("--paraphrases", help="A .jsonl file with paraphrases, for few-shot runs."),
+)  # fmt: skip
+runs_options = _with(
+    request_options,
+    click.option(
+        "--chapter", "chapters", multiple=True, default=("training_to_skip",), show_default=True,
+        help="Name of a chapter, a part of it, or all. Repeatable.",
+    ),
+)  # fmt: skip
+place_options = _with(
+    _from_environment("workers", "Processes. [default: 1 per processor, 2 per GPU]", type=POSITIVE),
+    _from_environment("device", "Device that computes: cpu or cuda.", default="cpu"),
+)
+speed_options = _with(
+    place_options,
+    _from_environment("models_per_batch", "Models of one seed to train at once.", type=POSITIVE),
+    _from_environment("precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"),
+)
+engine_options = _with(
+    _from_environment("engine", "Engine that executes the runs: local or ray.", default="local"),
+    _from_environment("address", "Address of a Ray cluster, such as head:6379."),
+    speed_options,
+    click.option("--deadline", type=TIME, metavar="TIME", help="Stop after 40m or 1h30m, for example."),
+)
+
+
+def planned_runs(
+    request: Any, place: Any, chapters: tuple[str, ...]
+) -> tuple[dict[str, list[Any]], str]:
+    """The runs of some chapters, or of "all", by chapter, and a line that says which they are. Raises
+    `InputError` for a chapter without runs, or for texts where tagged words are needed."""
+    from whenpool.corpora.tagged import is_tagged
+    from whenpool.runs.plans import PLANS, chapter_named, plan
+
+    every = "all" in chapters
+    named = list(dict.fromkeys(chapter_named(name, PLANS) for name in (PLANS if every else chapters)))
+    if named == ["sequence_labelling"] and request.corpora:  # beside others it has its own corpora
+        mistake = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a file of some"
+        check(any(map(is_tagged, request.corpora)), mistake)
+    line = f"Runs of {'every chapter' if every else ', '.join(named)} (profile {request.profile})"
+    return {name: plan(name, request, place) for name in named}, line
+
+
+def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
+    """What `request_options` ask for; raises `InputError` for what makes no sense or is not there."""
+    from whenpool.runs.request import NARROWING, Request, corpora_named, placed
+    from whenpool.runs.run import Place
+
+    narrow = {name: options[name] for name in NARROWING}
+    narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
+    corpora = corpora_named(options["corpus"])
+    request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
+    data = options["data"]
+    if packed := options["packed"]:
+        from whenpool.runs.pack import check_pack
+
+        check_pack(packed)
+        data = packed.resolve()
+        os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
+    return request, Place.default(data, options["store"], request.profile == "smoke")
+
+
+def workforce_of(options: dict[str, Any]) -> Any:
+    """What `engine_options` or `speed_options` ask for; without an engine a GPU need not be here."""
+    from whenpool.runs.engine import Workforce
+
+    fields = ("engine", "address", "workers", "device", "models_per_batch", "precision")
+    until = time.monotonic() + options["deadline"] if options.get("deadline") else None
+    workforce = Workforce(**{name: options[name] for name in fields if name in options}, until=until)
+    workforce.check(here="engine" in options)
+    return workforce
+
+
+# Commands
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2."""
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch scheduler's ctrl-C
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # letters that its encoding lacks
+    code = 2
     try:
         cli.main(standalone_mode=False)
         return
     except (click.Abort, KeyboardInterrupt):
-        click.echo(
-            "whenpool: stopped; finished runs are stored, which the same command does not repeat",
-            err=True,
-        )
-        sys.exit(130)
+        line, code = "stopped; finished runs are stored, which the same command does not repeat", 130
+    except BookError as error:
+        line, code = str(error), 1
     except click.ClickException as error:
-        line = error.format_message() + " See --help." * (not isinstance(error, click.BadParameter))
+        hint = "" if isinstance(error, click.BadParameter) else " See --help."
+        line = str(InputError(error.format_message() + hint))
     except InputError as error:
         line = str(error)
+    except ModuleNotFoundError as error:
+        line = f"this needs the package {error.name}: pip install -e '.[book]', or use make book"
     except OSError as error:  # a folder that cannot be made or written, wherever it is needed
-        line = f"{error.filename or 'a file'}: {error.strerror or error}"
-    click.echo(f"whenpool: {InputError(line)}", err=True)
-    sys.exit(2)
-
-
-def _stop(number: int, frame: Any) -> NoReturn:
-    """What a batch scheduler sends is what ctrl-C sends."""
-    signal.signal(number, signal.SIG_IGN)  # once is enough
-    raise KeyboardInterrupt
+        line = str(InputError(f"{error.filename or 'a file'}: {error.strerror or error}"))
+    click.echo(f"whenpool: {line}", err=True)
+    sys.exit(code)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -55,36 +193,23 @@ def cli() -> None:
 
 
 def _clone() -> Path:
-    root = paths.project_root()
-    if root is None:
-        raise InputError("the book and its runs are not here; run this inside a clone of the repository")
-    return root
+    if root := paths.project_root():
+        return root
+    raise InputError("the book and its runs are not here; run this inside a clone of the repository")
 
 
 @cli.command()
-@opt.request_options
-@opt.engine_options
+@request_options
+@engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute only this chapter. Repeatable.")
 @click.option("--force", is_flag=True, help="Execute all chapters, even unchanged ones.")
 def book(chapters: tuple[str, ...], force: bool, **options: Any) -> None:
     """Execute the chapters that changed, and build the pages."""
-    try:
-        from whenpool.book.build import Builder
-    except ModuleNotFoundError as error:
-        mend = "pip install -e '.[book]', or use make book"
-        raise InputError(f"the book needs the package {error.name}: {mend}") from None
+    from whenpool.book.build import Builder
 
     root = _clone()
-    request, place = opt.chosen(options)
-    workforce = opt.workforce_of(options)
-    try:
-        Builder(root, request, place, workforce, say=click.echo).build(chapters, force)
-    except BookError as error:
-        click.echo(f"whenpool: {error}", err=True)
-        sys.exit(1)
-    if request.profile != "smoke":
-        apart = "; the book of the profile's own corpus in _build/html stays as it was"
-        click.echo(f"Open it in a browser{apart if request.corpora else ', or run `make serve`'}.")
+    request, place = chosen(options)
+    Builder(root, request, place, workforce_of(options), say=click.echo).build(chapters, force)
 
 
 @cli.command()
@@ -97,46 +222,37 @@ def pdf(paper: bool) -> None:
 
 
 @cli.command()
-@opt.runs_options
-@opt.engine_options
+@runs_options
+@engine_options
 @click.option("--keep-weights", is_flag=True, help="Keep the weights of each training's best epoch.")
 @click.option("--dry-run", is_flag=True, help="Only show which runs are missing and how long they take.")
 def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options: Any) -> None:
     """Execute the runs that are not stored yet. You can stop it at any time: the same command continues."""
     if dry_run:
-        _print_status(chapters, options)
-        return
+        return status.callback(chapters, **options)  # type: ignore[misc]
     from whenpool.book.progress import outcome_table
     from whenpool.runs.compute import compute, standing
 
-    request, place = opt.chosen(options)
-    workforce = opt.workforce_of(options)
-    planned, line = opt.planned_runs(request, place, chapters)
-    runs = list(dict.fromkeys(run for of_chapter in planned.values() for run in of_chapter))
+    request, place = chosen(options)
+    workforce = workforce_of(options)
+    planned, line = planned_runs(request, place, chapters)
+    runs = list(dict.fromkeys(chain(*planned.values())))
     before = standing(runs, place)
-    if all(map(request.leaves_out, before.absent)):  # else all there is to say is that data are not here
-        click.echo(line, err=True)
     report = compute(
         runs, place, workforce, skip_absent=request.leaves_out, keep_weights=lambda _: keep_weights,
         say=partial(click.echo, err=True),
     )  # fmt: skip
-    parts = (
-        f"{report.done} runs were done now",
-        f"{len(before.done)} had been stored before",
-        f"another command did {report.shared} meanwhile" if report.shared else "",
-        f"{len(report.failed)} failed",
-        f"{len(before.absent)} lack their data",
-        f"{report.left} are left: they would not end in time" if report.left else "",
+    click.echo(
+        f"{line}: {report.done} runs were done now, {len(before.done)} had been stored before, "
+        f"{len(report.failed)} failed, {len(before.absent)} lack their data, {report.left} are left"
     )
-    click.echo(", ".join(filter(None, parts)))
-    if table := outcome_table(runs, place):
-        click.echo(table)
+    click.echo(outcome_table(runs, place))
     sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
 
 
 @cli.command()
-@click.argument("folder", type=opt.FOLDER)
-@opt.runs_options
+@click.argument("folder", type=FOLDER)
+@runs_options
 def pack(folder: Path, chapters: tuple[str, ...], **options: Any) -> None:
     """Pack the data of trainings and probes for another machine.
 
@@ -144,31 +260,25 @@ def pack(folder: Path, chapters: tuple[str, ...], **options: Any) -> None:
     """
     from whenpool.runs.pack import pack as packed
 
-    request, place = opt.chosen(options)
-    planned, line = opt.planned_runs(request, place, chapters)
-    click.echo(line)
-    for line in packed((run for of_chapter in planned.values() for run in of_chapter), place, folder):
+    request, place = chosen(options)
+    planned, _ = planned_runs(request, place, chapters)
+    for line in packed(chain(*planned.values()), place, folder):
         click.echo(line)
 
 
 @cli.command()
-@opt.runs_options
-@opt.speed_options
+@runs_options
+@speed_options
 def status(chapters: tuple[str, ...], **options: Any) -> None:
     """Count the runs that are done and missing, with the time left."""
-    _print_status(chapters, options)
-
-
-def _print_status(chapters: tuple[str, ...], options: dict[str, Any]) -> None:
     from whenpool.book.progress import status_table
 
-    request, place = opt.chosen(options)
-    workforce = opt.workforce_of(options)
-    planned, line = opt.planned_runs(request, place, chapters)
+    request, place = chosen(options)
+    workforce = workforce_of(options)
+    planned, line = planned_runs(request, place, chapters)
     progress = status_table(planned, request, place, workforce)
-    click.echo(
-        "\n".join([line, progress.table.to_string(index=False), *progress.notes, *progress.times])
-    )
+    table = progress.table.to_string(index=False)
+    click.echo("\n".join([line, table, *progress.notes, *progress.times]))
 
 
 @cli.command()
@@ -187,34 +297,27 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
 
 
 @cli.command()
-@opt.data_option
+@click.option("--data", type=FOLDER, help="Folder of the corpora. [WHENPOOL_DATA]")
 @click.argument("action", type=click.Choice(["list", "verify", "fetch"]), default="list")
 @click.argument("names", nargs=-1)
 def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
-    """List the corpora, verify their checksums, or download some.
-
-    \b
-    whenpool data                lists the files that are there
-    whenpool data verify         compares them with the publishers' checksums
-    whenpool data fetch imdb     downloads; also yelp, yahoo, amazon, glove, wikitext
-    """
+    """List the corpora, verify them by the publishers' checksums, or fetch some by NAMES: imdb, yelp,
+    yahoo, amazon, glove, wikitext."""
     from whenpool.corpora import published
 
     folder = data or paths.data_directory()
-    if action == "fetch":
+    if action != "fetch":
+        lines = published.listing(folder, verify=action == "verify")
+    else:
         check(names, f"no download is named; choose some of {', '.join(published.DOWNLOADS)}")
-        for name in names:
-            for path in published.fetch(name, folder):
-                click.echo(f"{path} is there")
-        return
-    check(not names, f"`whenpool data {action}` takes no names; leave out {' '.join(names)}")
-    for line in published.listing(folder, verify=action == "verify"):
+        lines = (f"{path} is there" for name in names for path in published.fetch(name, folder))
+    for line in lines:
         click.echo(line)
 
 
 @cli.command()
-@opt.data_option
-@opt.store_option
+@data_option
+@store_option
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs into data/results/. Only runs on whole published corpora are copied."""
     from whenpool.book.publish import export, export_statistics
@@ -222,18 +325,14 @@ def record(data: Path | None, store: Path | None) -> None:
     from whenpool.runs.run import Place
 
     place, folder = Place.default(data, store), _clone() / "data" / "results"
-    if data or os.environ.get("WHENPOOL_DATA"):
-        check(place.data.is_dir(), f"data folder {place.data} does not exist; name one that does")
-    check(not store or store.is_dir(), f"folder of runs {store} does not exist; name one that does")
     counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
     corpora = export_statistics(place, folder)
-    statistics = f"the statistics of {corpora} {'corpus' if corpora == 1 else 'corpora'}"
-    click.echo(f"{', '.join(counts)} and {statistics} are now in {folder}")
+    click.echo(f"{', '.join(counts)} and the statistics of {corpora} corpora are now in {folder}")
 
 
 @cli.command()
-@opt.data_option
-@opt.store_option
+@data_option
+@store_option
 def export(data: Path | None, store: Path | None) -> None:
     """Write the models of the page "Try it". This command stores their runs:
 
@@ -251,9 +350,9 @@ def export(data: Path | None, store: Path | None) -> None:
 
 @cli.command("check")
 @click.option("--device", default="cpu", show_default=True, help="Device to check: cpu or cuda.")
-@click.option("--profile", default="paper", show_default=True, help=opt.PROFILES)
-@opt.data_option
-@opt.store_option
+@click.option("--profile", default="paper", show_default=True, help=PROFILES)
+@data_option
+@store_option
 def check_command(device: str, profile: str, data: Path | None, store: Path | None) -> None:
     """Check versions, the device, data and disk before long work."""
     from whenpool.cli.doctor import check_machine
@@ -262,82 +361,46 @@ def check_command(device: str, profile: str, data: Path | None, store: Path | No
 
 
 @cli.command()
-@click.argument("file", type=opt.FILE)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option("--text-column", default="text", show_default=True, help="Name of the column of texts.")
 @click.option("--label-column", default="label", show_default=True, help="Name of the column of labels.")
-@click.option("--poolings", type=opt.NAMES, default=",".join(COMPARED), show_default=True,
-              help="Poolings to train.")  # fmt: skip
-@opt.count_option("--seeds", default=1, help="Number of seeds for each pooling.")
-@opt.count_option("--epochs", default=6, help="Number of epochs of each training.")
-@opt.count_option(
-    "--limit", default=2_000, help="About how many texts to use; 10 of each class at least."
-)
-@opt.count_option("--words", default=1_000, help="Number of words to read of a text.")
+@click.option("--poolings", type=NAMES, default=",".join(COMPARED), help="Poolings to train.")
+@count_option("--seeds", default=1, help="Number of seeds for each pooling.")
+@count_option("--epochs", default=6, help="Number of epochs of each training.")
+@count_option("--limit", default=2_000, help="About how many texts to use.")
+@count_option("--words", default=1_000, help="Number of words to read of a text.")
 @click.option("--vectors", help="File of word vectors, or random. [default: GloVe in the data folder]")
-@click.option("--characters", is_flag=True, help="Read each character as a word.")
-@opt.count_option("--drop-classes-below", default=1, help="Leave out classes with fewer texts.")
-@click.option("--output", type=opt.FOLDER, help="Folder for the report. [default: FILE-diagnosis]")
-@click.option("--data", type=opt.FOLDER, help="Folder with filler and word vectors. [WHENPOOL_DATA]")
-@opt.place_options
+@click.option("--output", type=FOLDER, help="Folder for the report. [default: FILE-diagnosis]")
+@click.option("--data", type=THERE, help="Folder with filler and word vectors. [WHENPOOL_DATA]")
+@place_options
 def diagnose(file: Path, **options: Any) -> None:
     """Recommend a pooling for the labelled texts in FILE. It is a .csv, .tsv or .jsonl file.
 
     The command trains and probes a small model with each pooling, and writes a page with its advice.
     """
-    check(os.path.isfile(file), f"file {file} does not exist; check its path")  # before the imports
-    from whenpool.explain.diagnosis import diagnose as diagnosed
+    from whenpool.explain import diagnosis
 
-    command = shlex.join(["whenpool", *sys.argv[1:]])
-    page = diagnosed(file, **options, command=command, say=partial(click.echo, err=True))
-    click.echo(f"{page.text}\n\nThe report is {page.report}\nTo explain a text: {page.explain}")
+    made = diagnosis.diagnose(file, **options, say=partial(click.echo, err=True))
+    click.echo(f"{made.text}\n\nThe report is {made.report}\nTo explain a text: {made.explain}")
 
 
 @cli.command()
-@click.option("--model", type=opt.FOLDER, required=True, help="Folder of a saved model.")
-@click.option("--text", help="Text to explain; - reads it from standard input.")
-@click.option("--file", type=opt.FILE, help="File with a text on each line.")
+@click.option("--model", type=FOLDER, required=True, help="Folder of a saved model.")
+@click.option("--text", required=True, help="Text to explain; - reads it from standard input.")
 @click.option("--label", help="Class to explain. [default: the predicted one]")
-@opt.count_option("--k", help="Number of words in a window. [default: 5, fewer in short texts]")
-@click.option(
-    "--format", "style", type=click.Choice(["text", "html", "json"]),
-    help="Format of the explanation. [default: as --output is called, or text]",
-)  # fmt: skip
-@click.option("--output", type=opt.FILE, help="File to write the explanation into.")
-def explain(
-    model: Path, text: str | None, file: Path | None, label: str | None, k: int | None,
-    style: str | None, output: Path | None,
-) -> None:  # fmt: skip
+@click.option("--output", type=FILE, help="File to write a page into.")
+def explain(model: Path, text: str, label: str | None, output: Path | None) -> None:
     """Show a text's predicted class and which words speak for it."""
-    check((text is None) != (file is None), 'give either --text "..." or --file FILE')
     import torch
 
     from whenpool.base.files import write_atomically
-    from whenpool.explain import explanation as explaining
+    from whenpool.explain import explanation
     from whenpool.explain.checkpoint import load_checkpoint
 
     torch.set_num_threads(1)  # for one text: threads would wait for each other
-    checkpoint = load_checkpoint(model)
-    if label is not None:
-        check_known("--label", label, checkpoint.classes)
-    try:
-        given = sys.stdin.buffer.read().decode("utf-8-sig") if text == "-" else text or ""
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from None
-    style = style or {".html": "html", ".json": "json"}.get(output.suffix if output else "", "text")
-    written = {"html": explaining.as_html, "json": explaining.as_json, "text": explaining.as_text}[style]
-    on_screen = style == "text" and output is None
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    explanations = []
-    for number, each in enumerate(explaining.in_file(file) if file else [given], 1):
-        try:
-            explanations.append(explaining.explain(checkpoint, each, label, k))
-        except InputError as error:
-            raise InputError(f"{file}, text {number}: {error}" if file else f"--text: {error}") from None
-        if on_screen:  # at once, since many texts take long
-            blank = "\n" * (number > 1)
-            click.echo(blank + explaining.as_text(explanations[-1:], colour), nl=False)
+    if text == "-":
+        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    made = explanation.explain(load_checkpoint(model), text, label)
     if output:
-        write_atomically(output, written(explanations))
-        click.echo(f"{output} was written")
-    elif not on_screen:
-        click.echo(written(explanations), nl=False)
+        write_atomically(output, made.html)
+    click.echo(f"{output} was written" if output else made.text)

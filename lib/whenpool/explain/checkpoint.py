@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -22,26 +21,16 @@ from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_IN
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.models.transformer import HEADS, TransformerEncoder
 from whenpool.training.loop import answers
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
 FORMAT, VERSION = "whenpool-checkpoint", 1
 _TAG = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
-
-
-def without_tags(text: str) -> str:
-    """A text with a space in the place of each HTML tag."""
-    return _TAG.sub(" ", text)
-
-
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "basic_english": tokenize,
-    "untagged": lambda text: tokenize(without_tags(text)),
-    "characters": lambda text: tokenize(" ".join(without_tags(text))),
+    "untagged": lambda text: tokenize(_TAG.sub(" ", text)),
 }
-"""How a model reads a text: its words and punctuation marks, the same without HTML tags, or without them
-each character as a word."""
+"""How a model reads a text: its words and punctuation marks, or the same without HTML tags."""
 Scalar = str | int | float | bool | None
 
 
@@ -135,7 +124,7 @@ def save_checkpoint(
 ) -> Path:
     """Write a classifier into a folder, which is made; returns the folder. Raises `InputError` for
     another model than a `whenpool.TextClassifier`, a vocabulary or classes that do not fit it,
-    ``max_words`` below 1, weights that are not finite, or a folder that cannot be written.
+    ``max_words`` below 1, or a folder that cannot be written.
 
     Args:
         vocabulary: the words by number, ``<unk>`` and ``<pad>`` first, as
@@ -164,10 +153,7 @@ def save_checkpoint(
         "weights": hashlib.sha256(weights).hexdigest(), "model": _arguments(model),
         "classes": list(classes), "max_words": max_words, "about": about, "vocabulary": list(vocabulary),
     }  # fmt: skip
-    try:
-        text = json.dumps(facts, ensure_ascii=False, indent=1, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"about must be texts, numbers, true, false or null: {error!s:.200}") from None
+    text = json.dumps(facts, ensure_ascii=False, indent=1)
     _made(json.loads(text), tensors, "the checkpoint")  # so that it can be read again
     write_atomically(folder / WEIGHTS_FILE, weights)
     write_atomically(folder / FACTS_FILE, text)
@@ -191,10 +177,9 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     for file in (facts_file, weights_file):
         check(file.is_file(), f"{folder} is not the folder of a saved model: it has no {file.name}")
     try:
-        facts = json.loads(facts_file.read_text("utf-8"))
-        named = facts["format"], facts["version"]
-        check(named == (FORMAT, VERSION), f"{facts_file}: another whenpool saved it, which can load it")
-        weights = weights_file.read_bytes()
+        facts, weights = json.loads(facts_file.read_text("utf-8")), weights_file.read_bytes()
+        known = (facts["format"], facts["version"]) == (FORMAT, VERSION)
+        check(known, f"{facts_file}: another whenpool saved it, which can load it")
         fits = hashlib.sha256(weights).hexdigest() == facts["weights"]
         check(fits, f"{weights_file} does not belong to its {FACTS_FILE}; save the model again")
         model = _made(facts, safetensors.torch.load(weights), str(facts_file))
@@ -202,7 +187,7 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         return Checkpoint(model, tuple(facts["vocabulary"]), tuple(facts["classes"]), *more)
     except InputError:
         raise
-    except (LookupError, TypeError, ValueError, RecursionError, safetensors.SafetensorError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error!s:.200}"
         raise InputError(f"{folder} is damaged ({reason}); save the model again") from None
 
@@ -212,8 +197,6 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     names = [name for name, kind in POOLINGS.items() if type(model.pooling) is kind]
     check(names, f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS; take one")
     encoder = model.encoder
-    if isinstance(encoder, TransformerEncoder) and encoder.heads != HEADS:
-        raise InputError(f"a saved Transformer must have {HEADS} heads, not {encoder.heads}")
     return {
         "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
         "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),
@@ -224,18 +207,14 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
 
 def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TextClassifier:
     """The model that some facts describe, with its weights; raises `InputError` where they do not fit."""
-    for name, value in tensors.items():
-        check(torch.isfinite(value).all(), f"{where}: {name} has numbers that are not finite")
     words, classes, limit = facts["vocabulary"], facts["classes"], facts["max_words"]
-    check(
-        words[:2] == [UNKNOWN, PADDING], f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}"
-    )
+    begins = words[:2] == [UNKNOWN, PADDING]
+    check(begins, f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}")
     for name, names in (("vocabulary", words), ("classes", classes)):
-        different = len({*names}) == len(names) > 1 and all(names) and {*map(type, names)} == {str}
+        different = len({*names}) == len(names) > 1 and {*map(type, names)} == {str}
         check(different, f"{where}: {name} must be a list of at least two different words")
     check_known(f"{where}: tokenizer", facts["tokenizer"], TOKENIZERS)
-    whole = limit is None or (type(limit) is int and limit >= 1)
-    check(whole, f"{where}: max_words must be a whole number from 1, or null, not {limit!r:.60}")
+    check(limit is None or limit >= 1, f"{where}: max_words must be at least 1, or null, not {limit}")
     try:
         with torch.random.fork_rng(devices=[]):
             model = TextClassifier(len(words), len(classes), **facts["model"], forget_bias=None)

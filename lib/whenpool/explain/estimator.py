@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
@@ -21,16 +26,8 @@ from whenpool.corpora.dataset import Splits
 from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
 from whenpool.explain.explanation import Explanation, explain
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.runs.engine import check_device
 from whenpool.training.loop import Recipe, train
-
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.model_selection import train_test_split
-    from sklearn.utils.metadata_routing import UNUSED
-    from sklearn.utils.multiclass import type_of_target
-    from sklearn.utils.validation import check_is_fitted, column_or_1d
-except ModuleNotFoundError:
-    raise InputError("PoolingClassifier needs scikit-learn: pip install 'whenpool[sklearn]'") from None
 
 
 @dataclass(eq=False, repr=False)
@@ -50,7 +47,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         vocabulary_limit: the most frequent words that get a vector.
         max_words: so many of a text's first words are read; None: all.
         validation_fraction: part of the texts that is held out to choose the epoch, where `fit` is given
-            no validation texts; a class of one text keeps it for training.
+            no validation texts.
         seed: of initialisation, order of batches and the texts that are held out.
         device: "cpu" or "cuda".
 
@@ -173,14 +170,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
         check_is_fitted(self, "checkpoint_")
         made = self.checkpoint_
-        facts = self.get_params() | {"labels": self.classes_.dtype.str}
-        plain = {
-            name: value.item() if hasattr(value, "item") else value for name, value in facts.items()
-        }
+        facts = self.get_params() | {"labels": self.classes_.tolist()}
+        plain = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
         return save_checkpoint(
-            folder, made.model, made.vocabulary, made.classes, made.max_words,
-            estimator=json.dumps(plain, default=str),
-        )  # fmt: skip
+            folder, made.model, made.vocabulary, made.classes, made.max_words, estimator=plain
+        )
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -188,13 +182,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         made = load_checkpoint(folder)
         try:
             facts = json.loads(str(made.about["estimator"]))
-            labels = np.dtype(facts.pop("labels"))
+            labels = np.asarray(facts.pop("labels"))
             classifier = cls(**facts)
-            names = [name == "True" if labels.kind == "b" else name for name in made.classes]
-            classifier.classes_ = np.asarray(names, labels)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{folder} is not a saved PoolingClassifier: {error!s:.200}") from None
-        classifier.checkpoint_ = made
+        classifier.classes_, classifier.checkpoint_ = labels, made
         return classifier
 
     def _check_parameters(self) -> None:
@@ -208,25 +200,21 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             part: Any = getattr(self, name)
             fits = isinstance(part, Real) and 0 < part < 1  # type: ignore[operator]
             check(fits, f"{name} must be a number between 0 and 1, not {part!r}")
-        kind = str(self.device).partition(":")[0]
-        check(kind in ("cpu", "cuda"), f"device must be 'cpu' or 'cuda', not {self.device!r}")
-        check(kind == "cpu" or torch.cuda.is_available(), "there is no CUDA GPU; set device='cpu'")
+        check_device(str(self.device))
 
     def _held_out(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows to train on, and those that choose the epoch: the same where there are too few."""
-        rows, single = np.arange(len(targets)), np.bincount(targets)[targets] == 1
-        split, classes = rows[~single], len(np.unique(targets[~single]))
-        count = round(self.validation_fraction * len(targets))
-        if count < classes <= len(split) / 5:  # as many as classes, if that leaves enough
-            count = classes
-        if not 0 < classes <= min(count, len(split) - count):
+        rows, sizes = np.arange(len(targets)), np.bincount(targets)
+        count = max(round(self.validation_fraction * len(rows)), len(sizes))
+        if len(rows) < max(5 * len(sizes), 2 * count):
             few = "too few texts to hold some out: the training texts choose the epoch"
             warnings.warn(few, stacklevel=3)
             return rows, rows
+        by_class = targets if sizes.min() > 1 else None
         learnt, apart = train_test_split(
-            split, test_size=count, stratify=targets[split], random_state=int(self.seed)
+            rows, test_size=count, stratify=by_class, random_state=int(self.seed)
         )
-        return np.concatenate([learnt, rows[single]]), apart
+        return learnt, apart
 
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
@@ -243,17 +231,13 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
 def _classes(labels: Iterable[Any]) -> np.ndarray:
     """Labels (N,). Raises `InputError` where one is missing, or where they are no classes."""
-    listed = labels.ravel().tolist() if isinstance(labels, np.ndarray) else list(labels)
-    for row, label in enumerate(listed):
-        missing = ("",) if isinstance(label, str) else ("none", "nan", "nat", "<na>", "tensor(nan)")
-        check(str(label).lower() not in missing, f"label {row} is missing; leave its text out")
+    rule = "labels must be one class for each text"
     try:
-        given = column_or_1d(np.asarray(labels if hasattr(labels, "shape") else listed))
+        column = pd.Series(column_or_1d(labels) if hasattr(labels, "shape") else list(labels))
     except ValueError as error:
-        raise InputError(f"labels must be one class for each text, as one column: {error}") from None
-    many = len(np.unique(given)) > max(20, len(given) / 2)
-    regression = many and type_of_target(given) == "continuous"
-    check(
-        not regression, "labels must be one class for each text; these numbers are nearly all different"
-    )
-    return given
+        raise InputError(f"{rule}, as one column: {error}") from None
+    missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
+    check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
+    regression = column.dtype.kind == "f" and column.nunique() > max(20, len(column) / 2)
+    check(not regression, f"{rule}; these numbers are nearly all different")
+    return np.asarray(column.tolist())

@@ -670,16 +670,16 @@ def _runs(chapter: str, request: Request, place: Place) -> list[Run]:
     if request.profile != "smoke":
         return list(dict.fromkeys(PLANS[chapter](request, place)))
     quick = replace(request, profile="quick", seeds=request.seeds or 1)
-    return list(dict.fromkeys(map(_smoke, PLANS[chapter](quick, place))))
+    return list(dict.fromkeys(_smoke(run, request) for run in PLANS[chapter](quick, place)))
 
 
-def _smoke(run: Run) -> Run:
+def _smoke(run: Run, request: Request) -> Run:
     """A run of the profile "quick" as `SMOKE` says, with fewer texts."""
     changes = SMOKE.get(type(run), {})
     if isinstance(run, Probe):
-        changes = changes | {"training": _smoke(run.training)}
+        changes = changes | {"training": _smoke(run.training, request)}
     elif isinstance(run, Training):
-        changes = changes | {"size": min(run.size, 40)}
+        changes = changes | {"size": run.size if request.sizes else min(run.size, 40)}
         if grammar := grammar_of(run.corpus):
             changes |= {"validation": min(20, grammar.validation), "test": min(40, grammar.test)}
     elif isinstance(run, Tagging) and run.corpus == GENERATED:

@@ -45,7 +45,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     said = told("run", *words, "--workers", "1", code=1)
     assert "1 runs were done now" in said
     assert "the corpus has 60 train texts, but 1,000 were asked for" in said
-    assert re.search(r"training_to_skip +1 +0 +1 +0 +2", told("status", *words))
+    assert re.search(r"training_to_skip +1 +1 +0 +2", told("status", *words))
     rows = [f"text number {n} here,{'bad' if n % 2 else 'good'}" for n in range(30)]
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
     words = [*FEW_SHOT, "--systems", "last_words", "--corpus", str(tmp_path / "mine.csv")]
@@ -106,7 +106,7 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
     assert f"Runs of training_to_skip (profile smoke): 2 runs were done now, {none} 0 are left" in said
     assert re.search(r" mid +\d+ +last +accuracy in % +\d+\.\d \(1\)\n", said)
     before = files()
-    assert re.search(r"training_to_skip +2 +0 +0 +0 +2 +0 s +\d+ s", run("--dry-run"))
+    assert re.search(r"training_to_skip +2 +0 +0 +2 +0 s +\d+ s", run("--dry-run"))
     assert "0 runs were done now, 2 had been stored before" in run()
     assert files() == before != []
 

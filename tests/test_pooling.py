@@ -49,17 +49,6 @@ def by_hand(name, words, module):
     return embedding, weights
 
 
-@pytest.mark.parametrize("name", ["max", "max_attention"])
-def test_the_short_way_of_texts_without_padding_gives_the_same_bits(name, states):
-    states = states.round().requires_grad_()  # with ties
-    every = torch.ones(B, T, dtype=torch.bool)
-    padded = torch.cat([states, torch.full((B, 1, D), 9.0)], dim=1)
-    masks = every, torch.cat([every, ~every[:, :1]], dim=1)
-    found = [POOLINGS[name](D)(*given)[0] for given in zip((states, padded), masks, strict=True)]
-    both = [(own, *torch.autograd.grad(own.square().sum(), states)) for own in found]
-    torch.testing.assert_close(*both, rtol=0, atol=0)
-
-
 @every_pooling
 def test_equals_its_formula_and_gradients_agree_with_finite_differences(name, states):
     module = POOLINGS[name](D, bidirectional=True).double()

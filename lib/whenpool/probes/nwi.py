@@ -20,15 +20,9 @@ ROUNDING = 64  # Importances that differ by fewer rounding errors than this are 
 
 
 def nwi(
-    model: nn.Module,
-    ids: Tensor,
-    lengths: Tensor,
-    labels: Tensor,
-    k: int = 5,
-    unknown_index: int = UNKNOWN_INDEX,
-    points: int = 100,
-    max_megabytes: float = 512.0,
-) -> Tensor:
+    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor, k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX, points: int = 100, max_megabytes: float = 512.0,
+) -> Tensor:  # fmt: skip
     """Normalised word importance by position, Algorithm 1 of the thesis (§1.9.3).
 
     δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided by
@@ -67,15 +61,9 @@ def nwi(
 
 
 def window_importance(
-    model: nn.Module,
-    ids: Tensor,
-    lengths: Tensor,
-    labels: Tensor,
-    k: int = 5,
-    unknown_index: int = UNKNOWN_INDEX,
-    max_megabytes: float = 512.0,
-    reuse: bool = True,
-) -> Tensor:
+    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor, k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX, max_megabytes: float = 512.0, reuse: bool = True,
+) -> Tensor:  # fmt: skip
     """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
     NaN after the last full window of each text.
 

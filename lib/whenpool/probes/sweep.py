@@ -34,16 +34,10 @@ class SweepPoint:
 
 
 def padding_sweep(
-    model: nn.Module,
-    texts: Sequence[Sequence[int]],
-    labels: Sequence[int] | Tensor,
-    filler: Iterable[Sequence[int]],
-    shares: Sequence[float] = SHARES,
-    settings: Sequence[str] = SWEPT,
-    *,
-    padding_index: int = 1,
-    max_words: int = 32_768,
-) -> list[SweepPoint]:
+    model: nn.Module, texts: Sequence[Sequence[int]], labels: Sequence[int] | Tensor,
+    filler: Iterable[Sequence[int]], shares: Sequence[float] = SHARES, settings: Sequence[str] = SWEPT,
+    *, padding_index: int = 1, max_words: int = 32_768,
+) -> list[SweepPoint]:  # fmt: skip
     """The accuracy of a trained model on test texts as more and more filler is added to them (§1.7.1).
 
     Each pair of a setting and a share takes the filler sentences from the first one on, text after text,

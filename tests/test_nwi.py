@@ -10,7 +10,7 @@ from torch import nn
 
 from whenpool import POOLINGS, InputError, MaxPool, TextClassifier
 from whenpool.probes import nwi, window_importance
-from whenpool.probes.reuse import can_reuse
+from whenpool.probes.nwi import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
 CELLS = ("lstm", "gru", "elman")
@@ -97,7 +97,7 @@ def test_other_texts_order_padding_and_memory_do_not_matter(pooling):
     check(ids=torch.cat([ids, torch.full((5, 9), 7)], dim=1))
     for rows in ([3, 0, 4, 1, 2], *([row] for row in range(5))):
         check(torch.tensor(rows))
-    for megabytes, reuse in product((1e-9, 0.02, 0.1, float("inf")), (True, False)):
+    for megabytes, reuse in product((1e-9, 0.02, float("inf")), (True, False)):
         check(max_megabytes=megabytes, reuse=reuse)
 
 
@@ -122,12 +122,6 @@ def test_what_is_not_known_to_split_is_not_reused():
         importance = window_importance(model, *batch(), 5, UNKNOWN)
         np.testing.assert_allclose(importance[3, :12], expected[3], atol=1e-10)
     assert can_reuse(classifier())
-
-
-def test_padding_may_be_put_in_the_place_of_words():
-    model = classifier(padding_index=1)
-    reused, whole = (window_importance(model, *batch(), 5, 1, reuse=reuse) for reuse in (True, False))
-    torch.testing.assert_close(reused, whole, rtol=0, atol=1e-10, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -160,7 +154,7 @@ def test_a_sure_model_still_tells_its_words_apart():
     ({"k": 0}, "k, the words of a window, must be at least 1, not 0"),
     ({"k": 9}, "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k="),
     ({"points": 0}, "points must be at least 1, not 0"),
-    ({"unknown_index": 30}, "unknown_index is 30, which is not a word; the model's embedding has 30"),
+    ({"unknown_index": 30}, "unknown_index is 30, but the model's embedding has 30"),
     ({"labels": torch.tensor([0, 1, 3, 0, 1])}, "text 2 has the label 3, but the model has 3 classes"),
 ])  # fmt: skip
 @pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly

@@ -72,20 +72,12 @@ def test_every_model_reads_the_same_whatever_else_is_asked_for():
     assert one.fed[-len(TEXTS) :] == alone.fed
 
 
-def test_a_model_that_reads_padding_gets_the_batches_of_training():
-    model, sizes = Foreign(), []
-    model.masked = False
-    model.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
-    padding_sweep(model, TEXTS * 10, LABELS * 10, FILLER, (0,), max_words=8)
-    assert sizes == [32, 32, 6]
-
-
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"texts": [], "labels": []}, "there are no texts; give"),
-    ({"texts": [[3], []]}, "text 1 is empty; drop it"),
+    ({"texts": [], "labels": []}, "there is no text; give"),
+    ({"texts": [[3], []]}, "text 1 must be a sequence of word numbers; drop it"),
     ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
     ({"labels": [0, -1]}, "text 1 has the label -1, but the model has 3 classes, 0 to 2"),
-    ({"filler": []}, "there is no filler"),
+    ({"filler": []}, "there is no filler sentence"),
     ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
     ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
 ])  # fmt: skip

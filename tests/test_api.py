@@ -41,22 +41,6 @@ with tempfile.TemporaryDirectory() as folder:
     assert list(whenpool.load_checkpoint(folder).vocabulary) == words
 import whenpool.training.loop, whenpool.training.batched, whenpool.learnability, whenpool.corpora.dataset
 """
-USER = """
-import torch
-from torch import Tensor
-
-import whenpool
-from whenpool import Encoder, MaxAttention, SequenceTagger, TextClassifier
-
-pool = MaxAttention()
-embedding, weights = pool.pool(torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool))
-model = TextClassifier(100, classes=2)
-tagger: SequenceTagger = SequenceTagger(100, 5)
-states: Tensor = Encoder(4, 3)(torch.randn(2, 3, 4), torch.tensor([3, 2]))
-reveal_type(whenpool.load("synthetic").classes)
-reveal_type(whenpool.PoolingClassifier.save)
-MaxAttention(size="large")
-"""
 
 
 def public(room):
@@ -138,14 +122,3 @@ def test_what_comes_from_the_thesis_names_its_section(room):
     for home, docs in by_home.items():
         named = importlib.import_module(home).__doc__ or ""
         assert "§" in named or all("§" in doc for doc in docs), home
-
-
-@pytest.mark.slow
-def test_a_strict_mypy_of_the_user_sees_them(tmp_path):
-    (tmp_path / "user.py").write_text(USER)
-    command = [sys.executable, "-m", "mypy", "--strict", "user.py"]
-    done = subprocess.run(command, cwd=tmp_path, **CAPTURED)
-    said = ('"tuple[str, ...]"', "Path", 'Argument "size" to "MaxAttention" has incompatible type "str"')
-    *lines, last = done.stdout.splitlines()
-    assert all(part in line for part, line in zip(said, lines, strict=True)), done.stdout
-    assert last == "Found 1 error in 1 file (checked 1 source file)"

@@ -97,14 +97,6 @@ def test_the_scan_is_the_loop_of_steps(kind, inputs):
     assert torch.autograd.gradgradcheck(cells.linear_recurrence, (a, b))
 
 
-def test_min_lstm_holds_where_both_gates_are_shut():
-    cell = made(MinLSTM).float()
-    cell.weight_ih_l0.data.zero_()
-    cell.bias_ih_l0.data.fill_(-200.0)  # f = i = 0 in float32, so that f / (f + i) is not a number
-    states = cell(torch.ones(1, 3, 6))[0]
-    torch.testing.assert_close(states[0, :, 0], torch.tensor([-100.0, -150.0, -175.0]))
-
-
 @pytest.mark.parametrize("cell", OURS)
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("bidirectional", [True, False])

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
 from whenpool.corpora.corpus import Raw, SplitSizes, has_length, select_and_split
-from whenpool.corpora.settings import SETTINGS, FillerStream, compose, find_filler, load_filler
-from whenpool.corpora.sources import statistics_of
+from whenpool.corpora.settings import SETTINGS, compose, find_filler, load_filler
 from whenpool.corpora.synthetic import Grammar, encyclopedia, make_corpus
 
 FACTS = {f"article {a}": [f"fact {s} of {a} ." for s in range(3)] for a in range(60)}
@@ -108,18 +107,6 @@ def test_fingerprints_and_filler_of_a_file_follow_its_texts(tmp_path):
     assert set(source(*rows).load_filler()["train"]) == {"a fact ."}
 
 
-def test_statistics_and_fingerprints_are_remembered_until_the_code_changes(monkeypatch):
-    source = corpora.find("synthetic:shortest=10,longest=12,train=30,validation=5,test=8")
-    first, statistics = source.fingerprint("any"), statistics_of(source, "any")
-    sizes = {"train_size": 30, "validation_size": 5, "test_size": 8}
-    assert {"classes": 2, "complete": False, **sizes}.items() <= statistics.items()
-    assert 10 <= statistics["average_length"] <= statistics["max_length"] == 12
-    monkeypatch.setattr(corpora.CorpusSource, "load", lambda *_: make_corpus(Grammar(train=6)))
-    assert (source.fingerprint("any"), statistics_of(source, "any")) == (first, statistics)
-    monkeypatch.setattr("whenpool.corpora.sources.code_fingerprint", lambda folder: "other code")
-    assert source.fingerprint("any") != first
-
-
 def sentences():
     """Endless sentences of three words that count up."""
     return ([f"f{start + place}" for place in range(3)] for start in itertools.count(step=3))
@@ -176,11 +163,3 @@ def test_sentences_of_an_article_are_of_one_split(tmp_path, name, content, examp
     assert sum(map(len, numbers)) == len(set.union(*numbers)) == 60
     everything = [*itertools.chain(*filler.values())]
     assert (len(everything), example in everything, "=" in "".join(everything)) == (180, True, False)
-
-
-def test_the_stream_is_endless_shuffled_anew_and_counts():
-    stream, again = (FillerStream([[number] for number in range(5)], "seed") for _ in range(2))
-    order, same = ([next(filler)[0] for _ in range(10)] for filler in (stream, again))
-    assert sorted(order[:5]) == sorted(order[5:]) == list(range(5))
-    assert order[:5] != order[5:]
-    assert (stream.passes, same) == (2, order)

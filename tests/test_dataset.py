@@ -110,17 +110,6 @@ def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):
         load_vectors(path, cache)
 
 
-def test_vectors_are_what_torchtext_reads(tmp_path):
-    draw = random.Random(0)
-    words = [f"w{i}" for i in range(50)] + [",", '"', "caf\xe9", "a\xa0b", "1"]
-    lines = [" ".join([word, *(repr(draw.gauss(0, 1)) for _ in range(5))]) for word in words]
-    file = tmp_path / "v.txt"
-    file.write_text("\n".join(["55 5", *lines]) + "\n", "utf-8")
-    vectors, expected = load_vectors(file, tmp_path / "a"), torchtext.vocab.Vectors(file, tmp_path / "b")
-    assert vectors.words == expected.itos == words
-    assert torch.equal(vectors.matrix, expected.vectors[: len(words)])
-
-
 @pytest.mark.parametrize(("content", "message"), [
     (b"", ": no line has a word and its numbers; fetch them again"),
     (b"good 1 2 3\nbad 1 2\n", ", line 2: expected a word and 3 numbers, but found b'bad 1 2"),
@@ -131,15 +120,6 @@ def test_vectors_that_cannot_be_read_are_told_by_their_line(tmp_path, content, m
     (tmp_path / "v.txt").write_bytes(content)
     with pytest.raises(InputError, match=f"^word vectors .*v.txt{message}"):
         load_vectors(tmp_path / "v.txt", tmp_path)
-
-
-def test_poolings_and_seeds_share_texts_and_have_vectors_of_their_own(encoded):
-    vectors = WordVectors(["the"], torch.ones(1, 3))
-    first, again, other = (make_dataset(encoded, size=40, vectors=vectors, seed=n) for n in (0, 0, 1))
-    assert first.train.ids.flat is other.train.ids.flat
-    assert torch.equal(first.vectors, again.vectors)
-    assert not torch.equal(first.vectors, other.vectors)
-    assert make_dataset(encoded, size=40).vectors is None
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.integers(0, 3))

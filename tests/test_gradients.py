@@ -148,21 +148,6 @@ def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectio
     assert same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
 
 
-class Started(Theirs):
-    """Gives its recurrence the state to start from."""
-
-    def encode(self, embedded, lengths):
-        rnn = self.rnn
-        zeros = torch.zeros(rnn.num_layers * (1 + rnn.bidirectional), len(embedded), 5).double()
-        return rnn(embedded, (zeros, zeros) if isinstance(rnn, nn.LSTM) else zeros)[0]
-
-
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_a_model_that_starts_from_given_states(kind):
-    both = (model(kind, 2, packed=False) for model in (Started, Theirs))
-    assert same(*(gradient_norms(model, IDS, LENGTHS, LABELS) for model in both))
-
-
 def changed(model=Theirs, **modules):
     made = model(packed=False)
     vars(made)["_modules"] |= modules

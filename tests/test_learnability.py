@@ -7,7 +7,7 @@ import math
 import pytest
 import small_models as small
 import torch
-from small_models import BATCH, INDICES, LABELS, LENGTHS, PADDING, classifier, gradients, rearranged
+from small_models import BATCH, INDICES, LENGTHS, PADDING, classifier, gradients, rearranged
 from torch.nn.functional import cross_entropy
 
 from whenpool import Encoder, InputError, TextClassifier, learnability
@@ -139,19 +139,6 @@ def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
     if factor == 0.3 and layers == 1:
         check_by_steps(model, gradients(model, objective), lambda: penalised(model, BATCH, factor))
-
-
-def test_what_an_epoch_says_is_of_the_model_with_attention():
-    def accuracy(form):
-        return 100 * (form(BATCH.ids, LENGTHS).argmax(1) == LABELS).double().mean().item()
-
-    model, objective = classifier(), learnability.PenaltyAttention(20)
-    objective.start_epoch(5)
-    texts = [attended(model, text) for text in small.texts_of(BATCH)]
-    logits, _, masses = map(torch.stack, zip(*texts, strict=True))
-    right = 100 * (logits.argmax(1) == LABELS).double().mean().item()
-    expected = {"factor": 0.5**4, "attention_accuracy": right, "mass_left": masses.mean().item()}
-    assert objective.end_epoch(model, accuracy) == pytest.approx(expected, rel=1e-6)
 
 
 def watched(form, ids, lengths):

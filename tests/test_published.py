@@ -126,14 +126,6 @@ def test_a_fetch_that_fails_leaves_nothing(server, tmp_path, content, promised, 
     assert fetch("imdb", tmp_path)[0].read_bytes() == CONTENT
 
 
-def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path):
-    (tmp_path / "small.tgz").write_bytes(b"the user's own")
-    assert (fetch("imdb", tmp_path)[0].read_bytes(), server.asked) == (b"the user's own", [])
-    lines = "\n".join(listing(tmp_path, verify=True))
-    assert "file, used as it is: sha256" in lines
-    assert "not there; `whenpool data fetch yelp`" in lines
-
-
 def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
     buffer, wanted = io.BytesIO(), "folder/wanted.txt"
     with zipfile.ZipFile(buffer, "w") as archive:

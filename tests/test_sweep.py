@@ -12,19 +12,12 @@ from whenpool.corpora.settings import compose
 from whenpool.probes import step_megabytes
 from whenpool.probes.sweep import padding_sweep
 from whenpool.runs.kinds.probe import growth
-from whenpool.runs.kinds.training import Training
 
 WORDS = 40
 DRAW = torch.Generator().manual_seed(0)
 TEXTS = [torch.randint(10, WORDS, (n,), generator=DRAW).tolist() for n in (7, 3, 12, 1, 30, 9, 20)]
 LABELS = [0, 1, 2, 1, 0, 2, 1]
 FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
-BASE = Training(
-    "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",
-    length="any", embedding_size=6, hidden_size=8,
-)  # fmt: skip
-
-
 class Foreign(nn.Module):
     """A bag of words that keeps what it was fed."""
 

@@ -14,9 +14,8 @@ from small_runs import MADE
 from whenpool import InputError, TextClassifier
 from whenpool.book.report import few_shot
 from whenpool.book.report.verdicts import MARKS, published
-from whenpool.corpora.batches import Texts
+from whenpool.corpora.batches import Splits, Texts
 from whenpool.corpora.corpus import Corpus, Split
-from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import load_encoder
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select

@@ -12,8 +12,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from whenpool import POOLINGS, Encoder, TextClassifier
-from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
-from whenpool.corpora.dataset import Splits
+from whenpool.corpora.batches import PADDING_INDEX, Ragged, Splits, Texts
 from whenpool.models.encoder import word_mask
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.probes import gradient_norms

@@ -18,6 +18,8 @@ DRAW = torch.Generator().manual_seed(0)
 TEXTS = [torch.randint(10, WORDS, (n,), generator=DRAW).tolist() for n in (7, 3, 12, 1, 30, 9, 20)]
 LABELS = [0, 1, 2, 1, 0, 2, 1]
 FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
+
+
 class Foreign(nn.Module):
     """A bag of words that keeps what it was fed."""
 

@@ -10,8 +10,7 @@ from torch.nn.functional import pad, softplus
 from torch.nn.utils.rnn import pad_sequence
 
 from whenpool import InputError
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
-from whenpool.corpora.dataset import Splits
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Splits, Texts
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.training.loop import Recipe, train
 

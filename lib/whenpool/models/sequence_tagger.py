@@ -50,7 +50,7 @@ class SequenceTagger(nn.Module):
         cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
         embedding_size: of a word.
         features: rows of the embedding of each further column of numbers, such as suffixes and shapes
-            (`whenpool.corpora.dataset`); E = embedding_size + feature_size for each of them.
+            (`whenpool.corpora.tagged`); E = embedding_size + feature_size for each of them.
         spelling: (forms, L), see `Spelling`; the last number of a word is then that of its written form.
         filters: of the convolution over letters, E grows by as many.
         dropout: in training, of inputs and of states.

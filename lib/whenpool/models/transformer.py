@@ -10,7 +10,7 @@ the number of heads.
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -68,6 +68,17 @@ def sinusoids(words: int, size: int) -> Tensor:
     angle = place * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (T, ⌈D/2⌉, 2)
     return waves.flatten(1)[:, :size].float()
+
+
+@lru_cache(maxsize=2)
+def _table(longest: int, size: int, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # what is made here may be used in training later
+        return sinusoids(longest, size).to(device)
+
+
+def _places(words: int, size: int, device: torch.device) -> Tensor:
+    """`sinusoids` from a table that is made once for all texts that are not much longer."""
+    return _table(max(512, 2 ** math.ceil(math.log2(words))), size, device)[:words]
 
 
 class TransformerEncoder(nn.Module):
@@ -133,7 +144,9 @@ class TransformerEncoder(nn.Module):
         if on_cpu and bool((lengths == T).all()):  # elsewhere it would cost a wait, or break a graph
             allowed = None
         attend = ATTENTIONS[self.attention]
-        states = self.into(inputs) + sinusoids(T, self.output_size).to(inputs)  # (B, T, D)
+        where = T, self.output_size, inputs.device
+        places = (sinusoids(*where[:2]) if compiling else _places(*where)).to(inputs)
+        states = self.into(inputs) + places  # (B, T, D)
         states = functional.dropout(states, self.dropout, self.training)
         for layer in self.layers:
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))

@@ -32,7 +32,6 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from whenpool.base.errors import check
 from whenpool.models.cells import Cell, LinearCell, later, linear_recurrence
 from whenpool.models.encoder import Encoder, Reading, word_mask
-from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
 
 
@@ -122,6 +121,8 @@ def tagging_gradient_norms(
         >>> tagging_gradient_norms(model, ids, lengths, torch.randint(4, (2, 40))).shape
         torch.Size([2, 40])
     """
+    from whenpool.models.sequence_tagger import tagging_loss
+
     check_steps(model, "tagging_gradient_norms")
     lengths = checked_batch(model, ids[..., 0] if ids.dim() == 3 else ids, lengths)[1]
     shape = tuple(ids.shape[:2])

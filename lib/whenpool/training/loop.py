@@ -17,8 +17,14 @@ from torch.nn import functional
 
 from whenpool.base.errors import InputError
 from whenpool.base.memory import keep_freed_memory
-from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for, training_batches
-from whenpool.corpora.dataset import Splits
+from whenpool.corpora.batches import (
+    PADDING_INDEX,
+    Batch,
+    Splits,
+    Texts,
+    batches_for,
+    training_batches,
+)  # fmt: skip
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %

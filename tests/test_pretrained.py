@@ -152,7 +152,7 @@ def tiny_bert(seed=0, name="tiny", act=lambda: None):
         torch.manual_seed(seed)
         model = transformers.BertModel(transformers.BertConfig(**SIZES | more))
     model.register_forward_pre_hook(lambda module, given: act())
-    return pretrained.Pretrained(name, None, model.eval(), f"hash of {name} {seed}", E, 2, LONGEST)
+    return pretrained.Pretrained(name, None, model.eval(), f"hash of {name} {seed}", E, LONGEST)
 
 
 def some_texts(lengths=LENGTHS):

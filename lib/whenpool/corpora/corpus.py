@@ -2,10 +2,10 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from whenpool.base.errors import check
 
@@ -22,26 +22,14 @@ class Raw(NamedTuple):
     part: str = ""  # The publisher's own split, where texts of different splits must not mix
 
 
-class Example(NamedTuple):
-    """A text, and the number of its class.
-
-    Examples:
-        >>> Example("what a film", 1).text
-        'what a film'
-    """
-
-    text: str  #: as it was published
-    label: int  #: the number of its class, from 0
-
-
 @dataclass(frozen=True)
-class Split(Sequence[Example]):
-    """Labelled texts in a fixed order.
+class Split:
+    """Labelled texts in a fixed order: each is a text and the number of its class, from 0.
 
     Examples:
         >>> split = Split(["what a film", "a waste"], [1, 0])
-        >>> split[0].label, len(split[:1])
-        (1, 1)
+        >>> [label for text, label in split], len(split[:1])
+        ([1, 0], 1)
     """
 
     texts: list[str]
@@ -50,22 +38,19 @@ class Split(Sequence[Example]):
     def __len__(self) -> int:
         return len(self.texts)
 
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-    @overload
-    def __getitem__(self, index: slice) -> "Split": ...
-    def __getitem__(self, index: int | slice) -> "Example | Split":
-        if isinstance(index, slice):
-            return Split(self.texts[index], self.labels[index])
-        return Example(self.texts[index], self.labels[index])
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return zip(self.texts, self.labels, strict=True)
+
+    def __getitem__(self, some: slice) -> "Split":
+        return Split(self.texts[some], self.labels[some])
 
 
 @dataclass(frozen=True)
 class Corpus:
     """Three splits that share no text.
 
-    Its first n training texts are the training set of size n, so that smaller training sets are part of
-    larger ones. Validation and test texts are the same for every size, seed and pooling.
+    Its first n training texts are the training set of size n; validation and test texts are the same for
+    every size, seed and pooling.
 
     Examples:
         >>> corpus = load("synthetic:train=60,validation=20,test=40")
@@ -78,8 +63,7 @@ class Corpus:
     test: Split
     classes: tuple[str, ...]  #: names of the labels, in the order of their numbers
     name: str = ""  #: as given to `load`
-    #: Whether these are the texts that the thesis drew from, rather than a part of them or a stand-in;
-    #: only then are accuracies compared with the thesis's.
+    #: Whether these are the texts that the thesis drew from: only then are accuracies compared with its own.
     complete: bool = False
     notes: tuple[str, ...] = ()  #: what a reader of results should know, a sentence each
 

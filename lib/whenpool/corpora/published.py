@@ -164,10 +164,10 @@ class Download:
         """Whether the file that is there is the publisher's."""
         sha256 = fingerprint(directory / self.file)
         if self.member or self.sha256 is None:
-            return f" (no checksum is published for it; sha256 {sha256[:16]}...)"
+            return f"no checksum is published for it; sha256 {sha256[:16]}..."
         if sha256 == self.sha256:
-            return " (the publisher's, checksum verified)"
-        return f" (not the publisher's file, used as it is: sha256 {sha256[:16]}...)"
+            return "the publisher's, checksum verified"
+        return f"not the publisher's file (sha256 {sha256[:16]}...); it is used as it is"
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("downloads.toml").read_text("utf-8"))
@@ -226,19 +226,15 @@ def listing(directory: Path, verify: bool = False) -> Iterator[str]:
         elif len(downloads) > 1:
             yield f"{name:8} {len(here)} of {len(downloads)} files in {Path(here[0].file).parent}/"
         for download in here if verify or len(downloads) == 1 else ():
-            yield f"{name:8} {download.file}{download.verdict(directory) if verify else ''}"
-    fetched = {download.file for downloads in DOWNLOADS.values() for download in downloads}
+            yield f"{name:8} {download.file}{f' ({download.verdict(directory)})' if verify else ''}"
     for kind, files in (("filler", FILES), ("vectors", sorted(directory.glob("vectors/*.txt*")))):
         for path in (directory / file for file in files):
-            if path.is_file() and (file := path.relative_to(directory).as_posix()) not in fetched:
-                yield f"{kind:8} {file}" + (f" (sha256 {fingerprint(path)[:16]}...)" if verify else "")
+            if path.is_file():
+                yield f"{kind:8} {path.relative_to(directory).as_posix()}"
 
 
 def notes_on_files(name: str, directory: Path) -> tuple[str, ...]:
     """A sentence for each file of a corpus that is there but is not what its publisher gives."""
-    return tuple(
-        f"{download.file} is not the publisher's file (sha256 {sha256[:16]}...); it is used as it is."
-        for download in DOWNLOADS.get(name, ())
-        if download.sha256 and not download.member and (directory / download.file).is_file()
-        if (sha256 := fingerprint(directory / download.file)) != download.sha256
-    )
+    files = (d for d in DOWNLOADS.get(name, ()) if d.sha256 and (directory / d.file).is_file())
+    verdicts = ((download.file, download.verdict(directory)) for download in files)
+    return tuple(f"{file} is {verdict}." for file, verdict in verdicts if verdict.startswith("not"))

@@ -56,7 +56,6 @@ class Pretrained:
     model: nn.Module  # in evaluation mode, float32, on the CPU
     fingerprint: str  # of its files, see `encoder_fingerprint`
     size: int  # E
-    layers: int  # how many there are above the embeddings of words
     max_tokens: int  # the longest text it reads, special tokens included
 
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> tuple[Ragged, int]:
@@ -169,8 +168,7 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     tokenizer.truncation_side = "right"
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     longest = min(limit for limit in limits if limit and limit > 0)
-    layers = config.num_hidden_layers
-    return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, layers, longest)
+    return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, longest)
 
 
 def _first_line(error: Exception) -> str:

@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 
 PAGE = "".join(page.read_text("utf-8") for page in sorted((ROOT / "book").glob("api*.md")))
 ROOMS = re.findall(r"automodule:: ([\w.]+)", PAGE)
-FROM_THE_THESIS = ("whenpool.probes", "whenpool.learnability", "whenpool.fewshot", "whenpool.settings")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     Requirement(line).name.replace("-", "_")
@@ -81,7 +80,7 @@ def test_the_example_runs(room, name):
 
 def test_every_public_name_is_in_a_table_once():
     """`test_book.py` looks at the pages."""
-    assert {"whenpool", "whenpool.corpora", "whenpool.words", *FROM_THE_THESIS} <= set(ROOMS)
+    assert {"whenpool", "whenpool.corpora", "whenpool.words", "whenpool.probes"} <= set(ROOMS)
     listed = re.findall(r"^   ~([\w.]+)$", PAGE, re.MULTILINE)
     elsewhere = {"whenpool.corpora.Corpus", "whenpool.corpora.load"}  # in the first table
     constants = {"whenpool.POOLINGS", "whenpool.__version__"}
@@ -112,13 +111,3 @@ def test_what_is_missing_is_one_line_that_names_the_extra(code, message):
     done = python(code)
     assert done.returncode != 0
     assert message in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize("room", FROM_THE_THESIS)
-def test_what_comes_from_the_thesis_names_its_section(room):
-    by_home = {}
-    for thing in public(room).values():
-        by_home.setdefault(thing.__module__, []).append(inspect.getdoc(thing) or "")
-    for home, docs in by_home.items():
-        named = importlib.import_module(home).__doc__ or ""
-        assert "§" in named or all("§" in doc for doc in docs), home

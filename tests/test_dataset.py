@@ -41,15 +41,6 @@ def test_texts_are_what_compose_gives_word_by_word(encoded, setting):
     assert dataset.filler_passes["train"] == stream.passes
 
 
-def test_unseen_words_of_other_splits_are_unknown(encoded):
-    corpus, dataset = SOURCE.load(), make_dataset(encoded, size=3, validation=5)
-    known = {word for text in corpus.train.texts[:3] for word in tokenize(text)}
-    assert set(dataset.vocabulary) == known | {"<unk>", "<pad>"}
-    for index, text in enumerate(corpus.test.texts):
-        expected = [word if word in known else "<unk>" for word in tokenize(text)]
-        assert words(dataset.test, index, dataset.vocabulary) == expected
-
-
 def test_encoding_is_read_back_from_the_cache(tmp_path, monkeypatch):
     first = encode(SOURCE, "any", tmp_path / "c")
     encode.cache_clear()

@@ -181,26 +181,6 @@ class FlippedElman(Elman):
         return super().forward(inputs.flip(1))
 
 
-class FromTheEnd(Theirs):
-    """Keeps the final state to itself."""
-
-    def encode(self, embedded, lengths):
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        states, ends = self.rnn(packed)
-        self.end = ends[0]
-        return pad_packed_sequence(states, batch_first=True)[0]
-
-    def classify(self, states, lengths):
-        return self.out(torch.cat([self.end[-2], self.end[-1]], dim=-1))
-
-
-def test_a_model_may_classify_from_the_final_state_that_its_recurrence_returns():
-    theirs = FromTheEnd(layers=2)
-    ours = theirs.as_ours("lstm")
-    ours.pooling = POOLINGS["last"](10)
-    assert same(*(gradient_norms(model, IDS, LENGTHS, LABELS) for model in (theirs, ours)))
-
-
 class Deaf(Theirs):
     def classify(self, states, lengths):
         return self.out(torch.ones(len(states), 10).double().requires_grad_())

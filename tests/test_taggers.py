@@ -20,7 +20,6 @@ from whenpool.corpora.tagged import (
     make_tagged,
     number,
     shape,
-    spelled,
     suffix,
 )
 from whenpool.models.sequence_tagger import Spelling
@@ -175,15 +174,6 @@ def test_letters_are_read_as_a_loop_over_words_reads_them():
         word = pad(read.embedding.weight[letters[form][letters[form] > 0]], (0, 0, 1, 1))  # (n + 2, 6)
         seen = [(weight * window).sum((1, 2)) for window in word.unfold(0, 3, 1)]  # each (6, 3)
         torch.testing.assert_close(value, bias + torch.stack(seen).amax(0))
-
-
-def test_forms_of_all_splits_have_letters_and_unknown_ones_are_told_apart_from_padding():
-    words = ("Aa", "ab", "A" * 30)
-    forms, letters = spelled(TaggedCorpus(*([Tagged((w,), ("X",))] for w in words), entities=False))
-    rows = [letters[forms[word]].tolist() for word in words]
-    assert rows == [[2, 3] + [0] * 18, [3, 1] + [0] * 18, [2] * 20]
-    with pytest.raises(InputError, match="each written form must have at least one letter"):
-        Spelling(torch.zeros(2, 3, dtype=torch.int64), 5)
 
 
 @pytest.fixture(scope="module")

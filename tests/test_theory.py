@@ -7,11 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from scipy.special import expit
 from torch import nn
 from torch.autograd.functional import jacobian
 
-from whenpool import Encoder, InputError
+from whenpool import InputError
 from whenpool.models.pooling import LastState, MaxPool
 from whenpool.theory import constructions as built
 from whenpool.theory import shrinkage
@@ -178,16 +177,6 @@ def test_the_full_jacobian_is_that_of_torchs_lstm_by_autograd():
     torch.testing.assert_close(shrinkage.full_jacobian(x, c, o, weights), jacobian(step, c))
 
 
-@pytest.mark.parametrize(("mean", "variance"), [(0.0, 0.3), (2.0, 0.7), (-1.0, 26.0)])
-def test_moments_of_gates_are_those_of_samples(mean, variance):
-    samples = mean + math.sqrt(variance) * np.random.default_rng(0).standard_normal(400_000)
-    gate, value = expit(samples), np.tanh(samples - mean)
-    slope = gate * expit(-samples)
-    found = [*shrinkage.sigmoid(mean, variance), *shrinkage.tanh(variance)[1:]]
-    drawn = [gate, gate**2, slope, slope**2, value**2, 1 - value**2, (1 - value**2) ** 2]
-    np.testing.assert_allclose(np.concatenate(found), [own.mean() for own in drawn], rtol=0.006)
-
-
 def test_a_leaky_sum_has_the_moments_of_all_its_cases():
     """Each keep and each enter is one of two values: all 4^4 cases are summed up."""
     rng, T = np.random.default_rng(0), 4
@@ -227,16 +216,3 @@ def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(f
     factor = shrinkage.independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
     found = factor_of(torch.from_numpy(np.sqrt(gradient_moments(steps))), 40, 100)
     assert found == pytest.approx(factor, rel=1e-4)
-
-
-@pytest.mark.parametrize("forget_bias", [0.0, 1.78, 3.0])
-def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
-    size = 500
-    torch.manual_seed(0)
-    lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
-    W, U, *_ = [p.detach() for p in lstm.parameters()]
-    half, nothing = torch.full((size,), 0.5).double(), torch.zeros(size).double()
-    b = torch.cat([nothing, nothing + forget_bias, nothing, nothing])
-    step = shrinkage.full_jacobian(nothing[:1], nothing, half, (W, U, b, nothing.repeat(4)))
-    largest = torch.linalg.eigvals(step).abs().max().item()
-    assert largest == pytest.approx(shrinkage.quiet_factor(forget_bias), abs=0.01)

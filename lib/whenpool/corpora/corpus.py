@@ -114,11 +114,11 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     numeric = all(label.isdecimal() for label in labels)  # classes are sorted by name, or as numbers
     classes = sorted(labels, key=(lambda name: (int(name), name)) if numeric else None)
     number = {name: index for index, name in enumerate(classes)}
-    splits = (
-        Split([item.text for item in split], [number[item.label] for item in split])
-        for split in (train, validation, test)
-    )
-    return Corpus(*splits, tuple(classes))
+
+    def made(items: list[Raw]) -> Split:
+        return Split([item.text for item in items], [number[item.label] for item in items])
+
+    return Corpus(made(train), made(validation), made(test), tuple(classes))
 
 
 def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:

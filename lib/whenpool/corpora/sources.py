@@ -301,8 +301,8 @@ def _rows_of(path: Path, lines: list[str], quoting: Any, mark: str, places: list
             wrong = f"the line has {len(row)} fields, but the header has {width}"
             check(not any(row[width:]), f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
             if row:
-                row += [""] * (width - len(row))
-                rows.append((where, *(row[place] for place in places)))
+                text, label = (row[place] if place < len(row) else "" for place in places)
+                rows.append((where, text, label))
             where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
         advice = "end each quoted field with a quote, and write a quote within it twice"

@@ -145,7 +145,8 @@ class TaggedSource:
         """The corpus. Raises `InputError` for files that cannot be read, or tags that are partly entities."""
         if not self.paths:
             return make_tagged(SentenceGrammar(**dict(self.options)))
-        parts, notes = [read_tagged(path) for path in self.paths], ()
+        parts = [read_tagged(path) for path in self.paths]
+        notes: tuple[str, ...] = ()
         tags = {tag for part in parts for sentence in part for tag in sentence.tags}
         has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         for tag in sorted(tags) if has_entities else ():  # a part of speech, or a tag of IOBES
@@ -154,7 +155,8 @@ class TaggedSource:
             parts = self._split(parts[0])
             notes = (f"{self.paths[0].name} was split by a hash of each sentence.",)
         complete = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
-        return TaggedCorpus(*parts, has_entities, self.label, complete, notes)
+        train, validation, test = parts
+        return TaggedCorpus(train, validation, test, has_entities, self.label, complete, notes)
 
     def _split(self, sentences: Sequence[Tagged]) -> list[list[Tagged]]:
         """80 % training, 10 % validation, 10 % test by a hash, so that what is repeated stays on one side."""
@@ -286,8 +288,9 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
             end = OUTSIDE if has_entities else "PUNCT"
             yield Tagged((*words, "."), (*tags, end), tuple(later))
 
-    parts = [list(sentences(split)) for split in SPLITS]
-    return TaggedCorpus(*parts, has_entities, GENERATED, notes=("Sentences made by a small grammar.",))
+    train, validation, test = (list(sentences(split)) for split in SPLITS)
+    notes = ("Sentences made by a small grammar.",)
+    return TaggedCorpus(train, validation, test, has_entities, GENERATED, notes=notes)
 
 
 class Entity(NamedTuple):

@@ -58,7 +58,7 @@ class TextClassifier(nn.Module):
         self.masked = masked
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         start_from(self.embedding, vectors)
-        options = {
+        options: dict[str, Any] = {
             "forget_bias": forget_bias, "chrono_words": chrono_words, "input_bias": input_bias,
             "orthogonal": orthogonal, "drop_connect": drop_connect, "masked": masked,
         }  # fmt: skip

@@ -290,8 +290,9 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
         )  # what its cells are does not follow from its states
     if packed:
         in_order = input.sorted_indices is None
-        words = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=in_order)
-        return words, last
+        return pack_padded_sequence(
+            words, lengths.cpu(), batch_first=True, enforce_sorted=in_order
+        ), last
     return words if module.batch_first else words.transpose(0, 1), last
 
 

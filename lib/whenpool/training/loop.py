@@ -17,14 +17,8 @@ from torch.nn import functional
 
 from whenpool.base.errors import InputError
 from whenpool.base.memory import keep_freed_memory
-from whenpool.corpora.batches import (
-    PADDING_INDEX,
-    Batch,
-    Splits,
-    Texts,
-    batches_for,
-    training_batches,
-)  # fmt: skip
+from whenpool.corpora import batches
+from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
@@ -91,7 +85,7 @@ def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Ten
     """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode."""
     was_training = model.training
     model.eval()
-    for indices in batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
+    for indices in batches.batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
         batch = texts.batch(indices, PADDING_INDEX)
         yield indices, batch, model(batch.ids, batch.lengths)
     model.train(was_training)
@@ -167,9 +161,7 @@ class DivergenceError(InputError):
 class State:
     """A training after an epoch: all that it goes on from, bit for bit as if it had not been stopped."""
 
-    parts: dict[
-        str, Any
-    ]  # states of the model, its best weights, the optimiser and the random generators
+    parts: dict[str, Any]  # states of model, best weights, optimiser and random generators
     facts: dict[str, Any]  # numbers and texts, such as the history
 
     def as_bytes(self) -> bytes:
@@ -243,12 +235,8 @@ def training_steps(
     keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
-    optimizer = torch.optim.Adam(
-        parameters or model.parameters(),
-        recipe.learning_rate,
-        weight_decay=recipe.weight_decay,
-        fused=True,
-    )
+    how: dict[str, Any] = {"weight_decay": recipe.weight_decay, "fused": True}
+    optimizer = torch.optim.Adam(parameters or model.parameters(), recipe.learning_rate, **how)
     objective.begin(model, texts)
     order = torch.Generator().manual_seed(student.seed)
     history: list[Epoch] = []
@@ -287,7 +275,7 @@ def training_steps(
         loss_sum = torch.zeros((), dtype=torch.float64, device=device)
         right = torch.zeros((), dtype=torch.int64, device=device)
         for _ in range(recipe.passes):
-            for indices in training_batches(texts.ids.lengths, recipe.batch_size, order):
+            for indices in batches.training_batches(texts.ids.lengths, recipe.batch_size, order):
                 batch = texts.batch(indices, PADDING_INDEX)
                 optimizer.zero_grad(set_to_none=True)
                 loss, logits = yield batch, indices
@@ -316,15 +304,15 @@ def training_steps(
             best, weights, highest = number - 1, weights_of(model), value
         on_epoch(history[-1])
         if student.save:
-            facts = {"best": best, "highest": highest, "history": [asdict(epoch) for epoch in history]}
-            facts["seconds"] = clock() - started - looked
+            facts = {
+                "best": best, "highest": highest, "seconds": clock() - started - looked,
+                "history": [asdict(epoch) for epoch in history],
+            }  # fmt: skip
             parts = {
-                "model": model.state_dict(),
-                "weights": weights,
-                "optimizer": optimizer.state_dict(),
-            }
-            parts |= {"order": order.get_state(), "random": torch.get_rng_state()}
-            parts["random_on_gpu"] = torch.cuda.get_rng_state(device) if on_gpu else None
+                "model": model.state_dict(), "weights": weights, "optimizer": optimizer.state_dict(),
+                "order": order.get_state(), "random": torch.get_rng_state(),
+                "random_on_gpu": torch.cuda.get_rng_state(device) if on_gpu else None,
+            }  # fmt: skip
             student.save(State(parts, facts))
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, weights_of(model)

@@ -10,7 +10,7 @@ from torch import nn
 
 from whenpool import POOLINGS, InputError, MaxPool, TextClassifier
 from whenpool.probes import nwi, window_importance
-from whenpool.probes.nwi import can_reuse
+from whenpool.probes.word_importance import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
 CELLS = ("lstm", "gru", "elman")

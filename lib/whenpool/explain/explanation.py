@@ -18,7 +18,7 @@ from whenpool.base.files import lines_of
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint, strings
 from whenpool.explain.words import WordStrip, attention_weights, per_word, strip, strips
-from whenpool.probes.nwi import occlusion, rounding_error
+from whenpool.probes.word_importance import occlusion, rounding_error
 
 LONGEST = 2_000
 """Words that are read of a text, where the checkpoint sets no limit: more would take too long."""

@@ -31,7 +31,7 @@ from whenpool.corpora.sources import SUFFIXES, checked, label_of, parsed
 from whenpool.corpora.synthetic import lists_of
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from
 
-__all__ = ["SentenceGrammar", "entities", "entity_scores", "make_tagged", "read_tagged"]
+__all__ = ["entities", "entity_scores", "read_tagged"]
 OUTSIDE = "O"
 BIO = re.compile("O|[BI]-.+")
 
@@ -234,13 +234,7 @@ CLAUSES = _TABLES["clauses"]
 
 @dataclass(frozen=True)
 class SentenceGrammar:
-    """The parameters of the small grammar that makes tagged sentences.
-
-    Examples:
-        >>> sentence = make_tagged(SentenceGrammar("pos", train=20)).train[0]
-        >>> sentence.words[-1], sentence.tags[-1]
-        ('.', 'PUNCT')
-    """
+    """The parameters of the small grammar that makes tagged sentences."""
 
     task: str = "entities"  #: "entities", tagged in BIO, or "pos", parts of speech
     clauses: int = 4  #: most clauses of a sentence; all numbers from 1 on are equally likely
@@ -256,13 +250,7 @@ class SentenceGrammar:
 
 
 def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
-    """Make sentences by a small grammar, for training, validation and test.
-
-    Examples:
-        >>> corpus = make_tagged(SentenceGrammar(train=3, validation=1, test=1))
-        >>> len(corpus.train), corpus.entities
-        (3, True)
-    """
+    """Make sentences by a small grammar, for training, validation and test."""
     has_entities = grammar.task == "entities"
 
     def sentences(split: str) -> Iterator[Tagged]:

@@ -29,13 +29,9 @@ HEAD_SIZE = 128
 
 
 class FineTuned(nn.Module):
-    """Texts in, logits out, through an encoder of `transformers`, which is trained in place.
-
-    Args:
-        encoder: called with the keywords ``input_ids`` and ``attention_mask``, answers with a
-            ``last_hidden_state`` (B, T, E).
-        size: units of a token's embedding, E.
-        classes: how many there are, C.
+    """Texts in, logits of C ``classes`` out, through an encoder of `transformers`, which is trained in place:
+    called with ``input_ids`` and ``attention_mask`` it answers with a ``last_hidden_state`` (B, T, E), of
+    which E is the ``size``.
 
     Examples:
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
@@ -125,9 +121,8 @@ def draw_mix(
     """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners; the larger
     α, the closer λ is to 1/2. Raises `InputError` for an encoder whose layers cannot be found."""
     share = float(random.beta(alpha, alpha))  # torch's Beta takes no generator
-    depth = len(
-        find_layers(encoder)
-    )  # layers as high up as those of BERT-base that Chen et al. mix (§3)
+    depth = len(find_layers(encoder))
+    # layers as high up as those of BERT-base that Chen et al. mix (§3)
     layer = int(random.choice(sorted({math.ceil(m * depth / 12) for m in (7, 9, 12)})))
     partner = torch.from_numpy(random.permutation(texts)).to(device)
     return Mix(max(share, 1 - share), layer, partner)
@@ -140,14 +135,6 @@ class TMix(Objective):
         seed: of what is drawn, such as partners and shares.
         alpha: of the Beta distribution of shares; 2 in the command that Chen et al. (2020) released. They
             advise 2 or 16 below 100 labels per class (§5.3).
-
-    Examples:
-        >>> from whenpool.corpora.batches import Batch
-        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
-        >>> model = FineTuned(encoder.model, encoder.size, classes=2)
-        >>> batch = Batch(torch.randint(999, (2, 5)), torch.tensor([5, 3]), torch.tensor([0, 1]))
-        >>> TMix(seed=0).loss(model, batch, torch.arange(2))[1].shape
-        torch.Size([2, 2])
     """
 
     def __init__(self, seed: int, alpha: float = 2.0) -> None:
@@ -164,12 +151,6 @@ class TMix(Objective):
 class Unlabelled:
     """N texts and K ≥ 1 augmented versions of each, as numbers of tokens. Raises `InputError` where there are
     none, or one version has another number of texts.
-
-    Examples:
-        >>> from whenpool.corpora.batches import Ragged
-        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
-        >>> [batch.ids.shape for batch in texts.batch(torch.arange(2), padding_index=0)]
-        [torch.Size([2, 2]), torch.Size([2, 2])]
     """
 
     original: Ragged
@@ -260,12 +241,6 @@ class UDA(SemiSupervised):
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.
         weight: λ of the consistency.
-
-    Examples:
-        >>> from whenpool.corpora.batches import Ragged
-        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
-        >>> UDA(texts, classes=2, steps=10, seed=0).classes
-        2
     """
 
     temperature: float = 0.4
@@ -321,12 +296,6 @@ class MixText(SemiSupervised):
         alpha: of TMix; 16 in the command released for 10 labels per class.
         weight: of the KL.
         margin, margin_weight: γ, and the weight of the margin.
-
-    Examples:
-        >>> from whenpool.corpora.batches import Ragged
-        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
-        >>> MixText(texts, classes=2, steps=10, seed=0).weight
-        1.0
     """
 
     temperature: float = 0.5

@@ -12,9 +12,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import word_mask
-from whenpool.models.precision import precision, processor_has_bfloat16, product_precision
+from whenpool.models.precision import precision, processor_has_bfloat16
 from whenpool.probes import gradient_norms, nwi
-from whenpool.runs.run import provenance
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 CLOSE = {"rtol": 0, "atol": 1e-12}
@@ -120,22 +119,6 @@ def test_bfloat16_is_near_float32_and_gives_float32_states(on_gpu, inputs, monke
     rounded.sum().backward()
     assert {parameter.grad.dtype for parameter in encoder.parameters()} == {torch.float32}
     assert torch.equal(encoder(inputs, LENGTHS), exact)  # afterwards as before
-
-
-def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
-    def flags():
-        cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-        return provenance("cpu")["precision"], cudnn.allow_tf32, matmul.allow_tf32
-
-    assert flags() == ("float32", False, False)  # torch itself would take it in cuDNN
-    with precision("tf32"):
-        with product_precision():
-            assert flags() == ("tf32", True, True)
-        assert flags() == ("tf32", True, False)
-    with product_precision():
-        assert flags() == ("float32", False, False)
-    with pytest.raises(InputError, match="'fp8' is unknown; choose one of float32, tf32"):
-        precision("fp8").__enter__()
 
 
 def test_a_classifier_starts_from_vectors_that_fit_and_needs_lengths():

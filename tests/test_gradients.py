@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, InputError, TextClassifier
-from whenpool.models.cells import CELLS, TORCH_CELLS, Cell, Elman
+from whenpool.models.cells import CELLS, TORCH_CELLS, Cell
 from whenpool.probes import gradient_norms, gradient_profile, vanishing_ratio
 
 IDS = torch.randint(0, 20, (4, 11), generator=torch.Generator().manual_seed(3))
@@ -174,18 +174,6 @@ class SideBySide(Theirs):
         return torch.cat([self.rnn(embedded)[0], self.back(embedded.flip(1))[0].flip(1)], dim=-1)
 
 
-class FlippedElman(Elman):
-    """A cell of ours that is not run as ours are."""
-
-    def forward(self, inputs):
-        return super().forward(inputs.flip(1))
-
-
-class Deaf(Theirs):
-    def classify(self, states, lengths):
-        return self.out(torch.ones(len(states), 10).double().requires_grad_())
-
-
 class EverySecond(Theirs):
     def encode(self, embedded, lengths):
         return self.rnn(embedded[:, ::2])[0]
@@ -193,10 +181,9 @@ class EverySecond(Theirs):
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
-    ({"model": changed(rnn=FlippedElman(6, 5))}, "FlippedElman cannot be probed"),
+    ({"model": changed(rnn=nn.LSTM(6, 5, proj_size=2))}, "LSTM cannot be probed"),
     ({"model": changed(SideBySide, rnn=nn.LSTM(6, 5, batch_first=True),
                        back=nn.LSTM(6, 5, batch_first=True))}, "two separate recurrences"),
-    ({"model": Deaf()}, "does not depend on the states"),
     ({"model": EverySecond()}, "EverySecond.encode makes 6 states of 4 texts for ids of the shape (4, 11)"),
     ({"ids": IDS + 30}, "but the model knows 20 words"),
     ({"ids": IDS[0]}, "one text is ids.unsqueeze"),

@@ -289,10 +289,8 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
             torch.full_like(last, torch.nan),
         )  # what its cells are does not follow from its states
     if packed:
-        in_order = input.sorted_indices is None
-        return pack_padded_sequence(
-            words, lengths.cpu(), batch_first=True, enforce_sorted=in_order
-        ), last
+        packing: dict[str, Any] = {"batch_first": True, "enforce_sorted": input.sorted_indices is None}
+        return pack_padded_sequence(words, lengths.cpu(), **packing), last
     return words if module.batch_first else words.transpose(0, 1), last
 
 

@@ -141,7 +141,7 @@ class Reading(NamedTuple):
     """How a batch is read: which positions are words, and how each text is reversed within its length."""
 
     mask: Tensor  # (B, T, 1)
-    rows: Tensor | None  # (B·T,), or (B, T) while a graph is recorded; None: nothing is reversed
+    places: Tensor | None  # (B, T), what stands where in reverse; None: nothing is reversed
 
     @classmethod
     def of(cls, lengths: Tensor, longest: int, directions: int) -> "Reading":
@@ -152,29 +152,27 @@ class Reading(NamedTuple):
         position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
         last = lengths.unsqueeze(1) - 1  # (B, 1)
         places = torch.where(position <= last, last - position, position)  # (B, T)
-        if torch.compiler.is_compiling():
-            return cls(mask, places)  # in a graph row numbers would tie T to B
-        first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
-        return cls(mask, (places + first_row).reshape(-1))
+        return cls(mask, places)
 
     def fed(self, states: Tensor) -> list[Tensor]:
         """What each direction of a layer reads of (B, T, ·), in its own order."""
-        return [states] if self.rows is None else [states, self.reversed(states)]
+        return [states] if self.places is None else [states, self.reversed(states)]
 
     def joined(self, halves: Sequence[Tensor]) -> Tensor:
         """The states of each direction, (B, T, H) in its own order -> (B, T, D)."""
         # masked before they are joined: the gradients of the halves then need no copy
-        if self.rows is None:
+        if self.places is None:
             return halves[0] * self.mask
         forward, backward = halves
         return torch.cat([forward * self.mask, self.reversed(backward) * self.mask], dim=-1)
 
     def reversed(self, values: Tensor) -> Tensor:
         """(B, T, ·) with each text reversed within its length; twice is as before."""
-        assert self.rows is not None
-        if self.rows.dim() == 2:
-            return values.gather(1, self.rows.unsqueeze(-1).expand_as(values))
-        return _Permutation.apply(values, self.rows)
+        assert self.places is not None
+        if torch.compiler.is_compiling():  # in a graph numbers of texts would tie T to B
+            return values.gather(1, self.places.unsqueeze(-1).expand_as(values))
+        text = torch.arange(len(values), device=values.device).unsqueeze(1)  # (B, 1)
+        return values[text, self.places]
 
 
 def check_lengths(inputs: Tensor, lengths: Any) -> None:
@@ -192,21 +190,6 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
         check(int(lengths.max()) <= T, most)
         text = int(lengths.argmin())
         check(lengths[text] >= 1, f"text {text} has no words; leave it out, or give it one unknown word")
-
-
-class _Permutation(torch.autograd.Function):
-    """Puts the rows of (B, T, ·), seen as (B·T, ·), into another order, which is its own inverse; so its
-    gradient is the same permutation, where torch's own for ``index_select`` has to add."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
-        ctx.save_for_backward(rows)
-        return values.reshape(len(rows), -1).index_select(0, rows).view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (rows,) = ctx.saved_tensors
-        return _Permutation.apply(grad, rows), None
 
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
@@ -228,5 +211,5 @@ def _set_gate(module: Any, gate: int, value: Any) -> None:
     """Let the two bias vectors of a gate add up to a value, (H,) or a number; gates are i, f, g, o."""
     H = module.hidden_size
     first, second = (bias.detach().split(H)[gate] for bias in (module.bias_ih_l0, module.bias_hh_l0))
-    first.copy_(torch.as_tensor(value))
+    first[:] = value
     second.zero_()

@@ -10,7 +10,7 @@ the number of heads.
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -70,17 +70,6 @@ def sinusoids(words: int, size: int) -> Tensor:
     return waves.flatten(1)[:, :size].float()
 
 
-@lru_cache(maxsize=2)
-def _table(longest: int, size: int, device: torch.device) -> Tensor:
-    with torch.inference_mode(False):  # what is made here may be used in training later
-        return sinusoids(longest, size).to(device)
-
-
-def _places(words: int, size: int, device: torch.device) -> Tensor:
-    """`sinusoids` from a table that is made once for all texts that are not much longer."""
-    return _table(max(512, 2 ** math.ceil(math.log2(words))), size, device)[:words]
-
-
 class TransformerEncoder(nn.Module):
     """A Transformer that returns one state for each word, and zeros after the end of each text.
 
@@ -131,6 +120,7 @@ class TransformerEncoder(nn.Module):
         for name, weight in self.named_parameters():
             if "norm" not in name:
                 nn.init.xavier_uniform_(weight) if weight.dim() == 2 else nn.init.zeros_(weight)
+        self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), zeros after the end of each
@@ -144,13 +134,20 @@ class TransformerEncoder(nn.Module):
         if on_cpu and bool((lengths == T).all()):  # elsewhere it would cost a wait, or break a graph
             allowed = None
         attend = ATTENTIONS[self.attention]
-        where = T, self.output_size, inputs.device
-        places = (sinusoids(*where[:2]) if compiling else _places(*where)).to(inputs)
-        states = self.into(inputs) + places  # (B, T, D)
+        places = sinusoids(T, self.output_size) if compiling else self._places(T, inputs.device)
+        states = self.into(inputs) + places.to(inputs)  # (B, T, D)
         states = functional.dropout(states, self.dropout, self.training)
         for layer in self.layers:
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))
         return self.last_norm(states) * words.unsqueeze(-1)
+
+    def _places(self, words: int, device: torch.device) -> Tensor:
+        """`sinusoids` (T, D) from a table that grows with the longest text."""
+        if self._table is None or len(self._table) < words or self._table.device != device:
+            with torch.inference_mode(False):  # so that training may use it later
+                longest = max(512, 2 ** math.ceil(math.log2(words)))
+                self._table = sinusoids(longest, self.output_size).to(device)
+        return self._table[:words]
 
 
 class _Layer(nn.Module):

@@ -218,38 +218,12 @@ def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tenso
     shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
     fits = a.shape == b.shape and a.dim() == 3
     check(fits, f"a linear recurrence reads two tensors (B, T, H), not {shapes}")
-    return _Scan.apply(a, b, from_the_end)
-
-
-class _Scan(torch.autograd.Function):
-    """`linear_recurrence`, whose gradient is one in the other direction: ∂L/∂b_t = ∂L/∂h_t + a_{t+1} ⊙
-    ∂L/∂b_{t+1}, and ∂L/∂a_t = ∂L/∂b_t ⊙ h_{t-1}; only a and h are kept for it."""
-
-    @staticmethod
-    def forward(a: Tensor, b: Tensor, from_the_end: bool) -> Tensor:
-        states = torch.empty_like(b, memory_format=torch.contiguous_format)
-        before = b.new_zeros(()).expand(len(b), b.shape[2])
-        words = list(zip(a.unbind(1), b.unbind(1), states.unbind(1), strict=True))
-        for kept, added, state in reversed(words) if from_the_end else words:
-            before = torch.addcmul(added, kept, before, out=state)
-        return states
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        a, _, ctx.from_the_end = inputs
-        ctx.save_for_backward(a, output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        a, states = ctx.saved_tensors
-        before, after = (later, earlier) if ctx.from_the_end else (earlier, later)
-        total = _Scan.apply(after(a), grad, not ctx.from_the_end)
-        return total * before(states), total, None
-
-
-def earlier(values: Tensor) -> Tensor:
-    """At each word of (B, T, H) what stood at the one before, and zero at the first."""
-    return pad(values[:, :-1], (0, 0, 1, 0))
+    state, states = b.new_zeros(()).expand(len(b), b.shape[2]), []
+    words = list(zip(a.unbind(1), b.unbind(1), strict=True))
+    for kept, added in reversed(words) if from_the_end else words:
+        state = torch.addcmul(added, kept, state)
+        states.append(state)
+    return torch.stack(states[::-1] if from_the_end else states, dim=1)
 
 
 def later(values: Tensor) -> Tensor:

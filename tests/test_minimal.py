@@ -8,10 +8,8 @@ import sys
 import pytest
 import torch
 from clones import CAPTURED, ROOT
-from torch import nn
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from whenpool import POOLINGS, Encoder, TextClassifier
+from whenpool import POOLINGS, TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Splits, Texts
 from whenpool.models.encoder import word_mask
 from whenpool.models.registry import THESIS_POOLINGS
@@ -60,21 +58,6 @@ def named(theirs):
         return name
 
     return {name: own(name) for name in theirs.state_dict()}
-
-
-def test_the_states_are_those_of_the_encoder_and_of_a_packed_lstm(minimal, batch):
-    ours = minimal.Model(30, 2, "mean", units=4, size=6).double()
-    states, mask = ours.states(batch[0], LENGTHS)
-    assert torch.equal(mask, word_mask(LENGTHS, 9))
-    words, weights = ours.embedding(batch[0]), parameters_to_vector(ours.lstms.parameters())
-    encoder = Encoder(6, 4).double()
-    packed = nn.LSTM(6, 4, batch_first=True, bidirectional=True).double()
-    for module in (encoder, packed):
-        vector_to_parameters(weights, module.parameters())
-    torch.testing.assert_close(states, encoder(words, LENGTHS), **EXACT)
-    given = nn.utils.rnn.pack_padded_sequence(words, LENGTHS, batch_first=True, enforce_sorted=False)
-    found, _ = nn.utils.rnn.pad_packed_sequence(packed(given)[0], batch_first=True)
-    torch.testing.assert_close(states, found, **EXACT)
 
 
 @pytest.mark.parametrize("pooling", THESIS_POOLINGS)

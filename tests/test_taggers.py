@@ -11,17 +11,9 @@ from torch.nn.functional import cross_entropy, pad
 
 from whenpool import InputError, SequenceTagger
 from whenpool.book.progress import outcome_table
+from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
-from whenpool.corpora.tagged import (
-    NO_TAG,
-    SentenceGrammar,
-    Tagged,
-    TaggedCorpus,
-    make_tagged,
-    number,
-    shape,
-    suffix,
-)
+from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged, number
 from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 from whenpool.runs.compute import standing
@@ -124,9 +116,13 @@ def test_words_are_known_by_themselves_their_suffix_and_their_shape():
     assert zork == [UNKNOWN_INDEX, UNKNOWN_INDEX, The[2]]
     assert numbered.train.ids.flat.min() > PADDING_INDEX
     verb, determiner = map(numbered.tags.index, "VD")
-    assert numbered.test.labels.tolist() == [verb, NO_TAG, determiner]
+    assert numbered.test.labels.tolist() == [verb, tagged.NO_TAG, determiner]
     assert (numbered.rare.sum(), numbered.seen.sum()) == (2, 3)
-    assert (suffix("Walking"), shape("McDonald's"), shape("3.14")) == ("ing", "XxXx.x", "d.d")
+    assert (tagged.suffix("Walking"), tagged.shape("McDonald's"), tagged.shape("3.14")) == (
+        "ing",
+        "XxXx.x",
+        "d.d",
+    )
 
 
 def small_tagger(numbered, *sizes, **options):

@@ -64,9 +64,8 @@ class CorpusSource:
         return replace(corpus, notes=(*notes_on_files(self.name, self.folder), *corpus.notes))
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Filler sentences by split: Wikipedia's, or those of the synthetic encyclopedia for the
-        synthetic corpus and for a file where there are no others. Raises `InputError` when a published
-        corpus has none, or they cannot be read."""
+        """Filler sentences by split: Wikipedia's, or invented ones for the synthetic corpus and for a file
+        where there are no others. Raises `InputError` when a published corpus has none."""
         if file := self.filler_file:
             return load_filler(file)
         return {split: synthetic.encyclopedia(split) for split in SHARES}
@@ -115,11 +114,9 @@ def load(
     Args:
         name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
             or ``.jsonl`` file. Options may follow a colon, ``synthetic:classes=10,density=0.1``
-            or ``reviews.csv:text_column=body,label_column=stars``.
+            or ``reviews.csv:text_column=body,label_column=stars``, or be given as arguments.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
-        length: "long" (over 100 words; the default for the thesis's corpora), "short" (at most
-            100) or "any" (the default for others).
-        options: the same options as arguments.
+        length: "long" (over 100 words; the default for the thesis's corpora), "short" or "any".
 
     Examples:
         >>> corpus = load("synthetic:classes=10,train=60,validation=20,test=40")

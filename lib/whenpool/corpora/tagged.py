@@ -185,33 +185,27 @@ class TaggedSource:
 
 
 def find_tagged(name: str, data: Path) -> TaggedSource:
-    """Resolve the name of a tagged corpus, with its options, to its source. Raises `InputError` for an
-    unknown name or option, or files that are not there.
-
-    Args:
-        name: "generated", "ud_ewt", "wnut17", or a file (see `read_tagged`), which is split by a hash of
-            each sentence: 80 % training, 10 % validation, 10 % test. Options follow a colon:
-            ``generated:task=pos``, ``train.conllu:dev=dev.conllu,test=test.conllu`` with files of the same
-            folder.
-        data: the folder of published corpora.
-    """
+    """Resolve "generated", "ud_ewt", "wnut17" or the path of a file to its source; ``data`` is the folder of
+    published corpora. Options follow a colon: ``generated:task=pos``, ``a.conllu:dev=b.conllu,test=c.conllu``
+    with files of the same folder; a file alone is split by a hash of each sentence: 80 % training, 10 %
+    validation, 10 % test. Raises `InputError` for an unknown name or option, or files that are not there."""
     name, given = parsed(name)
     if name == GENERATED:
         return TaggedSource(name, checked(SentenceGrammar, given, "generated corpus"))
-    options = set() if name in PUBLISHED else {"dev", "test"}
-    wrong = f"{name} cannot have the options {', '.join(given)}"
-    check(set(given) in (set(), options), f"{wrong}; a file takes both dev= and test=, or none")
+    path, files = Path(os.path.expanduser(name)), list[tuple[Path, ...]]()
     if name in PUBLISHED:
-        places = [(data / name / file, data / file) for file in PUBLISHED[name]]
+        fits, files = not given, [(data / name / file, data / file) for file in PUBLISHED[name]]
         advice = "put it there, or name the folder above with --data or WHENPOOL_DATA"
     else:
-        path = Path(os.path.expanduser(name))
-        places = [(path,) * 2, *((path.with_name(given[key]),) * 2 for key in ("dev", "test") if given)]
+        fits, files = set(given) in (set(), {"dev", "test"}), [(path,)]
+        files += [(path.with_name(given[key]),) for key in ("dev", "test") if key in given]
         advice = f"give {GENERATED}, {', '.join(PUBLISHED)}, or the path of a file of tagged words"
+    wrong = f"{name} cannot have the options {', '.join(given)}"
+    check(fits, f"{wrong}; a file takes both dev= and test=, or none")
     paths = []
-    for place in places:
-        there = [file for path in place for file in (path, Path(f"{path}.gz")) if isfile(file)]
-        missing = f"tagged corpus {name!r:.200}: {place[0].name} is not in {place[0].parent}"
+    for places in files:
+        there = [file for path in places for file in (path, Path(f"{path}.gz")) if isfile(file)]
+        missing = f"tagged corpus {name!r:.200}: {places[0].name} is not in {places[0].parent}"
         check(there, f"{missing}; {advice}")
         paths.append(there[0])
     return TaggedSource(name, tuple(sorted(given.items())), tuple(paths))
@@ -320,13 +314,10 @@ COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "mi
 
 @dataclass(frozen=True)
 class EntityScores:
-    """The entities that a tagger predicted, compared with the true ones; the three scores in %.
-
-    An entity is right when its first word, its last word and its type are. Of those that are wrong,
-    ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
-    borders of one and another type, and ``spurious`` overlap none; ``missed`` are the true ones that no
-    predicted one overlaps. ``by_type`` has the F1 of each type that a true entity has.
-    """
+    """The entities that a tagger predicted, compared with the true ones; the three scores in %. An entity is
+    right when its first word, its last word and its type are. Of the others ``boundary`` overlap a true
+    entity in other borders, ``mistyped`` have its borders and another type, and ``spurious`` overlap none;
+    ``missed`` are true ones that none overlaps. ``by_type`` has the F1 of each type of true entities."""
 
     precision: float
     recall: float
@@ -424,9 +415,9 @@ def number(
     corpus: TaggedCorpus, with_features: bool = True, vectors: WordVectors | None = None, seed: int = 0,
     with_spelling: bool = False,
 ) -> NumberedCorpus:  # fmt: skip
-    """Number the words and tags of a corpus; ``with_features`` suffix and shape as well, F = 3,
-    ``with_spelling`` also the number of the form in which a word is written. Words that have ``vectors``
-    are known even where no training sentence has them; the ``seed`` draws those of words that have none."""
+    """Number the words and tags of a corpus; ``with_features`` suffix and shape as well, ``with_spelling``
+    also the written form of a word. Words that have ``vectors`` are known even where no training sentence
+    has them; the ``seed`` draws those of words that have none."""
     counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
     known = set(vectors.words) if vectors else set()
     others = [*corpus.validation, *corpus.test]

@@ -234,8 +234,7 @@ class UDA(SemiSupervised):
 
     Args:
         unlabelled: with K augmented versions, one of which is drawn for each batch.
-        classes: how many there are, C.
-        steps: T, batches of labelled texts in the whole training.
+        classes, steps: C, and T, batches of labelled texts in the whole training.
         seed: of the order of the unlabelled texts, and of every other random choice.
         batch_size: unlabelled texts in a batch, U.
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.

@@ -82,8 +82,7 @@ class TransformerEncoder(nn.Module):
     Args:
         input_size, hidden_size: E; half of D, as for a recurrence in two directions, or D where not
             ``bidirectional``.
-        layers: how many are stacked.
-        heads: of attention; they divide D.
+        layers, heads: how many layers are stacked; heads of attention, which divide D.
         bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to right.
         attention: "fused", torch's kernel, or "plain", which is the formula and holds T x T scores.
         dropout: rate at which what a layer adds is dropped in training, and what goes into the first.

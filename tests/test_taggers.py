@@ -1,9 +1,8 @@
 """Taggers: the model, its training, what gradients do in it, the sentences it is tried on; and tagging runs:
 what is planned, executed, stored, recorded and shown."""
 
-import math
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -12,19 +11,16 @@ from torch.nn.functional import cross_entropy, pad
 
 from whenpool import InputError, SequenceTagger
 from whenpool.book.progress import outcome_table
-from whenpool.book.publish import export
+from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
-from whenpool.corpora.dataset import UNKNOWN_TAG, number, shape, spelled, suffix
-from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged
-from whenpool.corpora.tokens import WordVectors
+from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged, number
 from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 from whenpool.runs.compute import standing
-from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
-from whenpool.runs.plans import SMALL_TAGGERS, plan
+from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.plans import plan
 from whenpool.runs.request import Request
-from whenpool.runs.run import Place, key
-from whenpool.runs.store import Store
+from whenpool.runs.run import key
 from whenpool.training.loop import Recipe, train
 from whenpool.training.taggers import TaggingObjective, label
 
@@ -120,18 +116,13 @@ def test_words_are_known_by_themselves_their_suffix_and_their_shape():
     assert zork == [UNKNOWN_INDEX, UNKNOWN_INDEX, The[2]]
     assert numbered.train.ids.flat.min() > PADDING_INDEX
     verb, determiner = map(numbered.tags.index, "VD")
-    assert numbered.test.labels.tolist() == [verb, UNKNOWN_TAG, determiner]
+    assert numbered.test.labels.tolist() == [verb, tagged.NO_TAG, determiner]
     assert (numbered.rare.sum(), numbered.seen.sum()) == (2, 3)
-    assert (suffix("Walking"), shape("McDonald's"), shape("3.14")) == ("ing", "XxXx.x", "d.d")
-
-
-def test_a_word_with_a_vector_is_known_though_training_lacks_it():
-    vectors = WordVectors(["talking", "nowhere"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    numbered = number(corpus(["walking/V"], ["talking/V zork/V"]), False, vectors)
-    known, unknown = numbered.test.ids.flat[:, 0]
-    assert (numbered.vectors[known].tolist(), unknown) == ([1.0, 2.0], UNKNOWN_INDEX)
-    assert len(numbered.vectors) == 4  # none for what no sentence has
-    assert not numbered.seen[known] | numbered.rare[known]
+    assert (tagged.suffix("Walking"), tagged.shape("McDonald's"), tagged.shape("3.14")) == (
+        "ing",
+        "XxXx.x",
+        "d.d",
+    )
 
 
 def small_tagger(numbered, *sizes, **options):
@@ -169,14 +160,6 @@ def test_the_best_epoch_may_be_chosen_by_entities():
     assert [row["validation_entity_f1"] for row in outcome.history_rows()] == [50.0, 20.0, 40.0]
 
 
-def test_a_tag_of_test_sentences_alone_is_an_error():
-    numbered = number(corpus(["a/D b/V"] * 40, ["a/D b/V", "a/D b/X"]))
-    model = small_tagger(numbered, hidden_size=8)
-    outcome = trained(model, numbered, Recipe(8, learning_rate=1e-2))
-    assert outcome.test.accuracy == 75
-    assert math.isfinite(outcome.test.loss)
-
-
 def test_letters_are_read_as_a_loop_over_words_reads_them():
     letters = torch.tensor([[1, 0, 0, 0], [1, 0, 0, 0], [2, 3, 0, 0], [3, 2, 4, 2]])
     torch.manual_seed(0)
@@ -187,15 +170,6 @@ def test_letters_are_read_as_a_loop_over_words_reads_them():
         word = pad(read.embedding.weight[letters[form][letters[form] > 0]], (0, 0, 1, 1))  # (n + 2, 6)
         seen = [(weight * window).sum((1, 2)) for window in word.unfold(0, 3, 1)]  # each (6, 3)
         torch.testing.assert_close(value, bias + torch.stack(seen).amax(0))
-
-
-def test_forms_of_all_splits_have_letters_and_unknown_ones_are_told_apart_from_padding():
-    words = ("Aa", "ab", "A" * 30)
-    forms, letters = spelled(TaggedCorpus(*([Tagged((w,), ("X",))] for w in words), entities=False))
-    rows = [letters[forms[word]].tolist() for word in words]
-    assert rows == [[2, 3] + [0] * 18, [3, 1] + [0] * 18, [2] * 20]
-    with pytest.raises(InputError, match="each written form must have at least one letter"):
-        Spelling(torch.zeros(2, 3, dtype=torch.int64), 5)
 
 
 @pytest.fixture(scope="module")
@@ -221,26 +195,6 @@ def test_every_run_leaves_a_row_that_gives_it_back(executed):
     assert all(executed.store.rows(kind).empty for kind in ("training", "probe", "few-shot"))
 
 
-def test_epochs_and_gradients_are_stored_apart(executed):
-    epochs, places = executed.store.history("tagging"), executed.store.history("tagging", "gradients")
-    assert epochs.groupby("key")["train_loss"].count().eq(2).all()
-    assert "position" not in epochs
-    assert places.groupby(["key", "stage"]).size().eq(PLACES).all()
-    one_way = places[places["key"] == key(RUNS[1], executed)]
-    behind = one_way[one_way["position"] >= PLACES * 2 // 3]
-    assert behind["single"].eq(0).all()
-    assert behind["mean"].gt(0).all()
-
-
-@pytest.mark.parametrize(("changes", "says"), [
-    ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm"),
-    ({"vectors": "none"}, "found no word vectors none, as a file"),
-])  # fmt: skip
-def test_what_cannot_be_trained_is_told(place, changes, says):
-    with pytest.raises(InputError, match=says):
-        replace(TINY, **changes).execute(place)
-
-
 def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path):
     text = "\n\n".join(f"word{number} O\nFred I-PER\nSue B-PER" for number in range(60))
     (tmp_path / "mine.conll").write_text(text)
@@ -258,19 +212,3 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
         "1 test words have a tag that no training word has; they count as errors."
     )
     assert " ".join(dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))) == result["corpus_notes"]
-
-
-def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):
-    assert export("tagging", executed, tmp_path / "out") == 0
-    row = executed.store.get(key(TINY, executed))
-    run = Tagging("wnut17", vectors="wiki-reviews.100d", **SMALL_TAGGERS["wnut17"])
-    identity = {"run": run.changed(), "data": {"corpus": "a"}, "protocol": TAGGING_PROTOCOL}
-    result = row["result"] | {"corpus_complete": True}
-    place = Place(Store(tmp_path / "store"), tmp_path, tmp_path)
-    name = place.store.put(identity, asdict(run), result, row["provenance"], row["history"])
-    assert export("tagging", place, tmp_path / "out") == 1
-    written = {file.name for file in (tmp_path / "out").iterdir()}
-    assert written == {f"taggings{name}.csv" for name in ("", "_history", "_gradients", "_types")}
-    again = Place(Store(tmp_path / "empty", tmp_path / "out"), tmp_path, tmp_path)
-    assert standing([run], again).elsewhere == {run}
-    assert list(again.store.rows("tagging")["key"]) == [name]

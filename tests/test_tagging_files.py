@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from whenpool import InputError
 from whenpool.corpora import tagged
-from whenpool.corpora.tagged import Tagged, entities, entity_scores, find_tagged, in_io, read_tagged
+from whenpool.corpora.tagged import Tagged, entities, entity_scores, find_tagged, read_tagged
 
 CONLLU = """\
 # sent_id = 1
@@ -39,17 +39,15 @@ def written(tmp_path, name, text):
 
 @pytest.mark.parametrize(("name", "end"), [("a.conllu", "\n"), ("a.conllu.gz", "")])
 def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end):
-    first = Tagged(("I", "do", "n't"), ("PRON", "AUX", "PART"), 3)
+    first = Tagged(("I", "do", "n't"), ("PRON", "AUX", "PART"))
     sentences = read_tagged(written(tmp_path, name, CONLLU + end))
-    assert sentences == [first, Tagged(("Yes",), ("INTJ",), 10)]
+    assert sentences == [first, Tagged(("Yes",), ("INTJ",))]
 
 
-@pytest.mark.parametrize("name", ["a.conll", "emerging.test.annotated", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.conll", "a.txt.gz"])
 @pytest.mark.parametrize("text", [
-    COLUMNS,
     COLUMNS.replace(" ", "\t").replace("\n\n", "\n\t\n"),  # as WNUT's training file
-    COLUMNS.replace("\n", "\r\n"),
-    "\ufeff" + COLUMNS,
+    "\ufeff" + COLUMNS.replace("\n", "\r\n"),
     "-DOCSTART- -X-\n\n" + COLUMNS,
     COLUMNS.replace(" ", " NN x "),  # as CoNLL 2003: the first column and the last
 ])  # fmt: skip
@@ -65,15 +63,6 @@ def test_entities_are_those_of_seqeval(tags):
 
     theirs = [tagged.Entity(kind, start, last + 1) for kind, start, last in get_entities(tags)]
     assert entities(tags) == theirs
-
-
-def test_the_slides_example_in_each_encoding():
-    iob2 = ["B-PER", "O", "B-PER", "B-PER", "I-PER", "O"]
-    iob1 = ["I-PER", "O", "I-PER", "B-PER", "I-PER", "O"]
-    assert entities(iob1) == entities(iob2)
-    assert in_io(iob2) == in_io(iob1) == ["I-PER", "O", "I-PER", "I-PER", "I-PER", "O"]
-    with pytest.raises(InputError, match="word 2: the tag 'E-PER' is not O, B-TYPE or I-TYPE"):
-        entities(["O", "E-PER"])
 
 
 @settings(derandomize=True, max_examples=60)
@@ -110,32 +99,22 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     assert corpus.notes == ("mine.conll was split by a hash of each sentence.",)
     for name in ("dev", "test"):
         written(tmp_path, f"{name}.conll", "Sue B-PER\nHuang I-PER\n\nSue I-PER\n")
-    source = find_tagged(f"{file}:dev=dev.conll,test=test.conll", tmp_path)
-    corpus = source.load()
+    corpus = find_tagged(f"{file}:dev=dev.conll,test=test.conll", tmp_path).load()
     assert [len(part) for part in corpus.splits.values()] == [60, 2, 2]
     assert corpus.notes == ()
-    before = source.fingerprint()
-    written(tmp_path, "test.conll", "Sue B-PER\n\nOmar B-PER\n")
-    assert source.fingerprint() != before
 
 
 @pytest.mark.parametrize(("file", "text", "name", "says"), [
-    ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2: the word has no tag"),
-    ("a.conll", "Fred B-PER\nshowed VBD O\n", "{}", "a.conll, line 2 has 3 columns instead of 2"),
-    ("a.conll", "a O\n\nb\t\n", "{}", "a.conll, line 3: the tag is missing"),
+    ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2 has 1 columns instead of 2"),
+    ("a.conll", "a O\n\nb\t\n", "{}", "a.conll, line 3: a word or its tag is missing"),
     ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
     ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2 is not UTF-8 text"),
     ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1 has 3 columns instead of 10"),
-    ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "{}", "a.conllu, line 1: the tag is missing"),
-    ("a.conll.gz", gzip.compress(COLUMNS.encode(), mtime=0)[:-12], "{}", "a.conll.gz cannot be read"),
     (*ONE, "nowhere.conllu", "'nowhere.conllu': nowhere.conllu is not in .; give generated, ud_ewt"),
-    (*ONE, "generated:word=1", "has no option 'word'; choose one of task, clauses"),
     (*ONE, "generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
     (*ONE, "ud_ewt", "en_ewt-ud-train.conllu is not in"),
-    (*ONE, "ud_ewt:task=pos", "ud_ewt cannot have the options task; a file takes both dev= and"),
-    (*ONE, "{}:dev=a,test=b", "a is not in"),
     (*ONE, "{}:dev=a", "one.conll cannot have the options dev; a file takes both dev= and test=, or none"),
-    (*ONE, "{}:dev=pos.conll,test=pos.conll", "pos.conll, sentence at line 1, word 2: the tag 'NOUN' is"),
+    (*ONE, "{}:dev=pos.conll,test=pos.conll", "one.conll: the tag 'NOUN' is not O, B-TYPE or I-TYPE"),
     (*ONE, "{}", "one.conll has 1 sentences, too few for three splits"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_named_by_its_line(tmp_path, file, text, name, says):

@@ -7,16 +7,15 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from scipy.special import expit
 from torch import nn
 from torch.autograd.functional import jacobian
 
-from whenpool import POOLINGS, Encoder, InputError
+from whenpool import InputError
 from whenpool.models.pooling import LastState, MaxPool
 from whenpool.theory import constructions as built
 from whenpool.theory import shrinkage
 from whenpool.theory.constructions import read_running_max
-from whenpool.theory.lattice import longest_chain, longest_parity_of_lstms, longest_parity_of_machines
+from whenpool.theory.lattice import longest_chain, longest_parity_of_machines
 from whenpool.theory.shrinkage import expected_shrinkage, factor_of, gradient_moments
 
 LONGEST = 10_000
@@ -100,18 +99,6 @@ def test_max_pooling_by_a_layer_and_by_an_end_token_and_a_last_state_by_max_pool
     assert (found / (1e-4 * 3 / 2) ** 0.5 - pooled(LastState, lstm, texts)).abs().max() <= 1e-4
 
 
-def test_the_state_before_the_first_word_is_no_state():
-    """All states are below 0, so that h_0 = 0 would be the largest."""
-    lstm = given_lstm(1, 1, 0.0)
-    with torch.no_grad():
-        lstm.bias_ih_l0[:] = torch.tensor([5.0, 5.0, -5.0, 5.0])
-    texts = torch.zeros(1, 4, 1).double()
-    largest = pooled(MaxPool, lstm, texts[:, :3])
-    assert largest < -0.7
-    states = built.max_pooled_by_an_end_token(lstm, 1e-4, 3)(texts)[0]
-    assert (read_running_max(states[:, -1, 1:2], 1e-4) - largest).abs() <= 1e-4
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_parity_is_exact_from_each_of_its_three_states(dtype):
     lstm = built.parity_lstm().to(dtype)
@@ -163,33 +150,11 @@ def machines_by_loops(states, units, values):
     return best[0], math.inf if best[1] == words else best[1]
 
 
-def lstms_by_loops(grid, values, longest):
-    best = (0, 0)
-    for b_i, b_f, b_g, b_o, u_i, u_f, u_g, u_o in product(grid, repeat=8):
-        h, c, steps = 0.0, 0.0, []
-        for _ in range(longest):
-            c = expit(b_f + u_f * h) * c + expit(b_i + u_i * h) * math.tanh(b_g + u_g * h)
-            h = expit(b_o + u_o * h) * math.tanh(c)
-            steps.append((min(range(values), key=lambda k: abs(2 * k / (values - 1) - 1 - h)),))
-            h = 2 * steps[-1][0] / (values - 1) - 1
-        best = (max(best[0], labelled(max_pooled(steps))), max(best[1], labelled(steps)))
-    return best
-
-
 def test_all_machines_by_loops_and_max_pooled_ones_reach_the_bound_and_no_more():
     for sizes in ((1, 1, 1), (1, 1, 3), (2, 1, 2), (3, 1, 1), (3, 1, 2), (2, 2, 2)):
         assert longest_parity_of_machines(*sizes) == machines_by_loops(*sizes)
     for Q, *of in ((3, 1, 3), (6, 1, 2), (6, 1, 4), (2, 1, 4), (4, 2, 2), (5, 2, 3), (5, 3, 2)):
         assert longest_parity_of_machines(Q, *of) == (min(Q, longest_chain(*of)), math.inf)
-
-
-def test_small_lstms_by_loops_and_max_pooled_ones_keep_to_the_bound():
-    for grid, values in (((-8, 8), 2), ((-8, 2), 3), ((2, 8), 5), ((-3, 0.5), 4)):
-        assert longest_parity_of_lstms(grid, values, 8) == lstms_by_loops(grid, values, 8)
-    for values in range(2, 7):
-        best, last = longest_parity_of_lstms((-8, 0, 2, 8), values, 12)
-        assert 2 <= best <= longest_chain(1, values)
-        assert last == 12
 
 
 def near(found, expected, tolerance):
@@ -210,29 +175,6 @@ def test_the_full_jacobian_is_that_of_torchs_lstm_by_autograd():
 
     weights = [parameter.detach() for parameter in lstm.parameters()]
     torch.testing.assert_close(shrinkage.full_jacobian(x, c, o, weights), jacobian(step, c))
-
-
-@pytest.mark.parametrize(("mean", "variance"), [(0.0, 0.3), (2.0, 0.7), (-1.0, 26.0)])
-def test_moments_of_gates_are_those_of_samples(mean, variance):
-    samples = mean + math.sqrt(variance) * np.random.default_rng(0).standard_normal(400_000)
-    gate, value = expit(samples), np.tanh(samples - mean)
-    slope = gate * expit(-samples)
-    found = [*shrinkage.sigmoid(mean, variance), *shrinkage.tanh(variance)[1:]]
-    drawn = [gate, gate**2, slope, slope**2, value**2, 1 - value**2, (1 - value**2) ** 2]
-    np.testing.assert_allclose(np.concatenate(found), [own.mean() for own in drawn], rtol=0.006)
-
-
-@pytest.mark.parametrize("forget_bias", [None, "low", "chrono", 1.5])
-def test_forget_biases_are_those_of_the_encoder(forget_bias):
-    size = 2000
-    torch.manual_seed(0)
-    lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).layers[0][0]
-    drawn = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()[size : 2 * size].numpy()
-    ours = shrinkage.keeping_biases(size, forget_bias)
-    theirs, tolerance = np.quantile(drawn, (np.arange(len(ours)) + 0.5) / len(ours)), 0.1 * drawn.std()
-    if forget_bias == "chrono":  # drawn evenly on this scale
-        ours, theirs, tolerance = np.exp(ours), np.exp(theirs), 10
-    np.testing.assert_allclose(ours, theirs, atol=tolerance)
 
 
 def test_a_leaky_sum_has_the_moments_of_all_its_cases():
@@ -265,33 +207,6 @@ def test_the_probe_finds_what_is_expected(model):
         assert near(factor_of(measured, first, last), factor_of(expected, first, last), tolerance)
 
 
-def untied_curve(size, inputs, forget_bias, words, seed, texts=4):
-    """An LSTM whose recurrent weights are drawn anew for each step, by autograd."""
-    torch.manual_seed(seed)
-    lstm = Encoder(inputs, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
-    W, _, *biases = [p.detach() for p in lstm.parameters()]
-    h = c = torch.zeros(texts, size).double()
-    states = []
-    for x in torch.randn(words, texts, inputs).double():
-        U = torch.empty(4 * size, size).double().uniform_(-(size**-0.5), size**-0.5)
-        i, f, g, o = (x @ W.T + h @ U.T + sum(biases)).chunk(4, dim=1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = (o.sigmoid() * c.tanh()).requires_grad_()
-        states.append(h)
-    grads = torch.autograd.grad((h * torch.randn(texts, size)).sum(), states)
-    norms = torch.stack([grad.norm() for grad in grads]).flip(0)
-    return norms / norms[0]
-
-
-@pytest.mark.parametrize("forget_bias", [None, 1.0])
-def test_steps_with_weights_of_their_own_shrink_as_the_independent_steps_do(forget_bias):
-    curves = [root_mean_square(untied_curve(H, E, forget_bias, 31, seed) for seed in range(4))]
-    curves += [expected_shrinkage("lstm", H, E, forget_bias, 1.0, 30, tied=t) for t in (False, True)]
-    measured, independent, tied = (factor_of(curve, 5, 25) for curve in curves)
-    assert near(measured, independent, 0.02)
-    assert not near(measured, tied, 0.05)
-
-
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])
 def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(forget_bias):
     variance, t = 1 / (3 * H), 80  # of each weight and each bias; where moments no longer change
@@ -301,28 +216,3 @@ def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(f
     factor = shrinkage.independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
     found = factor_of(torch.from_numpy(np.sqrt(gradient_moments(steps))), 40, 100)
     assert found == pytest.approx(factor, rel=1e-4)
-
-
-@pytest.mark.parametrize("forget_bias", [0.0, 1.78, 3.0])
-def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
-    size = 500
-    torch.manual_seed(0)
-    lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
-    W, U, *_ = [p.detach() for p in lstm.parameters()]
-    half, nothing = torch.full((size,), 0.5).double(), torch.zeros(size).double()
-    b = torch.cat([nothing, nothing + forget_bias, nothing, nothing])
-    step = shrinkage.full_jacobian(nothing[:1], nothing, half, (W, U, b, nothing.repeat(4)))
-    largest = torch.linalg.eigvals(step).abs().max().item()
-    assert largest == pytest.approx(shrinkage.quiet_factor(forget_bias), abs=0.01)
-
-
-@pytest.mark.parametrize("name", ["last", "attention", "max_attention"])
-def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
-    T, D = 5, 6
-    torch.manual_seed(0)
-    states, mask = torch.randn(1, T, D).double().requires_grad_(), torch.ones(1, T, dtype=torch.bool)
-    pool, pulls = POOLINGS[name](D).double(), torch.randn(4000, D).double()
-    (grads,) = torch.autograd.grad(pool(states, mask)[0][0], states, pulls, is_grads_batched=True)
-    measured = (grads[:, 0].square().sum(-1).mean(0) / D).sqrt()  # (T,)
-    path = jacobian(lambda h: pool(h, mask)[0][0], states)[:, 0].transpose(0, 1)  # (T, D, D)
-    torch.testing.assert_close(shrinkage.direct_gain(path), measured, rtol=0.05, atol=1e-9)

@@ -76,33 +76,6 @@ def test_a_trick_is_validated_as_it_will_be_used_and_leaves_an_ordinary_lstm(tri
         assert any(plain.accuracy != attended for plain, attended in judged)
 
 
-class Unlearning(Objective):
-    """Learns in the first six epochs and then unlearns; of those the last two alone may be chosen."""
-
-    def start_epoch(self, epoch):
-        self.epoch = epoch
-
-    @property
-    def eligible(self):
-        return self.epoch >= 8
-
-    def loss(self, model, batch, indices):
-        loss, logits = super().loss(model, batch, indices)
-        return (loss if self.epoch < 6 else -loss), logits
-
-
-def test_only_eligible_epochs_can_be_the_best(dataset):
-    model, recipe = model_of(dataset), Recipe(epochs=10, batch_size=8, learning_rate=1e-2)
-    outcome = train(model, dataset, recipe, 0, objective=Unlearning())
-    accuracies = [epoch.validation_accuracy for epoch in outcome.history]
-    early, late = accuracies[:-2], accuracies[-2:]
-    assert max(early) > max(late) + 10
-    assert outcome.best_epoch == 9 + late.index(max(late))
-    model.load_state_dict(outcome.weights)
-    assert evaluate(model, dataset.validation).accuracy == max(late)
-    assert evaluate(model, dataset.test) == outcome.test
-
-
 class Breaking(Objective):
     """In the third epoch its loss is not a number, or its gradients alone are not."""
 

@@ -19,7 +19,7 @@ from whenpool.book import try_it
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.tokens import tokenize
 from whenpool.probes import gradient_norms
-from whenpool.probes.nwi import window_importance
+from whenpool.probes.word_importance import window_importance
 from whenpool.runs.kinds.training import Training, trained
 from whenpool.settings import compose
 from whenpool.theory.shrinkage import expected_shrinkage, factor_of

@@ -10,10 +10,8 @@ from torch.nn.functional import pad, softplus
 from torch.nn.utils.rnn import pad_sequence
 
 from whenpool import InputError
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
-from whenpool.corpora.dataset import Splits
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
-from whenpool.training.loop import Recipe, train
 
 WORDS = 7
 ROWS = [[2, 3, 3, 8], [5], [0, 4, 4, 4, 2, 6], [7, 8], [0]]
@@ -125,19 +123,6 @@ def test_the_mixture_is_its_formula():
             centred = layer - layer.mean()
             mixed += 1.7 * share * centred / (centred.square().mean() + 1e-5).sqrt()
         torch.testing.assert_close(logits, model.classifier(mixed))
-
-
-def test_the_vae_is_frozen():
-    model, before, texts = VampireClassifier(used_vae(), 2, hidden=4), used_vae(), Texts(TEXTS, LABELS)
-    outcome = train(model, Splits(texts, texts, texts), Recipe(3, 2, 1e-2), 0)
-    for name, value in before.state_dict().items():
-        assert torch.equal(model.vae.state_dict()[name], value), name
-        assert torch.equal(outcome.weights[f"vae.{name}"], value), name
-    learnt = {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}
-    assert learnt == {"mixing", "scale", "classifier"}
-    model.train()
-    assert model.classifier.training
-    assert not any(module.training for module in model.vae.modules())
 
 
 @pytest.mark.parametrize(("topics", "rows", "options", "message"), [

@@ -108,6 +108,15 @@ class Texts:
         return Batch(ids, lengths, self.labels[indices])
 
 
+@dataclass(frozen=True)
+class Splits:
+    """The texts of one training."""
+
+    train: Texts
+    validation: Texts
+    test: Texts
+
+
 def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generator) -> list[Tensor]:
     """Numbers of the texts of each batch of one epoch, by their ``lengths`` (N,): those of torchtext's
     ``BucketIterator``, as the authors', since without masking they decide how much padding a text sees."""

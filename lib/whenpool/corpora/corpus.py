@@ -2,10 +2,10 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from whenpool.base.errors import check
 
@@ -22,26 +22,14 @@ class Raw(NamedTuple):
     part: str = ""  # The publisher's own split, where texts of different splits must not mix
 
 
-class Example(NamedTuple):
-    """A text, and the number of its class.
-
-    Examples:
-        >>> Example("what a film", 1).text
-        'what a film'
-    """
-
-    text: str  #: as it was published
-    label: int  #: the number of its class, from 0
-
-
 @dataclass(frozen=True)
-class Split(Sequence[Example]):
-    """Labelled texts in a fixed order.
+class Split:
+    """Labelled texts in a fixed order: each is a text and the number of its class, from 0.
 
     Examples:
         >>> split = Split(["what a film", "a waste"], [1, 0])
-        >>> split[0].label, len(split[:1])
-        (1, 1)
+        >>> [label for text, label in split], len(split[:1])
+        ([1, 0], 1)
     """
 
     texts: list[str]
@@ -50,22 +38,19 @@ class Split(Sequence[Example]):
     def __len__(self) -> int:
         return len(self.texts)
 
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-    @overload
-    def __getitem__(self, index: slice) -> "Split": ...
-    def __getitem__(self, index: int | slice) -> "Example | Split":
-        if isinstance(index, slice):
-            return Split(self.texts[index], self.labels[index])
-        return Example(self.texts[index], self.labels[index])
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return zip(self.texts, self.labels, strict=True)
+
+    def __getitem__(self, some: slice) -> "Split":
+        return Split(self.texts[some], self.labels[some])
 
 
 @dataclass(frozen=True)
 class Corpus:
     """Three splits that share no text.
 
-    Its first n training texts are the training set of size n, so that smaller training sets are part of
-    larger ones. Validation and test texts are the same for every size, seed and pooling.
+    Its first n training texts are the training set of size n; validation and test texts are the same for
+    every size, seed and pooling.
 
     Examples:
         >>> corpus = load("synthetic:train=60,validation=20,test=40")
@@ -78,8 +63,7 @@ class Corpus:
     test: Split
     classes: tuple[str, ...]  #: names of the labels, in the order of their numbers
     name: str = ""  #: as given to `load`
-    #: Whether these are the texts that the thesis drew from, rather than a part of them or a stand-in;
-    #: only then are accuracies compared with the thesis's.
+    #: Whether these are the texts that the thesis drew from: only then are accuracies compared with its own.
     complete: bool = False
     notes: tuple[str, ...] = ()  #: what a reader of results should know, a sentence each
 
@@ -109,51 +93,41 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     carry a publisher's part, training texts come from its "train" and the others from its "test"; where
     there are too few, all splits shrink alike."""
     ordered = sorted(raw, key=lambda row: row.part)  # "test" keeps a text that both have
-    rows = {row.text: row for row in reversed(ordered)}.values()
-    parts = {}
-    for part in sorted({row.part for row in rows}) or [""]:
-        by_class = _by_class((row for row in rows if row.part == part), source)
+    parts = defaultdict[str, dict[str, list[Raw]]](lambda: defaultdict(list))
+    for row in {row.text: row for row in reversed(ordered)}.values():
+        parts[row.part][row.label].append(row)
+    labels = {label for by_class in parts.values() for label in by_class}
+    few = f"only class {min(labels)!r}" if labels else "no usable text"
+    two = f"{source}: {few} was found; give texts of at least two classes"
+    check(all(len(by_class) >= 2 for by_class in parts.values()) and labels, two)
+    chosen = {}
+    for part, by_class in sorted(parts.items()):
         room = min(map(len, by_class.values()))
         kept = (item for group in by_class.values() for item in shuffled(group, "choose")[:room])
-        parts[part] = shuffled(kept, "split")
-    if parts.keys() == {"train", "test"}:
-        train = parts["train"][: sizes.train]
-        test, validation = _cut(parts["test"], (sizes.test, sizes.validation), source)
+        chosen[part] = shuffled(kept, "split")
+    if chosen.keys() == {"train", "test"}:
+        train = chosen["train"][: sizes.train]
+        test, validation = _cut(chosen["test"], (sizes.test, sizes.validation), source)
     else:
-        every = [item for items in parts.values() for item in items]
+        every = [item for items in chosen.values() for item in items]
         test, validation, train = _cut(every, (sizes.test, sizes.validation, sizes.train), source)
-    return _corpus({item.label for items in parts.values() for item in items}, train, validation, test)
+    numeric = all(label.isdecimal() for label in labels)  # classes are sorted by name, or as numbers
+    classes = sorted(labels, key=(lambda name: (int(name), name)) if numeric else None)
+    number = {name: index for index, name in enumerate(classes)}
 
+    def made(items: list[Raw]) -> Split:
+        return Split([item.text for item in items], [number[item.label] for item in items])
 
-def split_classes(raw: Iterable[Raw], source: str) -> Corpus:
-    """Drop repeated texts, and split each class by a hash of the text, so that every split has the classes'
-    own shares: a fifth each for validation and test, at least one, and the rest for training."""
-    parts: tuple[list[Raw], ...] = [], [], []
-    by_class = _by_class({row.text: row for row in reversed([*raw])}.values(), source)
-    for group in by_class.values():
-        fifth = max(1, len(group) // 5)
-        sizes = (fifth, fifth, max(1, len(group) - 2 * fifth))
-        for part, piece in zip(parts, _cut(shuffled(group, "choose"), sizes, source), strict=True):
-            part += piece
-    test, validation, train = (shuffled(part, "split") for part in parts)
-    return _corpus(set(by_class), train, validation, test)
+    return Corpus(made(train), made(validation), made(test), tuple(classes))
 
 
 def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
     """In an order that depends on nothing but the texts and the salt."""
-    return sorted(
-        items,
-        key=lambda item: hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest(),
-    )
 
+    def digest(item: Raw) -> bytes:
+        return hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest()
 
-def _by_class(items: Iterable[Raw], source: str) -> dict[str, list[Raw]]:
-    by_class = defaultdict[str, list[Raw]](list)
-    for item in items:
-        by_class[item.label].append(item)
-    few = f"only class {next(iter(by_class))!r}" if by_class else "no usable text"
-    check(len(by_class) >= 2, f"{source}: {few} was found; give texts of at least two classes")
-    return by_class
+    return sorted(items, key=digest)
 
 
 def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Raw]]:
@@ -162,14 +136,3 @@ def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Ra
     pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
     check(all(pieces), f"{source}: {len(items)} usable texts are too few for three splits; add some")
     return pieces
-
-
-def _corpus(labels: set[str], *splits: list[Raw]) -> Corpus:
-    """Classes are sorted by name, or as numbers where all are."""
-    numeric = all(label.isdecimal() for label in labels)
-    classes = sorted(labels, key=(lambda name: (int(name), name)) if numeric else None)
-    number = {name: index for index, name in enumerate(classes)}
-    train, validation, test = (
-        Split([item.text for item in split], [number[item.label] for item in split]) for split in splits
-    )
-    return Corpus(train, validation, test, tuple(classes))

@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
 
-from whenpool.base.errors import InputError, check_known
-from whenpool.base.files import fingerprint, json_lines
+from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.files import fingerprint, json_lines, whole_file
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
 from whenpool.corpora.settings import FILES
 
@@ -72,13 +74,14 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
         raise InputError(f"{wrong}; move it away and run `whenpool data fetch {name}`") from None
     splits = (len(corpus.train), len(corpus.test), len(corpus.validation))
     enough = length not in publication.sizes or splits == sizes  # the thesis has no sizes for others
-    complete = total >= publication.texts and len(corpus.classes) == publication.classes and enough
+    if total >= publication.texts and len(corpus.classes) == publication.classes and enough:
+        return replace(corpus, name=name, complete=True)
     classes = f" in {len(corpus.classes)} classes" if name == "amazon" else ""
     note = (
         f"The {name} files hold {total:,} texts{classes}, fewer than the publisher's: they are a part or "
         "a stand-in, and their accuracies are not compared with the thesis's."
     )
-    return replace(corpus, name=name, complete=complete, notes=() if complete else (note,))
+    return replace(corpus, name=name, notes=(note,))
 
 
 def _read_imdb(path: Path) -> Iterator[Raw]:
@@ -101,17 +104,14 @@ def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[
     class_of = {str(number): name for number, name in enumerate(classes, 1)}
     with tarfile.open(path) as archive:
         for name in ("train.csv", "test.csv"):
-            members = (m for m in archive if m.isreg() and m.name.endswith(f"/{name}"))
-            file = archive.extractfile(member) if (member := next(members, None)) else None
-            if file is None:
-                raise InputError(f"{path} has no {name} in it; download the publisher's archive")
+            member: Any = next((m for m in archive if m.isreg() and m.name.endswith(f"/{name}")), None)
+            check(member, f"{path} has no {name} in it; download the publisher's archive")
+            file: Any = archive.extractfile(member)
             for number, row in enumerate(csv.reader(io.TextIOWrapper(file, "utf-8", newline="")), 1):
-                label = class_of.get(row[0]) if row else None
-                if label is None or len(row) != columns:
-                    where, wanted = f"{path}, {name}, row {number}", f"a class from 1 to {len(classes)}"
-                    given = f"but found {len(row)}, starting with {row[:1]!s:.60}"
-                    raise InputError(f"{where}: expected {columns} columns, first {wanted}, {given}")
-                yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), label)
+                fits = len(row) == columns and row[0] in class_of
+                wanted = f"expected {columns} columns, first a class from 1 to {len(classes)}"
+                check(fits, f"{path}, {name}, row {number}: {wanted}")
+                yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), class_of[row[0]])
 
 
 def _read_amazon(path: Path) -> Iterator[Raw]:
@@ -160,6 +160,15 @@ class Download:
     sha256: str | None  # of its bytes, where it is known
     member: str | None = None  # the file that is wanted of a zip archive, whose place it takes
 
+    def verdict(self, directory: Path) -> str:
+        """Whether the file that is there is the publisher's."""
+        sha256 = fingerprint(directory / self.file)
+        if self.member or self.sha256 is None:
+            return f"no checksum is published for it; sha256 {sha256[:16]}..."
+        if sha256 == self.sha256:
+            return "the publisher's, checksum verified"
+        return f"not the publisher's file (sha256 {sha256[:16]}...); it is used as it is"
+
 
 _TABLE = tomllib.loads(Path(__file__).with_name("downloads.toml").read_text("utf-8"))
 _AMAZON = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall"
@@ -177,31 +186,34 @@ def fetch(name: str, directory: Path) -> list[Path]:
     check_known("download", name, DOWNLOADS)
     import pooch  # brings requests along, which takes its time
 
-    targets = [directory / download.file for download in DOWNLOADS[name]]
     bar = pooch.HTTPDownloader(progressbar=sys.stderr.isatty())
     mirror = os.environ.get("WHENPOOL_MIRROR")  # files are looked for right below this address
-    for download, target in zip(DOWNLOADS[name], targets, strict=True):
+    for download in DOWNLOADS[name]:
+        target = directory / download.file
         if target.is_file():
             continue
         file = download.url.rsplit("/", 1)[1]
         url = f"{mirror.rstrip('/')}/{file}" if mirror else download.url
-        folder = directory if download.member else target.parent
         checksum = f"sha256:{download.sha256}" if download.sha256 else None
-        unpacked = folder / f"{file}.unpacked"
-        shutil.rmtree(unpacked, ignore_errors=True)  # what an interrupted try has left
-        unzip = pooch.Unzip([download.member], unpacked.name) if download.member else None
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            pooch.retrieve(url, checksum, file, folder, processor=unzip, downloader=bar)
-            if download.member:  # moved in one step, so that what is there is whole
-                (unpacked / download.member).replace(target)
-                shutil.rmtree(unpacked)
-                (folder / file).unlink()
+            if download.member:
+                archive = directory / file
+                pooch.retrieve(url, checksum, file, directory, downloader=bar)
+                with (
+                    ZipFile(archive) as files,
+                    files.open(download.member) as member,
+                    whole_file(target) as out,
+                ):
+                    shutil.copyfileobj(member, out)
+                archive.unlink()
+            else:
+                pooch.retrieve(url, checksum, file, target.parent, downloader=bar)
         except Exception as error:  # whatever the network, the server, the disk or a checksum brought
             reason = f"{type(error).__name__}: {error!s:.200}"
             advice = f"try again, set WHENPOOL_MIRROR, or put {target.name} into {target.parent}"
             raise InputError(f"{url} could not be downloaded ({reason}); {advice}") from None
-    return targets
+    return [directory / download.file for download in DOWNLOADS[name]]
 
 
 def listing(directory: Path, verify: bool = False) -> Iterator[str]:
@@ -214,31 +226,15 @@ def listing(directory: Path, verify: bool = False) -> Iterator[str]:
         elif len(downloads) > 1:
             yield f"{name:8} {len(here)} of {len(downloads)} files in {Path(here[0].file).parent}/"
         for download in here if verify or len(downloads) == 1 else ():
-            yield f"{name:8} {download.file}{_verdict(download, directory) if verify else ''}"
-    fetched = {download.file for downloads in DOWNLOADS.values() for download in downloads}
-    vectors = [file.relative_to(directory).as_posix() for file in (directory / "vectors").glob("*.txt*")]
-    for kind, files in (("filler", FILES), ("vectors", sorted(vectors))):
-        for file in files:
-            if file not in fetched and (path := directory / file).is_file():
-                yield f"{kind:8} {file}" + (f" (sha256 {fingerprint(path)[:16]}...)" if verify else "")
-    if not any((directory / file).is_file() for file in FILES):
-        yield "filler   not there; `whenpool data fetch wikitext` downloads it"
+            yield f"{name:8} {download.file}{f' ({download.verdict(directory)})' if verify else ''}"
+    for kind, files in (("filler", FILES), ("vectors", sorted(directory.glob("vectors/*.txt*")))):
+        for path in (directory / file for file in files):
+            if path.is_file():
+                yield f"{kind:8} {path.relative_to(directory).as_posix()}"
 
 
 def notes_on_files(name: str, directory: Path) -> tuple[str, ...]:
     """A sentence for each file of a corpus that is there but is not what its publisher gives."""
-    return tuple(
-        f"{download.file} is not the publisher's file (sha256 {sha256[:16]}...); it is used as it is."
-        for download in DOWNLOADS.get(name, ())
-        if download.sha256 and not download.member and (directory / download.file).is_file()
-        if (sha256 := fingerprint(directory / download.file)) != download.sha256
-    )
-
-
-def _verdict(download: Download, directory: Path) -> str:
-    sha256 = fingerprint(directory / download.file)
-    if download.member or download.sha256 is None:
-        return f" (no checksum is published for it; sha256 {sha256[:16]}...)"
-    if sha256 == download.sha256:
-        return " (the publisher's, checksum verified)"
-    return f" (not the publisher's file, used as it is: sha256 {sha256[:16]}...)"
+    files = (d for d in DOWNLOADS.get(name, ()) if d.sha256 and (directory / d.file).is_file())
+    verdicts = ((download.file, download.verdict(directory)) for download in files)
+    return tuple(f"{file} is {verdict}." for file, verdict in verdicts if verdict.startswith("not"))

@@ -20,21 +20,17 @@ from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.base.files import json_lines, lines_of
 
-__all__ = ["SETTINGS", "SHARE", "check_setting", "compose", "filler_lengths"]
+__all__ = ["SETTINGS", "SHARE", "compose"]
 SETTINGS = ("standard", "left", "mid", "right")
 SHARE = 0.66  # The part of all words that is filler (§1.8.1)
 Word = TypeVar("Word")
 
 
 def check_setting(setting: str) -> None:
-    """Raises `InputError` for a setting that is not one of `SETTINGS`.
-
-    Examples:
-        >>> check_setting("mid")
-    """
+    """Raises `InputError` for a setting that is not one of `SETTINGS`."""
     check_known("setting", setting, SETTINGS)
 
 
@@ -63,28 +59,18 @@ def compose(
         'the what a film is long'
     """
     check(not isinstance(words, str), "words must be a list of words, not one string; split it first")
-
-    def listed(sentence: Sequence[Word]) -> Sequence[Word]:
-        check(not isinstance(sentence, str), "filler must be lists of words, not strings; split them")
-        return sentence
-
-    sides, sentences = [], map(listed, filler)
+    sides, sentences = [], iter(filler)
     for count in filler_lengths(len(words), setting, share, rng):
         taken = list(islice(chain.from_iterable(sentences), count))  # the last one is cut
-        if len(taken) < count:
-            raise InputError(f"the filler has {len(taken)} words left, not {count}; give more sentences")
+        few = f"the filler has {len(taken)} words left, not {count}; give more sentences"
+        check(len(taken) == count, few)
         sides.append(taken)
     left, right = sides
     return [*left, *words, *right]
 
 
 def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = None) -> tuple[int, int]:
-    """Filler words left and right of a text of so many words. Raises `InputError` as `compose`.
-
-    Examples:
-        >>> filler_lengths(100, "left", share=0.5)
-        (0, 100)
-    """
+    """Filler words left and right of a text of so many words. Raises `InputError` as `compose`."""
     check_setting(setting)
     check(0 <= share < 1, f"share, the filler's part of all words, must be in [0, 1), not {share}")
     total = 0 if setting == "standard" else round(words * share / (1 - share))
@@ -104,13 +90,10 @@ SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}  # The part of the artic
 
 def find_filler(directory: Path) -> Path:
     """The file of filler sentences; raises `InputError` when there is none."""
-    for name in FILES:
-        if (directory / name).is_file():
-            return directory / name
-    raise InputError(
-        f"{directory} has no filler sentences: run `whenpool data fetch wikitext`, or put {FILES[2]} "
-        "there, with a sentence on each line and an empty line between articles"
-    )
+    there = [directory / name for name in FILES if (directory / name).is_file()]
+    advice = f"run `whenpool data fetch wikitext`, or put {FILES[2]} there, with a sentence on each line"
+    check(there, f"{directory} has no filler sentences: {advice} and an empty line between articles")
+    return there[0]
 
 
 def load_filler(path: Path) -> dict[str, list[str]]:
@@ -148,9 +131,8 @@ def _read_json(path: Path) -> Iterator[tuple[str, str]]:
     expected = '{"sentence": ..., "title": ...}'
     for where, row in json_lines(path, expected):
         check({"title", "sentence"} <= row.keys(), f"{where}: expected {expected}")
-        pair = (str(row[name]) for name in ("title", "sentence"))
-        title, sentence = (text.encode("utf-8", "replace").decode() for text in pair)
-        yield title, sentence
+        title, sentence = (str(row[name]).encode("utf-8", "replace") for name in ("title", "sentence"))
+        yield title.decode(), sentence.decode()
 
 
 def _read_text(path: Path) -> Iterator[tuple[str, str]]:

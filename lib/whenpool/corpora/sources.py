@@ -13,25 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.base.files import (
-    code_fingerprint,
-    fingerprint,
-    hash_of,
-    json_lines,
-    lines_of,
-    remembered,
-)  # fmt: skip
+from whenpool.base.files import code_fingerprint, fingerprint, hash_of, json_lines, lines_of, remembered
 from whenpool.base.paths import data_directory
 from whenpool.corpora import synthetic
-from whenpool.corpora.corpus import (
-    LENGTHS,
-    Corpus,
-    Raw,
-    SplitSizes,
-    has_length,
-    select_and_split,
-    split_classes,
-)  # fmt: skip
+from whenpool.corpora.corpus import LENGTHS, Corpus, Raw, SplitSizes, has_length, select_and_split
 from whenpool.corpora.published import LARGEST_TEXT, PUBLICATIONS, load_published, notes_on_files
 from whenpool.corpora.settings import SHARES, find_filler, load_filler
 
@@ -79,9 +64,8 @@ class CorpusSource:
         return replace(corpus, notes=(*notes_on_files(self.name, self.folder), *corpus.notes))
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Filler sentences by split: Wikipedia's, or those of the synthetic encyclopedia for the
-        synthetic corpus and for a file where there are no others. Raises `InputError` when a published
-        corpus finds none, or they cannot be read."""
+        """Filler sentences by split: Wikipedia's, or invented ones for the synthetic corpus and for a file
+        where there are no others. Raises `InputError` when a published corpus has none."""
         if file := self.filler_file:
             return load_filler(file)
         return {split: synthetic.encyclopedia(split) for split in SHARES}
@@ -130,12 +114,9 @@ def load(
     Args:
         name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
             or ``.jsonl`` file. Options may follow a colon, ``synthetic:classes=10,density=0.1``
-            or ``reviews.csv:text_column=body,label_column=stars,balanced=no``, which keeps all texts
-            of each class instead of as many as the rarest one has.
+            or ``reviews.csv:text_column=body,label_column=stars``, or be given as arguments.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
-        length: "long" (over 100 words; the default for the thesis's corpora), "short" (at most
-            100) or "any" (the default for others).
-        options: the same options as arguments.
+        length: "long" (over 100 words; the default for the thesis's corpora), "short" or "any".
 
     Examples:
         >>> corpus = load("synthetic:classes=10,train=60,validation=20,test=40")
@@ -163,21 +144,19 @@ def find(
         return CorpusSource(name, checked(synthetic.Grammar, given, "synthetic corpus"), None, folder)
     if name in PUBLICATIONS:
         check(not given, f"corpus {name!r} takes no options; leave out {', '.join(given)}")
-        publication = PUBLICATIONS[name]
-        if (path := publication.find(folder)) is None:
-            advice = f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA"
-            raise InputError(f"corpus {name!r}: {publication.files[0]} is not in {folder}; {advice}")
+        path = PUBLICATIONS[name].find(folder)
+        advice = f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA"
+        check(path, f"corpus {name!r}: {PUBLICATIONS[name].files[0]} is not in {folder}; {advice}")
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if path.suffix.lower() not in SUFFIXES:
-        if isfile(path):
-            tagged = "if it holds tagged words, add --chapter sequence_labelling"
-            raise InputError(f"{path} is not a {FORMATS} file of texts; {tagged}")
+        tagged = "if it holds tagged words, add --chapter sequence_labelling"
+        check(not isfile(path), f"{path} is not a {FORMATS} file of texts; {tagged}")
         choices = f"{', '.join(NAMES)}, or give the path of a {FORMATS} file"
         raise InputError(f"corpus {name!r} is unknown; choose one of {choices}")
     check(isfile(path), f"corpus file {path} does not exist; check its path")
     for option in given:
-        check_known(f"option of {path}", option, ("text_column", "label_column", "balanced"))
+        check_known(f"option of {path}", option, ("text_column", "label_column"))
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
 
 
@@ -228,39 +207,30 @@ def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
 
 
 def load_own(
-    path: Path,
-    text_column: str = "text",
-    label_column: str = "label",
-    balanced: str | bool = "yes",
-    length: str = "any",
+    path: Path, text_column: str = "text", label_column: str = "label", length: str = "any"
 ) -> Corpus:
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
-    texts count once, and each class gives as many as the rarest one has, unless ``balanced="no"``."""
-    check(balanced in ("yes", "no", True, False), f"option balanced must be yes or no, not {balanced!r}")
+    texts count once, and each class gives as many as the rarest one has."""
     rows = [row for row in read_own(path, text_column, label_column) if has_length(row.text, length)]
     check(rows or length == "any", f"{path} has no {length} texts; see whenpool.corpora.load")
     texts: dict[str, str] = {}
     several = {row.text for row in rows if texts.setdefault(row.text, row.label) != row.label}
     counts = Counter(texts.values())
     check_classes(counts, path, len(several))
-    if balanced in ("no", False):
-        corpus, used = split_classes(rows, str(path)), len(texts)
-        note = f"{path.name}: {used:,} of {len(rows):,} rows are used" if used < len(rows) else ""
-    else:
-        used = len(counts) * min(counts.values(), default=0)
-        fifth = max(1, used // 5)
-        corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
-        note = f"{path.name}: {used:,} of {len(rows):,} rows are used, equally many of each class"
+    used = len(counts) * min(counts.values(), default=0)
+    fifth = max(1, used // 5)
+    corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
+    note = f"{path.name}: {used:,} of {len(rows):,} rows are used, equally many of each class"
     if several:
         note += f"; {len(several):,} texts have several labels, of which the first counts"
-    return replace(corpus, name=str(path), notes=(note + ".",) if note else ())
+    return replace(corpus, name=str(path), notes=(note + ".",))
 
 
 def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
     """Raises `InputError` for a class with fewer than `FEWEST` different texts."""
     if len(counts) > 1 and min(counts.values()) < FEWEST:
         rare = min(counts, key=lambda label: counts[label])
-        few = f"class {_clipped(rare)} of {len(counts)} classes has {counts[rare]} different texts"
+        few = f"class {rare!r:.60} of {len(counts)} classes has {counts[rare]} different texts"
         note = f" ({several} texts have several labels, of which the first counts)" if several else ""
         advice = f"each class needs {FEWEST}: merge or leave out rare classes"
         raise InputError(f"{path}: {few}; {advice}{note}")
@@ -294,78 +264,51 @@ def read_own(
 
 
 def _read_table(path: Path, text_column: str, label_column: str) -> list[Row]:
-    """The rows by the first way of writing quotes that gives a table: quotes enclose fields and are doubled
-    within them; or a backslash is before each; or, in a table of tabs, they are letters like others."""
+    """The rows of a table, in which quotes enclose fields and are doubled within them; where a table of tabs
+    is not written so, they are letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
     lines = list(lines_of(path))
     header = lines[0] if lines else ""
     check(header.strip(), f"{path} has no header; write the names of its columns into the first line")
-    wanted = [text_column.strip(), label_column.strip()]
-
-    def columns(mark: str) -> list[str]:
-        return [name.strip() for name in next(csv.reader([header], delimiter=mark))]
-
-    # Other marks than commas may separate a .csv: the one by which the header has the columns asked for
-    mark = max(",;\t|", key=lambda mark: (set(wanted) <= set(columns(mark)), len(columns(mark))))
-    mark = "\t" if path.suffix.lower() == ".tsv" else mark
-    shown = ", ".join(map(_clipped, columns(mark)[:20])) + " …" * (len(columns(mark)) > 20)
+    wanted = text_column.strip(), label_column.strip()
+    # other marks than commas may separate a .csv: the one by which the header has the columns asked for
+    marks = ["\t"] if path.suffix.lower() == ".tsv" else [",", ";", "\t", "|"]
+    headers = {m: [cell.strip() for cell in next(csv.reader([header], delimiter=m))] for m in marks}
+    mark = max(marks, key=lambda mark: ({*wanted} <= {*headers[mark]}, len(headers[mark])))
+    columns = headers[mark]
     for column in wanted:
-        check(column in columns(mark), f"{path} has no column {column!r}; name one of {shown}")
-    escaped = [re.sub(r'(?<!\\)((?:\\\\)*)\\"', r'\1""', line) for line in lines]
-    ways = [(lines, csv.QUOTE_MINIMAL), (escaped, csv.QUOTE_MINIMAL)]
-    ways += [(lines, csv.QUOTE_NONE)] * (mark == "\t")
-    errors = []
-    for way in ways:
-        try:
-            return _rows_of(path, *way, mark, [columns(mark).index(column) for column in wanted])
-        except InputError as error:
-            errors.append(error)
-    raise errors[0]
+        check(column in columns, f"{path} has no column {column!r}; name one of {columns!r:.300}")
+    places = [columns.index(column) for column in wanted]
+    try:
+        return _rows_of(path, lines, csv.QUOTE_MINIMAL, mark, places)
+    except InputError:
+        if mark != "\t":
+            raise
+        return _rows_of(path, lines, csv.QUOTE_NONE, mark, places)
 
 
 def _rows_of(path: Path, lines: list[str], quoting: Any, mark: str, places: list[int]) -> list[Row]:
     """Where each row stands, and its fields at the ``places`` of text and label."""
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
-    rows, spans, where = list[Row](), list[list[str]](), f"{path}, line 1"
-    advice = "end each quoted field with a quote, and write a quote within it twice"
+    rows, where = list[Row](), f"{path}, line 1"
     try:
-        width, end = len(next(reader)), reader.line_num
-        where = f"{path}, line {end + 1}"
+        width = len(next(reader))
+        where = f"{path}, line {reader.line_num + 1}"
         for row in reader:
-            if any(row[width:]) or (quoting == csv.QUOTE_NONE and 0 < len(row) < width):
-                wrong = f"the line has {len(row)} fields, but the header has {width}"
-                raise InputError(f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
+            wrong = f"the line has {len(row)} fields, but the header has {width}"
+            check(not any(row[width:]), f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
             if row:
-                text, label = (row[place] if place < len(row) else None for place in places)
+                text, label = (row[place] if place < len(row) else "" for place in places)
                 rows.append((where, text, label))
-                spans.append([line for line in lines[end : reader.line_num] if line.strip()])
-            end = reader.line_num
-            where = f"{path}, line {end + 1}"
+            where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
+        advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{where}: {error}; {advice}") from None
-
-    # A quote that is never closed joins rows: then each line of a row looks like a row by itself. The place
-    # of the label is counted from the end where the text, which may hold marks, stands before it.
-    labels = {row[2].strip() for row, span in zip(rows, spans, strict=True) if row[2] and len(span) == 1}
-    last = places[1] - width * (places[0] < places[1])
-
-    def is_row(line: str) -> bool:
-        cells = line.rstrip("\r\n").split(mark)
-        return len(cells) >= width and cells[last].strip(' "') in labels
-
-    for (where, _, _), span in zip(rows, spans, strict=True):
-        joined = len(span) > 1 and all(map(is_row, span))
-        check(not joined, f"{where}: a quote joins the row with those below; {advice}")
     return rows
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
     for number, (where, row) in enumerate(json_lines(path, f"a JSON object with {text_column!r}")):
         for column in (text_column, label_column) if not number else ():
-            have = ", ".join(map(_clipped, row)) or "none"
-            check(column in row, f"{where} has no {column!r}; its columns are {have}")
+            check(column in row, f"{where} has no {column!r}; its columns are {[*row]!r:.300}")
         yield where, row.get(text_column), row.get(label_column)
-
-
-def _clipped(name: str) -> str:
-    return repr(name if len(name) <= 60 else name[:60] + "…")

@@ -1,10 +1,9 @@
-"""Sequence labelling: corpora of tagged words, published ones, files in CoNLL-U or in columns of words and
-tags, and an embedded one, sentences of a small grammar of our own.
+"""Sequence labelling: sentences of tagged words, from a published corpus, a file of the user's own, or a
+small grammar of our own.
 
-An entity is a run of words of one type. *IOB2* (BIO), the standard, writes ``B-TYPE`` on its first word and
-``I-TYPE`` on the others. *IOB1* writes ``B-TYPE`` only where an entity of the same type ends right before,
-and *IO* never. `entities` reads all three as conlleval and seqeval do: an ``I-`` after ``O``, or after
-another type, begins an entity.
+An entity is a run of words of one type. In BIO (IOB2) its first word has the tag ``B-TYPE``, the others
+``I-TYPE``, and words outside have ``O``. `entities` reads tags as conlleval and seqeval do: an ``I-`` after
+``O``, or after another type, begins an entity.
 """
 
 import hashlib
@@ -12,25 +11,29 @@ import os
 import random
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, groupby
 from os.path import isfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from whenpool.base.errors import InputError, check, check_known
+import torch
+from torch import Tensor, nn
+
+from whenpool.base.errors import check, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, lines_of, remembered
+from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged, Splits, Texts
 from whenpool.corpora.corpus import SPLITS
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import SUFFIXES, checked, label_of, parsed
 from whenpool.corpora.synthetic import lists_of
+from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from
 
-__all__ = [
-    "SentenceGrammar", "entities", "entity_scores", "find_tagged", "in_io", "make_tagged", "read_tagged",
-]  # fmt: skip
+__all__ = ["entities", "entity_scores", "read_tagged"]
 OUTSIDE = "O"
+BIO = re.compile("O|[BI]-.+")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,6 @@ class Tagged:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    line: int = 0  #: where it begins in its file, counted from 1; 0 outside of a file
     later: tuple[int, ...] = ()  #: places of words whose tag only a later word decides, if known
 
     def __len__(self) -> int:
@@ -72,14 +74,11 @@ class TaggedCorpus:
         return tuple(sorted({tag for sentence in self.train for tag in sentence.tags}))
 
 
-# Files
-
-
 def read_tagged(path: str | Path) -> list[Tagged]:
     """The sentences of a file: ``.conllu`` is read as CoNLL-U, with the universal part of speech as the tag,
-    anything else as columns, the word first and its tag last; ``.gz`` is unpacked. Raises `InputError` for a
-    file that is missing, not UTF-8 or without sentences, and for a line without word or tag or with another
-    number of columns than the first.
+    anything else as columns, the word first and its tag last, an empty line between sentences; ``.gz`` is
+    unpacked. Raises `InputError` for a file that cannot be read or has no sentence, and names the line
+    that has no tag, or another number of columns than the first.
 
     Examples:
         >>> from pathlib import Path; import tempfile
@@ -90,30 +89,29 @@ def read_tagged(path: str | Path) -> list[Tagged]:
     """
     path = Path(path)
     is_conllu = path.name.lower().removesuffix(".gz").endswith(".conllu")
-    sentences: list[Tagged] = []
-    rows: list[tuple[int, str, str]] = []  # of the sentence so far: line, word and tag
     width = 10 if is_conllu else 0  # columns; of other files as many as the first line has
-    for number, line in enumerate(chain(lines_of(path), [""]), 1):
+    sentences, rows = (
+        list[Tagged](),
+        list[tuple[str, str]](),
+    )  # finished ones, and words and tags of this one
+    for number, line in enumerate([*lines_of(path), ""], 1):
         if not line.strip() or (line.startswith("-DOCSTART-") and not is_conllu):
             if rows:  # the sentence has ended
-                lines, words, tags = zip(*rows, strict=True)
-                sentences.append(Tagged(words, tags, lines[0]))
+                sentences.append(Tagged(*zip(*rows, strict=True)))
                 rows = []
             continue
         if is_conllu and line.startswith("#"):
             continue
-        where = f"{path}, line {number}"
         by_tabs = is_conllu or "\t" in line
         cells = [cell.strip() for cell in (line.split("\t") if by_tabs else line.split())]
-        check(len(cells) >= 2, f"{where}: the word has no tag; write a word and its tag")
-        width = width or len(cells)
+        width = width or max(2, len(cells))
+        where = f"{path}, line {number}"
         check(len(cells) == width, f"{where} has {len(cells)} columns instead of {width}")
         if is_conllu and re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):
-            continue  # several words written as one, or a word that is not written
+            continue  # several words written together, or a word that is not written
         word, tag = (cells[1], cells[3].removeprefix("_")) if is_conllu else (cells[0], cells[-1])
-        missing = f"{where}: the {'tag' if word else 'word'} is missing"
-        check(word and tag, f"{missing}; write a word and its tag")
-        rows.append((number, word, tag))
+        check(word and tag, f"{where}: a word or its tag is missing; write a word and its tag")
+        rows.append((word, tag))
     check(sentences, f"{path} has no sentence; write a word and its tag on each line")
     return sentences
 
@@ -148,21 +146,17 @@ class TaggedSource:
         if not self.paths:
             return make_tagged(SentenceGrammar(**dict(self.options)))
         parts = [read_tagged(path) for path in self.paths]
+        notes: tuple[str, ...] = ()
         tags = {tag for part in parts for sentence in part for tag in sentence.tags}
         has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
-        for path, sentences in zip(self.paths, parts, strict=True) if has_entities else ():
-            for sentence in sentences:
-                try:
-                    entities(sentence.tags)
-                except InputError as error:  # a part of speech, or a tag of IOBES
-                    raise InputError(f"{path}, sentence at line {sentence.line}, {error}") from None
-        notes: tuple[str, ...] = ()
+        for tag in sorted(tags) if has_entities else ():  # a part of speech, or a tag of IOBES
+            check(BIO.fullmatch(tag), f"{self.name}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
         if len(parts) == 1:
             parts = self._split(parts[0])
             notes = (f"{self.paths[0].name} was split by a hash of each sentence.",)
-        whole = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
+        complete = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
         train, validation, test = parts
-        return TaggedCorpus(train, validation, test, has_entities, self.label, whole, notes)
+        return TaggedCorpus(train, validation, test, has_entities, self.label, complete, notes)
 
     def _split(self, sentences: Sequence[Tagged]) -> list[list[Tagged]]:
         """80 % training, 10 % validation, 10 % test by a hash, so that what is repeated stays on one side."""
@@ -191,41 +185,27 @@ class TaggedSource:
 
 
 def find_tagged(name: str, data: Path) -> TaggedSource:
-    """Resolve the name of a tagged corpus, with its options, to its source. Raises `InputError` for an
-    unknown name or option, or files that are not there.
-
-    Args:
-        name: "generated", "ud_ewt", "wnut17", or a file (see `read_tagged`), which alone is split by a
-            hash of each sentence: 80 % training, 10 % validation, 10 % test. Options follow a colon:
-            ``generated:task=pos``, ``train.conllu:dev=dev.conllu,test=test.conllu`` with files of the same
-            folder.
-        data: the folder of published corpora.
-
-    Examples:
-        >>> from pathlib import Path
-        >>> find_tagged("generated:task=pos", Path()).label
-        'generated:task=pos'
-    """
+    """Resolve "generated", "ud_ewt", "wnut17" or the path of a file to its source; ``data`` is the folder of
+    published corpora. Options follow a colon: ``generated:task=pos``, ``a.conllu:dev=b.conllu,test=c.conllu``
+    with files of the same folder; a file alone is split by a hash of each sentence: 80 % training, 10 %
+    validation, 10 % test. Raises `InputError` for an unknown name or option, or files that are not there."""
     name, given = parsed(name)
     if name == GENERATED:
         return TaggedSource(name, checked(SentenceGrammar, given, "generated corpus"))
-    options = set() if name in PUBLISHED else {"dev", "test"}
-    wrong = (
-        f"{name} cannot have the options {', '.join(given)}; a file takes both dev= and test=, or none"
-    )
-    check(set(given) in (set(), options), wrong)
-    places: list[tuple[Path, ...]]  # of each file, where it may lie
+    path, files = Path(os.path.expanduser(name)), list[tuple[Path, ...]]()
     if name in PUBLISHED:
-        places = [(data / name / file, data / file) for file in PUBLISHED[name]]
+        fits, files = not given, [(data / name / file, data / file) for file in PUBLISHED[name]]
         advice = "put it there, or name the folder above with --data or WHENPOOL_DATA"
     else:
-        path = Path(os.path.expanduser(name))
-        places = [(path,), *((path.with_name(given[key]),) for key in ("dev", "test") if given)]
+        fits, files = set(given) in (set(), {"dev", "test"}), [(path,)]
+        files += [(path.with_name(given[key]),) for key in ("dev", "test") if key in given]
         advice = f"give {GENERATED}, {', '.join(PUBLISHED)}, or the path of a file of tagged words"
+    wrong = f"{name} cannot have the options {', '.join(given)}"
+    check(fits, f"{wrong}; a file takes both dev= and test=, or none")
     paths = []
-    for place in places:
-        there = [file for path in place for file in (path, Path(f"{path}.gz")) if isfile(file)]
-        missing = f"tagged corpus {name!r:.200}: {place[0].name} is not in {place[0].parent}"
+    for places in files:
+        there = [file for path in places for file in (path, Path(f"{path}.gz")) if isfile(file)]
+        missing = f"tagged corpus {name!r:.200}: {places[0].name} is not in {places[0].parent}"
         check(there, f"{missing}; {advice}")
         paths.append(there[0])
     return TaggedSource(name, tuple(sorted(given.items())), tuple(paths))
@@ -241,8 +221,6 @@ def is_tagged(name: str) -> bool:
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
 
 
-# The embedded corpus
-
 GENERATED = "generated"
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 CLAUSES = _TABLES["clauses"]
@@ -250,15 +228,9 @@ CLAUSES = _TABLES["clauses"]
 
 @dataclass(frozen=True)
 class SentenceGrammar:
-    """The parameters of the small grammar that makes tagged sentences.
+    """The parameters of the small grammar that makes tagged sentences."""
 
-    Examples:
-        >>> sentence = make_tagged(SentenceGrammar("pos", train=20)).train[0]
-        >>> sentence.words[-1], sentence.tags[-1]
-        ('.', 'PUNCT')
-    """
-
-    task: str = "entities"  #: "entities", tagged in IOB2, or "pos", parts of speech
+    task: str = "entities"  #: "entities", tagged in BIO, or "pos", parts of speech
     clauses: int = 4  #: most clauses of a sentence; all numbers from 1 on are equally likely
     train: int = 1_000  #: sentences for training
     validation: int = 200  #: sentences for validation
@@ -272,13 +244,7 @@ class SentenceGrammar:
 
 
 def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
-    """Make sentences by a small grammar, for training, validation and test.
-
-    Examples:
-        >>> corpus = make_tagged(SentenceGrammar(train=3, validation=1, test=1))
-        >>> len(corpus.train), corpus.entities
-        (3, True)
-    """
+    """Make sentences by a small grammar, for training, validation and test."""
     has_entities = grammar.task == "entities"
 
     def sentences(split: str) -> Iterator[Tagged]:
@@ -302,14 +268,11 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
                     words.append(word)
                     tags.append(entity if has_entities else part)
             end = OUTSIDE if has_entities else "PUNCT"
-            yield Tagged((*words, "."), (*tags, end), later=tuple(later))
+            yield Tagged((*words, "."), (*tags, end), tuple(later))
 
     train, validation, test = (list(sentences(split)) for split in SPLITS)
     notes = ("Sentences made by a small grammar.",)
     return TaggedCorpus(train, validation, test, has_entities, GENERATED, notes=notes)
-
-
-# Entities, and scores of those that a tagger predicts
 
 
 class Entity(NamedTuple):
@@ -331,9 +294,8 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     ended: list[Entity] = []
     kind, start = "", 0  # of the entity that is open; no type where none is
     for place, tag in enumerate((*tags, OUTSIDE)):
+        check(BIO.fullmatch(tag), f"word {place + 1}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
         type_ = tag[2:]
-        if tag != OUTSIDE and not (type_ and tag.startswith(("B-", "I-"))):
-            raise InputError(f"word {place + 1}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
         if kind and (tag[0] != "I" or type_ != kind):
             ended.append(Entity(kind, start, place))
             kind = ""
@@ -343,12 +305,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def in_io(tags: Sequence[str]) -> list[str]:
-    """The tags of one sentence in IO, where the border between two entities of one type is lost.
-
-    Examples:
-        >>> in_io(["B-PER", "I-PER", "B-PER", "O"])
-        ['I-PER', 'I-PER', 'I-PER', 'O']
-    """
+    """The tags of a sentence in IO, where the border between two entities of one type is lost."""
     return [tag if tag == OUTSIDE else f"I-{tag[2:]}" for tag in tags]
 
 
@@ -357,13 +314,10 @@ COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "mi
 
 @dataclass(frozen=True)
 class EntityScores:
-    """The entities that a tagger predicted, compared with the true ones; the three scores in %.
-
-    An entity is right when its first word, its last word and its type are. Of those that are wrong,
-    ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
-    borders of one and another type, and ``spurious`` overlap none; ``missed`` are the true ones that no
-    predicted one overlaps. ``by_type`` has the F1 of each type that a true entity has.
-    """
+    """The entities that a tagger predicted, compared with the true ones; the three scores in %. An entity is
+    right when its first word, its last word and its type are. Of the others ``boundary`` overlap a true
+    entity in other borders, ``mistyped`` have its borders and another type, and ``spurious`` overlap none;
+    ``missed`` are true ones that none overlaps. ``by_type`` has the F1 of each type of true entities."""
 
     precision: float
     recall: float
@@ -389,19 +343,18 @@ def entity_scores(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[st
         >>> scores.f1, scores.boundary
         (0.0, 1)
     """
-    check(len(true) == len(predicted), f"{len(predicted)} sentences were tagged, but {len(true)} given")
-    counts = Counter(dict.fromkeys(COUNTED, 0))
-    by_type: dict[str, Counter[str]] = {}  # the first three of these counts for each type
-    for number, (tags, answer) in enumerate(zip(true, predicted, strict=True), 1):
-        wrong = f"sentence {number} has {len(tags)} words, but {len(answer)} tags"
-        check(len(tags) == len(answer), wrong)
+    words, answered = [*map(len, true)], [*map(len, predicted)]
+    check(words == answered, "true and predicted must have as many sentences, and each as many words")
+    counts: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
+    by_type = defaultdict[str, Counter[str]](Counter)  # the first three of these counts for each type
+    for tags, answer in zip(true, predicted, strict=True):
         expected, given = entities(tags), entities(answer)
         marks = [("predicted", e) for e in given] + [("true", e) for e in expected]
         marks += [(_kind(entity, expected), entity) for entity in given]
         marks += [("missed", entity) for entity in expected if _kind(entity, given) == "spurious"]
         for mark, entity in marks:
             counts[mark] += 1
-            by_type.setdefault(entity.type, Counter())[mark] += 1
+            by_type[entity.type][mark] += 1
     f1 = {kind: _rates(of_type)[2] for kind, of_type in sorted(by_type.items()) if of_type["true"]}
     return EntityScores(*_rates(counts), **counts, by_type=f1)
 
@@ -418,7 +371,109 @@ def _kind(entity: Entity, others: Sequence[Entity]) -> str:
     """What a predicted entity is, compared with the true ones of its sentence."""
     if entity in others:
         return "right"
-    if any((entity.start, entity.stop) == (other.start, other.stop) for other in others):
+    if any(entity[1:] == other[1:] for other in others):
         return "mistyped"
     overlaps = any(entity.start < other.stop and other.start < entity.stop for other in others)
     return "boundary" if overlaps else "spurious"
+
+
+# Sentences as numbers. Letters: N sentences, B of them in a batch, T words of the longest in it, W words of
+# all, F numbers of a word: of the word in lower case, of its suffix, and of its shape, by which a word is
+# known that no training sentence has.
+
+NO_TAG = -100  # Where no word is, or a tag that no training word has
+
+
+@dataclass(frozen=True)
+class NumberedSentences(Texts):
+    """N sentences: of each word a row of F numbers, W rows int32, and as labels the tags (W,) of all words,
+    int64, `NO_TAG` for those that training has not."""
+
+    def batch(self, indices: Tensor, padding_index: int) -> Batch:
+        """The sentences of these numbers (B,), padded to the longest of them: ids (B, T, F), lengths
+        (B,), and as labels the tags (B, T), `NO_TAG` after each sentence's end."""
+        places, is_word, lengths, _ = self.ids.places(indices)
+        ids = self.ids.flat[places].long()  # (B, T, F)
+        ids = ids.masked_fill(~is_word.unsqueeze(-1), padding_index)
+        return Batch(ids, lengths, self.labels[places].masked_fill(~is_word, NO_TAG))
+
+
+@dataclass(frozen=True)
+class NumberedCorpus(Splits):
+    """All splits as numbers: `NumberedSentences` each."""
+
+    tags: tuple[str, ...]  # names, in the order of their numbers
+    sizes: tuple[int, ...]  # how many different words, suffixes and shapes there are, F of them
+    rare: Tensor  # (words,) bool, those that stand once in the training sentences
+    seen: Tensor  # (words,) bool, those that stand there at all
+    vectors: Tensor | None  # (words, E) to start from
+    later: Tensor  # (W,) bool, for each test word whether only a later one decides its tag
+    spelling: Tensor | None = None  # (forms, L), see `whenpool.models.sequence_tagger.Spelling`
+
+
+def number(
+    corpus: TaggedCorpus, with_features: bool = True, vectors: WordVectors | None = None, seed: int = 0,
+    with_spelling: bool = False,
+) -> NumberedCorpus:  # fmt: skip
+    """Number the words and tags of a corpus; ``with_features`` suffix and shape as well, ``with_spelling``
+    also the written form of a word. Words that have ``vectors`` are known even where no training sentence
+    has them; the ``seed`` draws those of words that have none."""
+    counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
+    known = set(vectors.words) if vectors else set()
+    others = [*corpus.validation, *corpus.test]
+    unseen = known & ({word.lower() for s in others for word in s.words} - counts.keys())
+    among = counts | dict.fromkeys(sorted(unseen), 1)  # what has no count is left out
+    words = build_vocabulary(among, len(among))
+    features: list[Any] = [(str.lower, words | {PADDING: UNKNOWN_INDEX})]  # if a text has such a word
+    for feature in (suffix, shape) if with_features else ():
+        values = sorted({feature(word) for sentence in corpus.train for word in sentence.words})
+        features.append((feature, {value: i for i, value in enumerate(values, PADDING_INDEX + 1)}))
+    sizes = (len(words), *(len(numbers) + PADDING_INDEX + 1 for _, numbers in features[1:]))
+    spelling = None
+    if with_spelling:
+        forms, spelling = spelled(corpus)
+        features.append((str, forms))
+    number_of = {tag: place for place, tag in enumerate(corpus.tags)}
+
+    def numbered(sentences: Sequence[Tagged]) -> NumberedSentences:
+        words = [word for sentence in sentences for word in sentence.words]
+        row_of = {  # a word is looked at once
+            word: [numbers.get(feature(word), UNKNOWN_INDEX) for feature, numbers in features]
+            for word in set(words)
+        }
+        rows = torch.tensor([row_of[word] for word in words], dtype=torch.int32)  # (W, F)
+        offsets = torch.tensor([0, *accumulate(map(len, sentences))])
+        tags = [number_of.get(tag, NO_TAG) for sentence in sentences for tag in sentence.tags]
+        return NumberedSentences(Ragged(rows, offsets), torch.tensor(tags))
+
+    frequency = torch.tensor([counts.get(word, 0) for word in words])
+    return NumberedCorpus(
+        **{name: numbered(part) for name, part in corpus.splits.items()}, tags=corpus.tags, sizes=sizes,
+        rare=frequency == 1, seen=frequency > 0, vectors=start_from(vectors, words, seed),
+        later=torch.tensor([i in s.later for s in corpus.test for i in range(len(s))]),
+        spelling=spelling,
+    )  # fmt: skip
+
+
+def spelled(corpus: TaggedCorpus) -> tuple[dict[str, int], Tensor]:
+    """The number of each written form of all splits, and their first 20 letters (forms, L): 1 stands for a
+    letter that no training word has, 0 for none."""
+    letters = sorted({letter for s in corpus.train for word in s.words for letter in word})
+    number_of = {letter: place for place, letter in enumerate(letters, 2)}
+    forms = sorted({word for part in corpus.splits.values() for s in part for word in s.words})
+    rows = [[number_of.get(letter, 1) for letter in form[:20]] for form in forms]
+    no_word = [torch.ones(1, dtype=torch.int64)] * (PADDING_INDEX + 1)  # padding and unknown
+    table = nn.utils.rnn.pad_sequence([*no_word, *map(torch.tensor, rows)], batch_first=True)
+    return {form: place for place, form in enumerate(forms, PADDING_INDEX + 1)}, table
+
+
+def suffix(word: str) -> str:
+    """The last three letters of a word, in lower case: "ing" of "Walking"."""
+    return word[-3:].lower()
+
+
+def shape(word: str) -> str:
+    """Upper and lower case, digits and other signs, each run once: "Xx" of "Chicago", "dx" of "1990s"."""
+    tests = {"X": str.isupper, "x": str.islower, "d": str.isdigit}
+    kinds = (next((kind for kind, holds in tests.items() if holds(letter)), ".") for letter in word)
+    return "".join(kind for kind, _ in groupby(kinds))[:8]

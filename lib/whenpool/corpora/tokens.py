@@ -91,9 +91,8 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped, maybe below a
-    line with their counts, as word2vec writes. The file is parsed once; the copy in ``cache_directory`` loads
-    fast. Raises `InputError` for a file that is missing or no text, or whose lines differ in their number of
-    values."""
+    line with their counts, as word2vec writes; a copy in ``cache_directory`` loads fast the next time. Raises
+    `InputError` for a file that is missing, or a line of another form."""
     check(path.is_file(), f"word vectors {path} do not exist; `whenpool data` lists where to get them")
     copy = _copy_of(path, cache_directory)
     if not copy.exists():
@@ -120,24 +119,17 @@ def _parse(path: Path) -> WordVectors:
     try:
         with opened(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                where = f"word vectors {path}, line {number}"
-                no_text = "this is not text; save it so, as with gensim's save_word2vec_format"
-                check(b"\0" not in line and path.suffix != ".bin", f"{where}: {no_text}")
                 word, *numbers = line.removeprefix(b"\xef\xbb\xbf").split() or [b""]
                 if not word or (number == 1 and len(numbers) == 1 and (word + numbers[0]).isdigit()):
                     continue  # the second is how many words and numbers there are
-                shown, size = f"{word.decode('utf-8', 'replace')!r:.60}", size or len(numbers)
-                if not len(numbers) == size > 0:
-                    wrong = f"{len(numbers)} numbers follow {shown}" + f" instead of {size}" * bool(
-                        words
-                    )
-                    raise InputError(f"{where}: {wrong}; put a space before each, or delete the line")
                 try:
                     row = array("f", map(float, numbers))
                 except ValueError:
-                    row = array("f", [math.nan])
-                no_numbers = f"not all that follow {shown} are numbers; correct or delete it"
-                check(all(map(math.isfinite, row)), f"{where}: {no_numbers}")  # also as they are stored
+                    row = array("f")
+                size = size or len(row)
+                wanted = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
+                fits = len(row) == size > 0 and all(map(math.isfinite, row))  # also as they are stored
+                check(fits, f"word vectors {path}, line {number}: {wanted}; correct or delete the line")
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
                     words.append(word.decode("utf-8"))
                     values.extend(row)

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint, strings
-from whenpool.probes.nwi import occlusion, rounding_error
+from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.words import WordStrip, attention_weights, per_word, strip, strips
 
 LONGEST = 2_000  # Words that are read of a text, where the checkpoint sets no limit

@@ -5,11 +5,8 @@ MixText fine-tune such an encoder, each with another objective; VAMPIRE reads ba
 the package `transformers` imports it when it is used.
 """
 
-from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
+from whenpool.fewshot.fine_tuning import FineTuned
 from whenpool.fewshot.pretrained import contextual_classifier, embed, load_encoder
 from whenpool.fewshot.selection import select
 
-__all__ = [
-    "UDA", "FineTuned", "MixText", "TMix", "Unlabelled", "contextual_classifier", "embed", "load_encoder",
-    "select",
-]  # fmt: skip
+__all__ = ["FineTuned", "contextual_classifier", "embed", "load_encoder", "select"]

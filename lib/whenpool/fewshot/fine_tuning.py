@@ -2,9 +2,7 @@
 
 BERT, TMix, UDA (Xie et al. 2020) and MixText (Chen et al. 2020) of Table 1.9 are this one model under
 different objectives. The classifier is that of Chen et al. (§5.3): the mean over the tokens, a layer of
-128 units with tanh, a linear one. Their released code averages and attends over the padding too; here
-padding never matters. Unlabelled texts teach that a text and its augmented version should be classified
-alike, whatever its label.
+128 units with tanh, a linear one; padding never matters, other than in their released code.
 
 Letters: N texts, B labelled ones in a batch, U unlabelled ones, K augmented versions of each, T tokens
 of the longest, E units of a token's embedding, C classes.
@@ -31,13 +29,9 @@ HEAD_SIZE = 128
 
 
 class FineTuned(nn.Module):
-    """Texts in, logits out, through an encoder of `transformers`, which is trained in place.
-
-    Args:
-        encoder: called with the keywords ``input_ids`` and ``attention_mask``, answers with a
-            ``last_hidden_state`` (B, T, E).
-        size: units of a token's embedding, E.
-        classes: how many there are, C.
+    """Texts in, logits of C ``classes`` out, through an encoder of `transformers`, which is trained in place:
+    called with ``input_ids`` and ``attention_mask`` it answers with a ``last_hidden_state`` (B, T, E), of
+    which E is the ``size``.
 
     Examples:
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
@@ -61,8 +55,7 @@ class FineTuned(nn.Module):
         The layers from 1 to ``layer`` read each text alone. The state of a token t of text i then becomes
         λ · h_i,t + (1 - λ) · h_j,t, with λ the ``share`` and j the ``partner`` (B,) of i in this batch,
         and the layers above read that. A text that has ended counts as 0; the mixture is as long as the
-        longer text, in attention and in the mean. Raises `InputError` for an encoder whose layers cannot be
-        found.
+        longer text, in attention and in the mean.
         """
         layers = find_layers(self.encoder)
         is_word = word_mask(lengths, ids.shape[1]).unsqueeze(2)  # (B, T, 1)
@@ -70,13 +63,12 @@ class FineTuned(nn.Module):
         itself = torch.arange(len(ids), device=ids.device)
         longest = torch.where(lengths[partner] > lengths, partner, itself)  # (B,)
 
-        # Encoders and versions of `transformers` call their layers differently. In all of them a layer's
-        # output is its hidden states, alone or first in a tuple, and an attention mask has a row for each
-        # text and two or four dimensions, hidden states three. A mask is missing where nothing is padded.
+        # A layer's output is its hidden states, alone or first in a tuple. An attention mask, missing where
+        # nothing is padded, has a row for each text and two or four dimensions; hidden states have three.
         def mix(module: nn.Module, args: Any, output: Any) -> Any:
-            states = (output[0] if isinstance(output, tuple) else output) * is_word
-            mixture = share * states + (1 - share) * states[partner]
-            return (mixture, *output[1:]) if isinstance(output, tuple) else mixture
+            first, *others = output if isinstance(output, tuple) else (output,)
+            mixture = share * (first * is_word) + (1 - share) * (first * is_word)[partner]
+            return (mixture, *others) if isinstance(output, tuple) else mixture
 
         def of_longest(value: Any) -> Any:
             is_mask = isinstance(value, Tensor) and value.dim() in (2, 4) and len(value) == len(ids)
@@ -101,20 +93,13 @@ class FineTuned(nn.Module):
         return self.head((states * mask).sum(1) / lengths.unsqueeze(1))
 
 
-def mix_layers(layers: int) -> tuple[int, ...]:
-    """The layers that TMix draws from: as high up as those of BERT-base that Chen et al. 2020 mix (§3)."""
-    return tuple(sorted({math.ceil(m * layers / 12) for m in (7, 9, 12)}))
-
-
 def find_layers(encoder: nn.Module) -> nn.ModuleList:
-    """The list of an encoder's layers: the only one as long as its configuration says."""
+    """The list of an encoder's layers: the only list as long as its configuration says."""
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
     fitting = [module for module in lists if len(module) == wanted]
     none = f"TMix and MixText mix after a layer, but {type(encoder).__name__} has no list of its layers"
-    check(
-        len(fitting) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT, ELECTRA or MPNet"
-    )
+    check(len(fitting) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT or MPNet")
     return fitting[0]
 
 
@@ -136,7 +121,9 @@ def draw_mix(
     """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners; the larger
     α, the closer λ is to 1/2. Raises `InputError` for an encoder whose layers cannot be found."""
     share = float(random.beta(alpha, alpha))  # torch's Beta takes no generator
-    layer = int(random.choice(mix_layers(len(find_layers(encoder)))))
+    depth = len(find_layers(encoder))
+    # layers as high up as those of BERT-base that Chen et al. mix (§3)
+    layer = int(random.choice(sorted({math.ceil(m * depth / 12) for m in (7, 9, 12)})))
     partner = torch.from_numpy(random.permutation(texts)).to(device)
     return Mix(max(share, 1 - share), layer, partner)
 
@@ -148,14 +135,6 @@ class TMix(Objective):
         seed: of what is drawn, such as partners and shares.
         alpha: of the Beta distribution of shares; 2 in the command that Chen et al. (2020) released. They
             advise 2 or 16 below 100 labels per class (§5.3).
-
-    Examples:
-        >>> from whenpool.corpora.batches import Batch
-        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
-        >>> model = FineTuned(encoder.model, encoder.size, classes=2)
-        >>> batch = Batch(torch.randint(999, (2, 5)), torch.tensor([5, 3]), torch.tensor([0, 1]))
-        >>> TMix(seed=0).loss(model, batch, torch.arange(2))[1].shape
-        torch.Size([2, 2])
     """
 
     def __init__(self, seed: int, alpha: float = 2.0) -> None:
@@ -172,12 +151,6 @@ class TMix(Objective):
 class Unlabelled:
     """N texts and K ≥ 1 augmented versions of each, as numbers of tokens. Raises `InputError` where there are
     none, or one version has another number of texts.
-
-    Examples:
-        >>> from whenpool.corpora.batches import Ragged
-        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
-        >>> [batch.ids.shape for batch in texts.batch(torch.arange(2), padding_index=0)]
-        [torch.Size([2, 2]), torch.Size([2, 2])]
     """
 
     original: Ragged
@@ -193,12 +166,6 @@ class Unlabelled:
         no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.original))
         versions = (Texts(ids, no_labels) for ids in (self.original, *self.augmented))
         return [texts.batch(indices, padding_index) for texts in versions]
-
-
-def rounds(texts: int, generator: torch.Generator) -> Iterator[int]:
-    """Numbers of texts in random order, all of them before any comes again."""
-    while True:
-        yield from torch.randperm(texts, generator=generator).tolist()
 
 
 def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
@@ -225,9 +192,13 @@ class SemiSupervised(Objective):
         for name in ("steps", "batch_size", "temperature"):
             check((value := getattr(self, name)) > 0, f"{name} must be above 0, not {value}")
         self._generator = torch.Generator().manual_seed(self.seed)
-        self._rounds = rounds(len(self.unlabelled.original), self._generator)
-        self._step = 0
-        self._values: list[tuple[Tensor, ...]] = []
+        self._rounds = self._texts_in_turn()
+        self._step, self._values = 0, list[tuple[Tensor, ...]]()
+
+    def _texts_in_turn(self) -> Iterator[int]:
+        """Numbers of unlabelled texts in random order, all of them before any comes again."""
+        while True:
+            yield from torch.randperm(len(self.unlabelled.original), generator=self._generator).tolist()
 
     @property
     def progress(self) -> float:
@@ -258,25 +229,17 @@ class SemiSupervised(Objective):
 class UDA(SemiSupervised):
     """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones.
 
-    The released scripts for BERT-base use neither masking nor sharpening; the defaults of both are the
-    paper's for CIFAR-10 (§2.4), which names none for texts. ``weight`` is the paper's, and the linear
-    annealing the scripts'. Raises `InputError` for a number out of range.
+    The temperature and confidence are the paper's for CIFAR-10 (§2.4), which names none for texts; the
+    annealing is linear. Raises `InputError` for a number out of range.
 
     Args:
         unlabelled: with K augmented versions, one of which is drawn for each batch.
-        classes: how many there are, C.
-        steps: T, batches of labelled texts in the whole training.
+        classes, steps: C, and T, batches of labelled texts in the whole training.
         seed: of the order of the unlabelled texts, and of every other random choice.
         batch_size: unlabelled texts in a batch, U.
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.
         weight: λ of the consistency.
-
-    Examples:
-        >>> from whenpool.corpora.batches import Ragged
-        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
-        >>> UDA(texts, classes=2, steps=10, seed=0).classes
-        2
     """
 
     temperature: float = 0.4
@@ -315,17 +278,15 @@ class UDA(SemiSupervised):
 class MixText(SemiSupervised):
     """Cross-entropy on mixtures with labelled texts, KL on those with unlabelled ones, and a margin.
 
-    1. An unlabelled text and its augmented versions share one guessed label: the mean of what the
-       model predicts for them, sharpened. No gradient goes through it. The paper weights them by the
-       quality of the translations; the released code reads the text alone.
+    1. An unlabelled text and its augmented versions share a guessed label: the mean of what the
+       model predicts for them, sharpened. No gradient goes through it.
     2. All texts of the step are mixed with each other by TMix, their labels likewise. A mixture
        counts to the kind of the text that is its larger part.
     3. Predictions on the unlabelled texts themselves, not mixed, should be confident:
        max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
 
-    The losses on unlabelled texts grow in evenly over the training, as in the released code. Its own
-    margin, max(0, H(p) - γ) with the entropy H, has weight 0 there; of two classes H is at most ln 2 <
-    0.7, so that it would always be 0. Raises `InputError` for a number out of range.
+    The losses on unlabelled texts grow in evenly over the training, as in the released code. Raises
+    `InputError` for a number out of range.
 
     Args:
         unlabelled, classes, steps, seed: as for `UDA`; all versions are read in a step.
@@ -333,14 +294,7 @@ class MixText(SemiSupervised):
         temperature: T of the sharpening, 0.5 in the paper for Yahoo and 1, none, for IMDb (§5.3).
         alpha: of TMix; 16 in the command released for 10 labels per class.
         weight: of the KL.
-        margin: γ; 0.7 is that of the released code, for its own margin.
-        margin_weight: of the margin.
-
-    Examples:
-        >>> from whenpool.corpora.batches import Ragged
-        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
-        >>> MixText(texts, classes=2, steps=10, seed=0).weight
-        1.0
+        margin, margin_weight: γ, and the weight of the margin.
     """
 
     temperature: float = 0.5

@@ -43,9 +43,6 @@ FILES = (
     "sentencepiece*.model",
 )  # fmt: skip
 """What an encoder is made of: the only files that are downloaded, and that its fingerprint covers."""
-_FAILED: dict[str, str] = {}
-"""Why an encoder could not be downloaded: what fails once in a process is not tried again."""
-CHUNK = 256  # Texts that are embedded before they are written, so that those of similar length meet
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
 """Padded tokens of a batch that the encoder reads: few, since on a CPU more do not fit its caches."""
 
@@ -59,19 +56,14 @@ class Pretrained:
     model: nn.Module  # in evaluation mode, float32, on the CPU
     fingerprint: str  # of its files, see `encoder_fingerprint`
     size: int  # E
-    layers: int  # how many there are above the embeddings of words
     max_tokens: int  # the longest text it reads, special tokens included
 
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> tuple[Ragged, int]:
         """The numbers of the tokens of each text, and how many texts were cut: to the first ``max_tokens``,
-        of which the last is the special token that closes a text.
-
-        Raises `InputError` for fewer than 8 tokens, of which two are special, or more than the encoder reads.
-        """
-        check(max_tokens >= 8, f"max_tokens must be at least 8, not {max_tokens}")
-        if max_tokens > self.max_tokens:
-            most = f"{self.max_tokens}, which is all that {self.name} reads"
-            raise InputError(f"max_tokens must be at most {most}, not {max_tokens}")
+        of which the last is the special token that closes a text. Raises `InputError` for fewer than 8 tokens
+        or more than the encoder reads."""
+        fits = 8 <= max_tokens <= self.max_tokens
+        check(fits, f"max_tokens must be from 8 to {self.max_tokens} for {self.name}, not {max_tokens}")
         rows, cut = list[list[int]](), 0
         for start in range(0, len(texts), 1_000):  # at once
             some = [text.encode("utf-8", "replace").decode() for text in texts[start : start + 1_000]]
@@ -95,9 +87,10 @@ def locate(name: str, download: bool = False) -> Path:
     if not folder.is_dir() and name in MINILM_NAMES:
         package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
         folder = Path(package.origin).parent / "model" if package and package.origin else folder
-    folder = folder if folder.is_dir() else _in_hub(name, download)
-    missing = _missing(folder)
-    check(not missing, f"encoder {name!r}: its folder {folder} lacks {missing}; fetch its files again")
+    if not folder.is_dir():
+        folder = _in_hub(name, download)
+    lacking = _missing(folder)
+    check(not lacking, f"encoder {name!r}: its folder {folder} lacks {lacking}; fetch its files again")
     return folder
 
 
@@ -105,21 +98,26 @@ def _in_hub(name: str, download: bool) -> Path:
     """The folder of Hugging Face's local cache. Raises `InputError` as `locate`."""
     from huggingface_hub import snapshot_download
 
-    name = MINILM if name in MINILM_NAMES else name
-    for here in (True, False) if download and name not in _FAILED else (True,):
+    why = " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
+    hub_name = MINILM if name in MINILM_NAMES else name
+    for here in (True, False) if download else (True,):
         try:
-            folder = Path(snapshot_download(name, local_files_only=here, allow_patterns=list(FILES)))
+            folder = Path(snapshot_download(hub_name, local_files_only=here, allow_patterns=[*FILES]))
             if not here or not _missing(folder):  # a download may have been interrupted
                 return folder
         except Exception as error:  # names, networks and disks fail in many ways
             if not here:
-                _FAILED[name] = f"{type(error).__name__}: {_first_line(error)}"
-    why = " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
-    if name in _FAILED:
-        why = f" and cannot be downloaded ({_FAILED[name]})"
+                why = f" and cannot be downloaded ({type(error).__name__}: {_first_line(error)})"
     install = f"pip install {MINILM_PACKAGE}"
-    instead = install if name == MINILM else f"use --encoder {MINILM} ({install})"
+    instead = install if hub_name == MINILM else f"use --encoder {MINILM} ({install})"
     raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
+
+
+def _missing(folder: Path) -> str:
+    """What a folder lacks that an encoder needs: without files of words, all would be unknown."""
+    needed = ("config.json", "*.safetensors", "tokenizer.json vocab* *.model")
+    there = (any(next(folder.glob(one), None) for one in names.split()) for names in needed)
+    return ", ".join(names for names, is_there in zip(needed, there, strict=True) if not is_there)
 
 
 def encoder_fingerprint(name: str) -> str:
@@ -170,21 +168,7 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     tokenizer.truncation_side = "right"
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     longest = min(limit for limit in limits if limit and limit > 0)
-    layers = config.num_hidden_layers
-    return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, layers, longest)
-
-
-def _missing(folder: Path) -> str | None:
-    """What a folder lacks that an encoder needs."""
-    needed = {
-        "config.json": ("config.json",),
-        "*.safetensors (weights)": ("*.safetensors",),
-        "tokenizer.json": ("tokenizer.json", "vocab*", "*.model"),  # without, words would all be unknown
-    }
-    for name, patterns in needed.items():
-        if not any(file.is_file() for pattern in patterns for file in folder.glob(pattern)):
-            return name
-    return None
+    return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, longest)
 
 
 def _first_line(error: Exception) -> str:
@@ -209,12 +193,8 @@ def _quiet() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class EmbeddedTexts(Texts):
-    """N labelled texts whose tokens are states of an encoder.
-
-    Attributes:
-        ids: (tokens, E) float16, mapped from a file: what is not read takes no memory.
-        device: where batches are put; the states stay in the file.
-    """
+    """N labelled texts whose tokens are states of an encoder: ``ids`` are (tokens, E) float16, mapped from a
+    file, so that what is not read takes no memory; batches are put on the ``device``."""
 
     device: torch.device | str = "cpu"
 
@@ -234,10 +214,9 @@ class EmbeddedTexts(Texts):
 def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu") -> EmbeddedTexts:
     """The last hidden states of an encoder for every token, computed once and kept as an array of numpy.
 
-    Encoder and texts are hashed into the name of the file, ``states.npy`` becomes ``states-3fa0….npy``, so
-    that what is there is never of others. It gets its name when it is whole. Texts are numbers of the
-    encoder's tokens, see `Pretrained.tokenize`. Raises `InputError` for texts that the encoder cannot read,
-    or a file that cannot be read or written.
+    Encoder and texts, numbers of the encoder's tokens, are hashed into the name of the file: ``states.npy``
+    becomes ``states-3fa0….npy``. Raises `InputError` for texts that the encoder cannot read, or a file that
+    cannot be read or written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -258,11 +237,16 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         digest.update(part.cpu().contiguous().numpy().tobytes())
     file = file.with_name(f"{file.stem}-{digest.hexdigest()[:20]}.npy")
     if not file.exists():
-        shape = len(texts.ids.flat), pretrained.size
-        header = {"descr": "<f2", "fortran_order": False, "shape": shape}
+        header = {
+            "descr": "<f2",
+            "fortran_order": False,
+            "shape": (len(texts.ids.flat), pretrained.size),
+        }
         with whole_file(file, "the states ", ", or give another file") as stream:
             np.lib.format.write_array_header_1_0(stream, header)
-            for states in _states(pretrained, texts.ids, torch.device(device)):
+            start, width = stream.tell(), 2 * pretrained.size  # bytes of a token
+            for index, states in _states(pretrained, texts.ids, torch.device(device)):
+                stream.seek(start + width * int(texts.ids.offsets[index]))
                 stream.write(states.numpy().tobytes())
     try:
         mapped = np.load(file, mmap_mode="c")  # changes would stay in memory
@@ -272,38 +256,28 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
 
 
 @torch.no_grad()
-def _states(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterator[Tensor]:
-    """Of the texts of each chunk, (tokens, E) float16, one behind the other."""
+def _states(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterator[tuple[int, Tensor]]:
+    """Each text's number and its states (tokens, E) float16, texts of similar length together."""
     model = copy.deepcopy(pretrained.model).to(device).eval()  # the other is shared
     words = BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
     numbers = Texts(ids, torch.zeros(len(ids), dtype=torch.int64))
     with tqdm(total=len(ids), desc="embedding", unit=" texts", delay=3, disable=None) as bar:
-        for chunk in torch.arange(len(ids)).split(CHUNK):
-            states: dict[int, Tensor] = {}
-            for some in evaluation_batches(ids.lengths[chunk], words):
-                batch = numbers.batch(chunk[some], 0)
-                is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
-                out = model(input_ids=batch.ids.to(device), attention_mask=is_token.long().to(device))
-                hidden = out.last_hidden_state.half().cpu()  # (B, T, E)
-                states |= {
-                    index: row[:n].clone()
-                    for index, row, n in zip(some.tolist(), hidden, batch.lengths.tolist(), strict=True)
-                }
-                del batch, out, hidden
-                give_back_freed_memory()
-                bar.update(len(some))
-            yield torch.cat([states[index] for index in range(len(chunk))])
+        for some in evaluation_batches(ids.lengths, words):
+            batch = numbers.batch(some, 0)
+            is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
+            out = model(input_ids=batch.ids.to(device), attention_mask=is_token.long().to(device))
+            hidden = out.last_hidden_state.half().cpu()  # (B, T, E)
+            for index, row, n in zip(some.tolist(), hidden, batch.lengths.tolist(), strict=True):
+                yield index, row[:n]
+            give_back_freed_memory()
+            bar.update(len(some))
 
 
 def contextual_classifier(
     size: int, classes: int, pooling: str = "max_attention", hidden_size: int = 256, **options: Any
 ) -> TextClassifier:
-    """The thesis's model on states (B, T, E) of an encoder in place of word numbers (§1.10.1).
-
-    Args:
-        size: E, units of a state.
-        classes: how many there are, C.
-        pooling, hidden_size, options: see `whenpool.TextClassifier`.
+    """The thesis's model on states (B, T, E) of an encoder in place of word numbers (§1.10.1): E is the
+    ``size`` of a state; ``options`` are those of `whenpool.TextClassifier`.
 
     Examples:
         >>> model = contextual_classifier(384, classes=2, hidden_size=16)

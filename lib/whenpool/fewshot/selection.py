@@ -18,9 +18,8 @@ from whenpool.corpora.tokens import tokenize
 
 @dataclass(frozen=True)
 class Selection:
-    """The texts of one run: labelled ones, equally many of each class; other training texts, without
-    their labels; and those of validation and test, the same for every seed; see `select`.
-    """
+    """The texts of one run, see `select`: labelled ones, equally many of each class; other training texts,
+    without their labels; and those of validation and test, the same for every seed."""
 
     labelled: Split
     unlabelled: list[str]
@@ -46,11 +45,11 @@ def select(
         >>> len(selection.labelled), len(selection.unlabelled)
         (6, 10)
     """
-    order = list(range(len(corpus.train)))
+    train, order = corpus.train, list(range(len(corpus.train)))
     random.Random(f"few-shot {seed}").shuffle(order)
     labelled: set[int] = set()
     for label, name in enumerate(corpus.classes):
-        of_class = [index for index in order if corpus.train.labels[index] == label]
+        of_class = [index for index in order if train.labels[index] == label]
         have = f"corpus {corpus.name or 'given'}: class {name!r} has {len(of_class)} training texts"
         need = f"{per_class} per class are needed; choose fewer labels, or add texts"
         check(len(of_class) >= per_class, f"{have}, but {need}")
@@ -58,8 +57,8 @@ def select(
     others = [index for index in reversed(order) if index not in labelled]
     chosen = [index for index in order if index in labelled]
     return Selection(
-        Split([corpus.train.texts[i] for i in chosen], [corpus.train.labels[i] for i in chosen]),
-        [corpus.train.texts[i] for i in others[:unlabelled]],
+        Split([train.texts[i] for i in chosen], [train.labels[i] for i in chosen]),
+        [train.texts[i] for i in others[:unlabelled]],
         corpus.validation[: validation or len(corpus.validation)],
         corpus.test[: test or len(corpus.test)],
     )
@@ -121,17 +120,13 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first K,
     the smallest number that any of these texts has. Raises `InputError` for a line that cannot be used."""
     versions: dict[str, list[str]] = {}
-    expected = (
-        '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase and no empty text'
-    )
+    expected = '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase, none empty'
     for where, item in json_lines(file, expected):
-        text, paraphrases = item.get("text", ""), item.get("paraphrases")
+        text, paraphrases = item.get("text"), item.get("paraphrases")
         given = [text, *paraphrases] if isinstance(paraphrases, list) and paraphrases else [""]
         usable = all(isinstance(version, str) and version.strip() for version in given)
         check(usable, f"{where}: expected {expected}")
-        twice = f"{where}: an earlier line has the same text, {text!r:.60}"
-        check(text not in versions, f"{twice}; put all paraphrases of a text into one line")
-        versions[text] = given[1:]
+        versions.setdefault(given[0], []).extend(given[1:])
     if missing := [text for text in texts if text not in versions]:
         none = f"{file} has no paraphrases of {len(missing):,} of {len(texts):,} unlabelled texts"
         first = f"the first of which is {missing[0]!r:.60}; add a line with exactly this text for each"

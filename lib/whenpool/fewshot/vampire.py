@@ -1,10 +1,8 @@
 """VAMPIRE: topics learnt from unlabelled texts, used to classify a few labelled ones (thesis §1.10.2).
 
-The method is that of Gururangan et al. (2019), "Variational Pretraining for Semi-supervised Text
-Classification", §3, with the 64 topics and two hidden layers of their published settings. What differs
-is small: counts enter as log(1 + count); `bag_vocabulary` takes the place of a list of stop words; the
-number of steps is fixed, where they stop by the coherence of the topics; and `VampireClassifier` says
-what it changes.
+The method is that of Gururangan et al. (2019), §3, with the 64 topics and two hidden layers of their
+published settings. What differs is small: counts enter as log(1 + count), `bag_vocabulary` takes the
+place of a list of stop words, and the number of steps is fixed.
 
 Letters: N texts, B of them in a batch, T words of the longest in the batch, V words of the vocabulary,
 K topics, which are also the units of a hidden layer, C classes.
@@ -81,8 +79,8 @@ def pretrain(
     to 1 over the first half of the steps. Returns for each pass over the texts the means of
     ``reconstruction`` and ``kl``.
 
-    The VAE is moved to the device and left in evaluation mode. Bags are made when they are read, so that
-    memory does not grow with N · V; the seed is that of the order of texts and of ε.
+    The VAE is moved to the device and left in evaluation mode; the seed is that of the order of texts and
+    of ε.
     """
     check(len(texts) >= 2, f"learning topics needs at least 2 unlabelled texts, not {len(texts)}")
     vae.to(device).train()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, softplus
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 
 __all__ = [
     "GRU", "LSTM", "Cell", "Elman", "LinearCell", "MinGRU", "MinLSTM", "PrototypeLSTM", "SlidesGRU", "Sum",
@@ -24,8 +24,8 @@ __all__ = [
 class Cell(nn.Module):
     """What the cells have in common: s_t = R(s_{t-1}, x_t) for one word after another.
 
-    It is made with E and H, and with ``batch_first=True`` as torch's are: there is no other order here.
-    Raises `InputError` for sizes below 1, or ``batch_first=False``.
+    It is made with E and H; texts come first, as with ``batch_first=True`` of torch's. Raises `InputError`
+    for sizes below 1.
 
     Examples:
         >>> class Leaky(Cell):
@@ -40,9 +40,8 @@ class Cell(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, batch_first: bool = True) -> None:
         super().__init__()
-        check(batch_first, "cells read texts first, (B, T, E); leave batch_first=True")
-        if min(input_size, hidden_size) < 1:
-            raise InputError(f"input_size={input_size} and hidden_size={hidden_size} must be at least 1")
+        sizes = f"input_size={input_size} and hidden_size={hidden_size} must be at least 1"
+        check(min(input_size, hidden_size) >= 1, sizes)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.add_weights()
         for parameter in self.parameters():  # as torch starts its recurrences
@@ -57,7 +56,7 @@ class Cell(nn.Module):
         self.bias_hh_l0 = nn.Parameter(torch.empty(rows))
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
-        """(B, T, E) -> the states (B, T, H), and the last one as `step` returns it."""
+        """(B, T, E) -> the states (B, T, H), and the last state as `step` returns it."""
         states, last = self.unroll(inputs)
         return torch.stack(states, dim=1), last
 
@@ -97,18 +96,13 @@ class Cell(nn.Module):
 
 class Sum(Cell):
     """The slides' first suggestion: s_t = s_{t-1} + x_t, which learns nothing and forgets the order.
-    Raises `InputError` when E is not H.
-
-    Examples:
-        >>> Sum(2, 2)(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))[1]
-        tensor([[1., 1.]])
-    """
+    Raises `InputError` when E is not H."""
 
     def add_weights(self) -> None:
-        if self.input_size != self.hidden_size:
-            adds = f"cell {type(self).__name__} adds words to its state, so input_size={self.input_size}"
-            equal = f"hidden_size={self.hidden_size}; with several layers set bidirectional=False"
-            raise InputError(f"{adds} (the embedding_size of a classifier) must equal {equal}")
+        adds = f"cell {type(self).__name__} adds words to its state, so input_size={self.input_size}"
+        equal = f"hidden_size={self.hidden_size}; with several layers set bidirectional=False"
+        fits = self.input_size == self.hidden_size
+        check(fits, f"{adds} (the embedding_size of a classifier) must equal {equal}")
 
     def step(self, x: Tensor, s: Tensor) -> Tensor:
         return s + x
@@ -221,41 +215,15 @@ def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tenso
         >>> linear_recurrence(half, torch.ones(1, 3, 1)).flatten()
         tensor([1.0000, 1.5000, 1.7500])
     """
-    if a.shape != b.shape or a.dim() != 3:
-        shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
-        raise InputError(f"a linear recurrence reads two tensors (B, T, H), not {shapes}")
-    return _Scan.apply(a, b, from_the_end)
-
-
-class _Scan(torch.autograd.Function):
-    """`linear_recurrence`, whose gradient is one in the other direction: ∂L/∂b_t = ∂L/∂h_t + a_{t+1} ⊙
-    ∂L/∂b_{t+1}, and ∂L/∂a_t = ∂L/∂b_t ⊙ h_{t-1}; only a and h are kept for it."""
-
-    @staticmethod
-    def forward(a: Tensor, b: Tensor, from_the_end: bool) -> Tensor:
-        states = torch.empty_like(b, memory_format=torch.contiguous_format)
-        before = b.new_zeros(()).expand(len(b), b.shape[2])
-        words = list(zip(a.unbind(1), b.unbind(1), states.unbind(1), strict=True))
-        for kept, added, state in reversed(words) if from_the_end else words:
-            before = torch.addcmul(added, kept, before, out=state)
-        return states
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        a, _, ctx.from_the_end = inputs
-        ctx.save_for_backward(a, output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        a, states = ctx.saved_tensors
-        before, after = (later, earlier) if ctx.from_the_end else (earlier, later)
-        total = _Scan.apply(after(a), grad, not ctx.from_the_end)
-        return total * before(states), total, None
-
-
-def earlier(values: Tensor) -> Tensor:
-    """At each word of (B, T, H) what stood at the one before, and zero at the first."""
-    return pad(values[:, :-1], (0, 0, 1, 0))
+    shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
+    fits = a.shape == b.shape and a.dim() == 3
+    check(fits, f"a linear recurrence reads two tensors (B, T, H), not {shapes}")
+    state, states = b.new_zeros(()).expand(len(b), b.shape[2]), []
+    words = list(zip(a.unbind(1), b.unbind(1), strict=True))
+    for kept, added in reversed(words) if from_the_end else words:
+        state = torch.addcmul(added, kept, state)
+        states.append(state)
+    return torch.stack(states[::-1] if from_the_end else states, dim=1)
 
 
 def later(values: Tensor) -> Tensor:
@@ -264,16 +232,7 @@ def later(values: Tensor) -> Tensor:
 
 
 class LinearCell(Cell):
-    """What minGRU and minLSTM have in common: `terms` of all words at once, then one recurrence.
-
-    Examples:
-        >>> class Leaky(LinearCell):
-        ...     def terms(self, x):
-        ...         (proposal,) = self.words(x)
-        ...         return torch.full_like(proposal, 0.9), proposal
-        >>> Leaky(4, 3)(torch.randn(2, 7, 4))[0].shape
-        torch.Size([2, 7, 3])
-    """
+    """What minGRU and minLSTM have in common: `terms` of all words at once, then one linear recurrence."""
 
     def add_weights(self) -> None:
         """As of other cells, without W^s and its bias."""

@@ -3,23 +3,21 @@
 Packing a batch makes an LSTM ignore its padding, but on a CPU it is several times slower than a
 padded batch, and on a GPU it rules out cuDNN's fastest kernels. The same result comes from two
 one-directional recurrences on right-padded input: padding stands *behind* each text, so the
-left-to-right one never sees it; for the right-to-left one every text is reversed within its own
+left-to-right recurrence never sees it; for the right-to-left one every text is reversed within its own
 length, run forward, and reversed back.
 
 Letters: B texts, T words of the longest, E units of an input, H units of a state per direction,
 D = H x directions.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.models.cells import CELLS
-from whenpool.models.onnx import onnx_node
 from whenpool.models.precision import run_recurrence
 from whenpool.models.registry import LISTED_CELLS
 
@@ -33,23 +31,20 @@ def word_mask(lengths: Tensor, longest: int) -> Tensor:
     return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
 
 
-def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
-    """Let an embedding start from word vectors of its shape."""
-    if vectors.shape != embedding.weight.shape:
+def start_from(embedding: nn.Embedding, vectors: Tensor | None) -> None:
+    """Let an embedding start from word vectors of its shape, where there are any."""
+    if vectors is not None:
         have, want = tuple(vectors.shape), tuple(embedding.weight.shape)
-        raise InputError(f"word vectors have the shape {have}, but the embedding needs {want}")
-    with torch.no_grad():
-        embedding.weight.copy_(vectors)
+        check(have == want, f"word vectors have the shape {have}, but the embedding needs {want}")
+        embedding.weight.data.copy_(vectors)
 
 
 class Encoder(nn.Module):
     """A recurrence that returns one state for each word, and zeros after the end of each text.
 
-    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights.
-    To take over those of a torch module of the same shape, which is not checked, write
-    ``vector_to_parameters(parameters_to_vector(module.parameters()), encoder.parameters())`` (both of
-    `torch.nn.utils`). Raises `InputError` for an unknown cell, an option that it lacks the weights for, a
-    rate outside [0, 1), or a cell that adds words to the state where they differ in size.
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights, and
+    parameters stand in the same order. Raises `InputError` for an unknown cell, or an option or size that it
+    cannot have.
 
     Args:
         input_size, hidden_size: E; H, per direction.
@@ -77,36 +72,26 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        cell: str = "lstm",
-        layers: int = 1,
-        bidirectional: bool = True,
-        forget_bias: ForgetBias = None,
-        *,
-        chrono_words: int = 400,
-        input_bias: float | None = None,
-        orthogonal: bool = False,
-        drop_connect: float = 0.0,
+        self, input_size: int, hidden_size: int, cell: str = "lstm", layers: int = 1,
+        bidirectional: bool = True, forget_bias: ForgetBias = None, *, chrono_words: int = 400,
+        input_bias: float | None = None, orthogonal: bool = False, drop_connect: float = 0.0,
         masked: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         check_known("cell", cell, CELLS)
-        sizes = {"layers": layers, "hidden_size": hidden_size, "input_size (of words)": input_size}
-        for name, size in sizes.items():
-            check(size >= 1, f"{name} must be at least 1, not {size}")
-        if forget_bias is not None and not LISTED_CELLS[cell].forgets:
-            lacks = f"forget_bias needs a forget gate, which cell {cell!r} lacks"
-            raise InputError(f"{lacks}; leave it out or choose another cell")
+        listed, quoted = LISTED_CELLS[cell], f"cell {cell!r}"
+        sizes = min(input_size, hidden_size, layers)
+        check(sizes >= 1, f"input_size, hidden_size and layers must be at least 1, not {sizes}")
+        forgets = forget_bias is None or listed.forgets
+        check(forgets, f"forget_bias needs a forget gate, which {quoted} lacks; choose another cell")
         check(input_bias is None or cell == "lstm", "input_bias needs cell='lstm'; leave it out")
-        if isinstance(forget_bias, str) and forget_bias not in STARTS:
-            known = ", ".join(map(repr, STARTS))
-            raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number or one of {known}")
+        known = not isinstance(forget_bias, str) or forget_bias in STARTS
+        check(
+            known, f"forget_bias {forget_bias!r} is unknown; give a number or one of {', '.join(STARTS)}"
+        )
         check(0 <= drop_connect < 1, f"drop_connect must be in [0, 1), not {drop_connect}")
-        if (orthogonal or drop_connect) and not LISTED_CELLS[cell].remembers:
-            lacks = f"cell {cell!r} has no recurrent weights to drop or to make orthogonal"
-            raise InputError(f"{lacks}; leave drop_connect=0 and orthogonal=False")
+        remembers = listed.remembers or not (orthogonal or drop_connect)
+        check(remembers, f"{quoted} has no recurrent weights to drop or to make orthogonal")
         self.cell, self.input_size, self.hidden_size = cell, input_size, hidden_size
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
@@ -120,21 +105,14 @@ class Encoder(nn.Module):
         for module in modules if forget_bias is not None else ():
             _set_forget_bias(module, forget_bias, chrono_words)
         for module in modules if input_bias is not None else ():
-            _set_gate(module, 0, cast(float, input_bias))
+            _set_gate(module, 0, input_bias)
         for module in modules if orthogonal else ():
             for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
                 nn.init.orthogonal_(gate)
 
-    def forward(
-        self, inputs: Tensor, lengths: Tensor | None = None, mask: Tensor | None = None
-    ) -> Tensor:
-        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units first;
-        texts that are padded elsewhere have a mask (B, T) instead of lengths, true on words.
-
-        Raises `InputError` when lengths or mask do not fit.
-        """
-        if mask is not None:
-            return encode_where(self, inputs, mask)
+    def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units first,
+        zeros after the end of each text. Raises `InputError` when lengths do not fit."""
         check_lengths(inputs, lengths)
         plan, states = self.reading(cast(Tensor, lengths), inputs.shape[1]), inputs
         for layer in self.layers:
@@ -150,6 +128,8 @@ class Encoder(nn.Module):
     def _states(self, recurrence: Any, x: Tensor) -> Tensor:
         """What one recurrence of a layer makes of (B, T, ·): (B, T, H)."""
         if torch.onnx.is_in_onnx_export():
+            from whenpool.models.onnx import onnx_node
+
             return onnx_node(recurrence, self.cell, x)
         changed = {}
         if self.training and self.drop_connect:
@@ -161,7 +141,7 @@ class Reading(NamedTuple):
     """How a batch is read: which positions are words, and how each text is reversed within its length."""
 
     mask: Tensor  # (B, T, 1)
-    rows: Tensor | None  # (B·T,), or (B, T) while a graph is recorded; None: nothing is reversed
+    places: Tensor | None  # (B, T), what stands where in reverse; None: nothing is reversed
 
     @classmethod
     def of(cls, lengths: Tensor, longest: int, directions: int) -> "Reading":
@@ -172,40 +152,27 @@ class Reading(NamedTuple):
         position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
         last = lengths.unsqueeze(1) - 1  # (B, 1)
         places = torch.where(position <= last, last - position, position)  # (B, T)
-        if torch.compiler.is_compiling():
-            return cls(mask, places)  # in a graph row numbers would tie T to B
-        first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
-        return cls(mask, (places + first_row).reshape(-1))
+        return cls(mask, places)
 
     def fed(self, states: Tensor) -> list[Tensor]:
         """What each direction of a layer reads of (B, T, ·), in its own order."""
-        return [states] if self.rows is None else [states, self.reversed(states)]
+        return [states] if self.places is None else [states, self.reversed(states)]
 
     def joined(self, halves: Sequence[Tensor]) -> Tensor:
         """The states of each direction, (B, T, H) in its own order -> (B, T, D)."""
         # masked before they are joined: the gradients of the halves then need no copy
-        if self.rows is None:
+        if self.places is None:
             return halves[0] * self.mask
         forward, backward = halves
         return torch.cat([forward * self.mask, self.reversed(backward) * self.mask], dim=-1)
 
     def reversed(self, values: Tensor) -> Tensor:
         """(B, T, ·) with each text reversed within its length; twice is as before."""
-        assert self.rows is not None
-        if self.rows.dim() == 2:
-            return values.gather(1, self.rows.unsqueeze(-1).expand_as(values))
-        return _Permutation.apply(values, self.rows)
-
-
-def encode_where(encoder: nn.Module, inputs: Tensor, mask: Tensor) -> Tensor:
-    """What an encoder makes of the words (B, T, E) where a mask (B, T) is true; its states stand there."""
-    if mask.shape != inputs.shape[:2]:
-        raise InputError(f"the mask must be (B, T) = {tuple(inputs.shape[:2])}, not {tuple(mask.shape)}")
-    words = mask.bool()
-    # the words first, in their order, as `Encoder` reads them, and back
-    place = (~words).long().argsort(dim=1, stable=True).unsqueeze(-1)  # (B, T, 1)
-    states = encoder(inputs.take_along_dim(place, 1), words.sum(1))  # (B, T, D)
-    return torch.zeros_like(states).scatter(1, place.expand_as(states), states)
+        assert self.places is not None
+        if torch.compiler.is_compiling():  # in a graph numbers of texts would tie T to B
+            return values.gather(1, self.places.unsqueeze(-1).expand_as(values))
+        text = torch.arange(len(values), device=values.device).unsqueeze(1)  # (B, 1)
+        return values[text, self.places]
 
 
 def check_lengths(inputs: Tensor, lengths: Any) -> None:
@@ -213,43 +180,23 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if torch.compiler.is_compiling():
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
-    check(lengths is not None, "lengths are missing; give the number of words of each text")
-    if not isinstance(lengths, Tensor):
-        raise InputError(f"lengths must be a tensor (B,), not a {type(lengths).__name__}; give one")
-    if lengths.shape != (B,):
-        hint = "; give a mask as mask=mask" if lengths.shape == (B, T) else ""
-        raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}{hint}")
-    check(not lengths.is_floating_point(), "lengths must be whole numbers; give lengths.long()")
-    check(T != 0, "the batch has no words, T = 0; give each text at least one, even an unknown one")
-    if lengths.device.type != "cpu":
-        return
-    if (lengths > T).any():
-        raise InputError(f"a text has {int(lengths.max())} words, but the batch only {T} positions")
-    if (lengths < 1).any():
+    check(isinstance(lengths, Tensor), "lengths are missing; give a tensor (B,), the words of each text")
+    fits = lengths.shape == (B,) and not lengths.is_floating_point()
+    given = f"{tuple(lengths.shape)} of {lengths.dtype}"
+    check(fits, f"a batch of {B} texts needs {B} lengths, whole numbers, not {given}")
+    check(T, "the batch has no words, T = 0; give each text at least one, even an unknown one")
+    if lengths.device.type == "cpu":
+        most = f"a text has {int(lengths.max())} words, but the batch only {T} positions"
+        check(int(lengths.max()) <= T, most)
         text = int(lengths.argmin())
-        raise InputError(f"text {text} has no words; leave it out, or give it one unknown word")
-
-
-class _Permutation(torch.autograd.Function):
-    """Puts the rows of (B, T, ·), seen as (B·T, ·), into another order, which is its own inverse; so its
-    gradient is the same permutation, where torch's own for ``index_select`` has to add."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
-        ctx.save_for_backward(rows)
-        return values.reshape(len(rows), -1).index_select(0, rows).view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (rows,) = ctx.saved_tensors
-        return _Permutation.apply(grad, rows), None
+        check(lengths[text] >= 1, f"text {text} has no words; leave it out, or give it one unknown word")
 
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
     H = module.hidden_size
     if forget_bias == "low":
         for bias in (module.bias_ih_l0, module.bias_hh_l0):
-            bias.detach().split(H)[1].uniform_(-1 / math.sqrt(H), 1 / math.sqrt(H))
+            bias.detach().split(H)[1].uniform_(-(H**-0.5), H**-0.5)
     elif isinstance(forget_bias, str):  # chrono, or a part of it
         check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
         memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
@@ -257,15 +204,12 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
             if forget_bias in ("chrono", f"chrono {part}"):
                 _set_gate(module, gate, value)
     else:
-        _set_gate(module, 1, cast(float, forget_bias))
+        _set_gate(module, 1, forget_bias)
 
 
-def _set_gate(module: Any, gate: int, value: Tensor | float) -> None:
-    """Let the two bias vectors of a gate add up to a value, (H,) or one for all units; torch's order of gates
-    is i, f, g, o."""
-    first, second = (bias.detach().chunk(4) for bias in (module.bias_ih_l0, module.bias_hh_l0))
-    if isinstance(value, Tensor):
-        first[gate].copy_(value)
-    else:
-        first[gate].fill_(value)
-    second[gate].zero_()
+def _set_gate(module: Any, gate: int, value: Any) -> None:
+    """Let the two bias vectors of a gate add up to a value, (H,) or a number; gates are i, f, g, o."""
+    H = module.hidden_size
+    first, second = (bias.detach().split(H)[gate] for bias in (module.bias_ih_l0, module.bias_hh_l0))
+    first[:] = value
+    second.zero_()

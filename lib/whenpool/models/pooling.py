@@ -17,7 +17,7 @@ Letters: B texts, T words of the longest, D units of a state (both directions to
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.models.registry import LISTED
 
 
@@ -47,9 +47,9 @@ class Pooling(nn.Module):
 
         Raises `InputError` when the shapes do not fit.
         """
-        if states.dim() != 3 or mask.shape != states.shape[:2]:
-            shapes = f"{tuple(states.shape)} and {tuple(mask.shape)}"
-            raise InputError(f"states must be (B, T, D) and the mask (B, T), not {shapes}")
+        shapes = f"{tuple(states.shape)} and {tuple(mask.shape)}"
+        fits = states.dim() == 3 and mask.shape == states.shape[:2]
+        check(fits, f"states must be (B, T, D) and the mask (B, T), not {shapes}")
         return self.pool(states, mask.to(torch.bool))
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:

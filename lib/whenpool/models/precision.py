@@ -1,8 +1,7 @@
 """How exactly recurrences are computed: float32 unless something faster is asked for.
 
 Only the recurrences and the products that feed them, where nearly all of the time goes, ever use
-less than float32; embeddings, poolings, the classifier, the loss and Adam stay in float32. Precision
-is part of a result's provenance, not of what a run is.
+less than float32. Precision is part of a result's provenance, not of what a run is.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 
@@ -50,7 +50,7 @@ class SequenceTagger(nn.Module):
         cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
         embedding_size: of a word.
         features: rows of the embedding of each further column of numbers, such as suffixes and shapes
-            (`whenpool.corpora.dataset`); E = embedding_size + feature_size for each of them.
+            (`whenpool.corpora.tagged`); E = embedding_size + feature_size for each of them.
         spelling: (forms, L), see `Spelling`; the last number of a word is then that of its written form.
         filters: of the convolution over letters, E grows by as many.
         dropout: in training, of inputs and of states.
@@ -67,34 +67,21 @@ class SequenceTagger(nn.Module):
     """
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        tags: int,
-        cell: str = "lstm",
-        embedding_size: int = 100,
-        hidden_size: int = 128,
-        layers: int = 1,
-        bidirectional: bool = True,
-        forget_bias: ForgetBias = None,
-        padding_index: int | None = None,
-        *,
-        features: Sequence[int] = (),
-        feature_size: int = 25,
-        spelling: Tensor | None = None,
-        filters: int = 50,
-        dropout: float = 0.0,
-        vectors: Tensor | None = None,
-    ) -> None:
+        self, vocabulary_size: int, tags: int, cell: str = "lstm", embedding_size: int = 100,
+        hidden_size: int = 128, layers: int = 1, bidirectional: bool = True,
+        forget_bias: ForgetBias = None, padding_index: int | None = None, *,
+        features: Sequence[int] = (), feature_size: int = 25, spelling: Tensor | None = None,
+        filters: int = 50, dropout: float = 0.0, vectors: Tensor | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        if min(vocabulary_size, tags, embedding_size, feature_size, filters, *features) < 1:
-            raise InputError("all sizes of a tagger must be at least 1")
+        smallest = min(vocabulary_size, tags, embedding_size, feature_size, filters, *features)
+        check(smallest >= 1, "all sizes of a tagger must be at least 1")
         check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         self.features = nn.ModuleList(
             nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features
         )
-        if vectors is not None:
-            start_from(self.embedding, vectors)
+        start_from(self.embedding, vectors)
         inputs = embedding_size + feature_size * len(features)
         if spelling is not None:
             self.features.append(Spelling(spelling, filters))
@@ -112,8 +99,8 @@ class SequenceTagger(nn.Module):
         """(B, T) or (B, T, F) int64 -> (B, T, E)."""
         columns = ids.unsqueeze(-1).unbind(-1) if ids.dim() == 2 else ids.unbind(-1)
         tables = (self.embedding, *self.features)
-        if len(columns) != len(tables):
-            raise InputError(f"each word has {len(columns)} numbers, but the tagger reads {len(tables)}")
+        fits = len(columns) == len(tables)
+        check(fits, f"each word has {len(columns)} numbers, but the tagger reads {len(tables)}")
         return torch.cat([table(of) for table, of in zip(tables, columns, strict=True)], dim=-1)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:

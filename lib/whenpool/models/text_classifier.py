@@ -4,7 +4,8 @@ Letters: B texts, T words of the longest, E units of an embedding, D units of a 
 directions together), C classes.
 """
 
-from typing import Literal
+from inspect import signature
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,6 @@ from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import LISTED_CELLS
-from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
 
 
 class TextClassifier(nn.Module):
@@ -44,25 +44,12 @@ class TextClassifier(nn.Module):
     """
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        classes: int,
-        pooling: str = "max_attention",
-        cell: str = "lstm",
-        embedding_size: int = 100,
-        hidden_size: int = 256,
-        layers: int = 1,
-        bidirectional: bool = True,
-        forget_bias: ForgetBias | Literal["thesis"] = "thesis",
-        padding_index: int | None = None,
-        *,
-        vectors: Tensor | None = None,
-        chrono_words: int = 400,
-        input_bias: float | None = None,
-        orthogonal: bool = False,
-        drop_connect: float = 0.0,
-        masked: bool = True,
-    ) -> None:
+        self, vocabulary_size: int, classes: int, pooling: str = "max_attention", cell: str = "lstm",
+        embedding_size: int = 100, hidden_size: int = 256, layers: int = 1, bidirectional: bool = True,
+        forget_bias: ForgetBias | Literal["thesis"] = "thesis", padding_index: int | None = None, *,
+        vectors: Tensor | None = None, chrono_words: int = 400, input_bias: float | None = None,
+        orthogonal: bool = False, drop_connect: float = 0.0, masked: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         check_known("pooling", pooling, POOLINGS)
         check_known("cell", cell, LISTED_CELLS)
@@ -70,25 +57,25 @@ class TextClassifier(nn.Module):
             forget_bias = 1.0 if pooling == "last" and cell == "lstm" else None
         self.masked = masked
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
-        if vectors is not None:
-            start_from(self.embedding, vectors)
-        if cell == TRANSFORMER:
-            lacking = {
-                "forget_bias": (forget_bias, None), "orthogonal": (orthogonal, False),
-                "drop_connect": (drop_connect, 0.0), "masked": (masked, True),
-                "input_bias": (input_bias, None),
-            }  # fmt: skip
-            given = [f"{name}={value!r}" for name, (value, usual) in lacking.items() if value != usual]
-            check(not given, f"cell {TRANSFORMER!r} does not take {', '.join(given)}; leave that out")
-            self.encoder: Encoder | TransformerEncoder = TransformerEncoder(
+        start_from(self.embedding, vectors)
+        options: dict[str, Any] = {
+            "forget_bias": forget_bias, "chrono_words": chrono_words, "input_bias": input_bias,
+            "orthogonal": orthogonal, "drop_connect": drop_connect, "masked": masked,
+        }  # fmt: skip
+        self.encoder: Any
+        if cell == "transformer":
+            from whenpool.models.transformer import TransformerEncoder
+
+            usual = signature(Encoder).parameters
+            given = [
+                f"{name}={value!r}" for name, value in options.items() if value != usual[name].default
+            ]
+            check(not given, f"cell 'transformer' does not take {', '.join(given)}; leave that out")
+            self.encoder = TransformerEncoder(
                 embedding_size, hidden_size, layers, bidirectional=bidirectional
             )
         else:
-            self.encoder = Encoder(
-                embedding_size, hidden_size, cell, layers, bidirectional, forget_bias,
-                chrono_words=chrono_words, input_bias=input_bias, orthogonal=orthogonal,
-                drop_connect=drop_connect, masked=masked,
-            )  # fmt: skip
+            self.encoder = Encoder(embedding_size, hidden_size, cell, layers, bidirectional, **options)
         self.pooling = POOLINGS[pooling](self.encoder.output_size, bidirectional)
         self.classifier = nn.Linear(self.encoder.output_size, classes)
 

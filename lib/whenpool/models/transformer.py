@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check, check_known
-from whenpool.models.encoder import check_lengths, encode_where, word_mask
+from whenpool.base.errors import check, check_known
+from whenpool.models.encoder import check_lengths, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
 HEADS = 4
@@ -82,8 +82,7 @@ class TransformerEncoder(nn.Module):
     Args:
         input_size, hidden_size: E; half of D, as for a recurrence in two directions, or D where not
             ``bidirectional``.
-        layers: how many are stacked.
-        heads: of attention; they divide D.
+        layers, heads: how many layers are stacked; heads of attention, which divide D.
         bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to right.
         attention: "fused", torch's kernel, or "plain", which is the formula and holds T x T scores.
         dropout: rate at which what a layer adds is dropped in training, and what goes into the first.
@@ -99,27 +98,16 @@ class TransformerEncoder(nn.Module):
     masked = True
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        layers: int = 1,
-        heads: int = HEADS,
-        bidirectional: bool = True,
-        attention: str = "fused",
-        *,
-        dropout: float = 0.1,
-    ) -> None:
+        self, input_size: int, hidden_size: int, layers: int = 1, heads: int = HEADS,
+        bidirectional: bool = True, attention: str = "fused", *, dropout: float = 0.1,
+    ) -> None:  # fmt: skip
         super().__init__()
         directions = 2 if bidirectional else 1
         size = hidden_size * directions
-        if min(input_size, hidden_size, layers, heads) < 1:
-            sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
-            raise InputError(f"{sizes} must be at least 1 each")
-        if size % heads:
-            units = f"the {size} units of a state ({directions} times hidden_size={hidden_size})"
-            raise InputError(
-                f"heads={heads} does not divide {units}; choose another hidden_size or heads"
-            )
+        sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
+        check(min(input_size, hidden_size, layers, heads) >= 1, f"{sizes} must be at least 1 each")
+        divides = f"heads={heads} does not divide the {size} units of a state"
+        check(size % heads == 0, f"{divides}; choose another hidden_size or heads")
         check_known("attention", attention, ATTENTIONS)
         check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
@@ -133,40 +121,32 @@ class TransformerEncoder(nn.Module):
                 nn.init.xavier_uniform_(weight) if weight.dim() == 2 else nn.init.zeros_(weight)
         self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
-    def forward(
-        self, inputs: Tensor, lengths: Tensor | None = None, mask: Tensor | None = None
-    ) -> Tensor:
-        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D); or a mask, as `Encoder`.
-
-        Raises `InputError` when lengths or mask do not fit.
-        """
-        if mask is not None:
-            return encode_where(self, inputs, mask)
+    def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), zeros after the end of each
+        text. Raises `InputError` when lengths do not fit."""
         check_lengths(inputs, lengths)
         assert lengths is not None
-        T, causal = inputs.shape[1], self.directions == 1
+        T, causal, compiling = inputs.shape[1], self.directions == 1, torch.compiler.is_compiling()
         words = word_mask(lengths, T)  # (B, T)
         allowed = None if causal else words[:, None, None]  # padding is later than every word
-        on_cpu = lengths.device.type == "cpu" and not torch.compiler.is_compiling()
+        on_cpu = lengths.device.type == "cpu" and not compiling
         if on_cpu and bool((lengths == T).all()):  # elsewhere it would cost a wait, or break a graph
             allowed = None
         attend = ATTENTIONS[self.attention]
-        states = self.into(inputs) + self._positions(T, inputs)  # (B, T, D)
+        places = sinusoids(T, self.output_size) if compiling else self._places(T, inputs.device)
+        states = self.into(inputs) + places.to(inputs)  # (B, T, D)
         states = functional.dropout(states, self.dropout, self.training)
         for layer in self.layers:
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))
         return self.last_norm(states) * words.unsqueeze(-1)
 
-    def _positions(self, words: int, like: Tensor) -> Tensor:
-        """(T, D), from a table that grows with the longest text."""
-        table = self._table
-        if torch.compiler.is_compiling():
-            return sinusoids(words, self.output_size).to(like)
-        if table is None or len(table) < words or table.device != like.device:
-            with torch.inference_mode(False):
+    def _places(self, words: int, device: torch.device) -> Tensor:
+        """`sinusoids` (T, D) from a table that grows with the longest text."""
+        if self._table is None or len(self._table) < words or self._table.device != device:
+            with torch.inference_mode(False):  # so that training may use it later
                 longest = max(512, 2 ** math.ceil(math.log2(words)))
-                table = self._table = sinusoids(longest, self.output_size).to(like.device)
-        return table[:words].to(like.dtype)
+                self._table = sinusoids(longest, self.output_size).to(device)
+        return self._table[:words]
 
 
 class _Layer(nn.Module):

@@ -1,34 +1,51 @@
 """How much each state of a text moves the loss: the gradient probe (thesis §1.5).
 
-Letters: B texts, T words of the longest, D units of a state, C classes, n words of one text.
+A fused recurrence returns all states at once, so a hook on them sees only the part of a gradient that
+comes from above, not the part that comes through the next state. But a state enters the next step
+through a matrix product, h_t W_hhᵀ, just as the input does. A second input z_t that is zero and has
+the weights W_hh changes nothing, and its gradient is ∂L/∂z_t = W_hhᵀ ∂L/∂gates_t: what flows back
+into h_{t-1}. So, for an LSTM or a basic RNN,
+
+    ∂L/∂h_t = (∂L/∂h_t from above) + ∂L/∂z_{t+1}.
+
+A GRU's state enters in two more places, h_t = (1 - u_t) ⊙ n_t + u_t ⊙ h_{t-1} with
+n_t = tanh(W_in x_t + b_in + r_t ⊙ (W_hn h_{t-1} + b_hn)). Here z_t gets only the weights of the gates
+r and u; a third input y_t enters n_t alone, with the identity, so that ∂L/∂y_t is the gradient at n_t
+before its tanh. The rest is the recursion, from the last word to the first,
+
+    ∂L/∂h_t = (from above) + ∂L/∂z_{t+1} + W_hnᵀ (r_{t+1} ⊙ ∂L/∂y_{t+1}) + u_{t+1} ⊙ ∂L/∂h_{t+1}.
+
+Letters: B texts, T words of the longest, E units of an input, H units of a state of one direction, D units
+of a state, K directions, C classes, n words of one text.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from whenpool.base.errors import InputError, check
-from whenpool.models.cells import Cell
-from whenpool.models.encoder import Encoder, word_mask
-from whenpool.models.sequence_tagger import tagging_loss
+from whenpool.base.errors import check
+from whenpool.models.cells import Cell, LinearCell, later, linear_recurrence
+from whenpool.models.encoder import Encoder, Reading, word_mask
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
-from whenpool.probes.taps import Tap, tapped
 
 
 def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
     """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
 
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the right-to-left
-    state of one word count as one vector; of a stack, the states of the top layer. The recurrence is the
-    one that the model calls last: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
+    state of a word count as one vector; of a stack, the states of the top layer. The recurrence is the
+    last that the model calls: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
     ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
     through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
     recurrence that is written in another way, as a loop, cannot be seen: its norms would be the direct
     part alone. Raises `InputError` for a model without the three steps, with another module for its
-    recurrence, or a compiled, traced or quantised one, or without a state for each word, or for a bad batch.
+    recurrence, or without a state for each word, or for a bad batch.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -80,14 +97,13 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
         >>> gradient_profile(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]), points=5)
         tensor([[4.0000, 2.5000, 1.0000, 2.5000, 4.0000]])
     """
-    lengths = _checked_lengths(norms, lengths)
-    return interpolate(norms, lengths, points)
+    return interpolate(norms, _checked_lengths(norms, lengths), points)
 
 
 def tagging_gradient_norms(
     model: nn.Module, ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None = None
 ) -> Tensor:
-    """‖∂L/∂h_t‖ of every sentence and word of a tagger: the *total* gradient, as for `gradient_norms`.
+    """‖∂L/∂h_t‖ of every sentence and word of a tagger, (B, T): the *total* gradient, as `gradient_norms`.
 
     L is the sum of the cross-entropies of all words of the sentence, or that of one word alone. Raises
     `InputError` for a model without the three steps, or a batch that does not fit it.
@@ -96,11 +112,8 @@ def tagging_gradient_norms(
         model: as for `gradient_norms`, with logits (B, T, C), such as `whenpool.SequenceTagger`.
         ids: (B, T) or (B, T, F) int64, right-padded.
         lengths: (B,), words of each sentence.
-        tags: (B, T) int64; a negative one has no loss.
-        word: (B,), counted from 0: the one word whose loss L is; default: all.
-
-    Returns:
-        (B, T), NaN after the end of each sentence.
+        tags: (B, T) int64; a negative tag has no loss.
+        word: (B,), counted from 0: the word whose loss L is; default: all.
 
     Examples:
         >>> model = whenpool.SequenceTagger(50, tags=4, embedding_size=8, hidden_size=16)
@@ -108,21 +121,23 @@ def tagging_gradient_norms(
         >>> tagging_gradient_norms(model, ids, lengths, torch.randint(4, (2, 40))).shape
         torch.Size([2, 40])
     """
+    from whenpool.models.sequence_tagger import tagging_loss
+
     check_steps(model, "tagging_gradient_norms")
     lengths = checked_batch(model, ids[..., 0] if ids.dim() == 3 else ids, lengths)[1]
-    if tags.shape != ids.shape[:2]:
-        raise InputError(f"tags must be (B, T) = {tuple(ids.shape[:2])}, not {tuple(tags.shape)}")
+    shape = tuple(ids.shape[:2])
+    check(tags.shape == shape, f"tags must be (B, T) = {shape}, not {tuple(tags.shape)}")
     counted = tags
     if word is not None:
-        if word.shape != lengths.shape or bool(((word < 0) | (word >= lengths)).any()):
-            raise InputError("word must be (B,), with a place in each sentence, counted from 0")
+        fits = word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all())
+        check(fits, "word must be (B,), with a place in each sentence, counted from 0")
         others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
         counted = tags.masked_fill(others, -1)
 
     def loss(logits: Tensor) -> Tensor:
         check(logits.dim() == 3, f"{type(model).__name__} gives no logits per word; use gradient_norms")
-        if bool((tags >= logits.shape[-1]).any()):
-            raise InputError(f"tags must be below the model's {logits.shape[-1]}, not {int(tags.max())}")
+        C = logits.shape[-1]
+        check(bool((tags < C).all()), f"tags must be below the model's {C}, not {int(tags.max())}")
         return tagging_loss(logits, lengths, counted, "sum")
 
     return _total_norms(model, ids, lengths, loss)
@@ -141,21 +156,19 @@ def _total_norms(
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
-        _check_all_called(model, taps, loss)
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
         encoder = next((e for e in encoders if taps and taps[-1].module in e.layers[-1]), None)
-        used = _top(model, taps, encoder)
+        used = _top(name, taps, encoder)
         wanted = [tensor for tap in used for tensor in tap.wanted] or [states]
         grads = iter(torch.autograd.grad(loss, wanted, allow_unused=bool(used)))
-    totals = [] if used else [next(grads)]
+    halves = [] if used else [_norms(next(grads))]  # (B, T) of each direction
+    unused = f"{name}: the loss does not depend on the states of the recurrence that encode calls last"
     for tap in used:
         at_wanted = [next(grads) for _ in tap.wanted]
-        unused = (
-            f"{name}: the loss does not depend on the states of the recurrence that encode calls last"
-        )
         check(any(g is not None for g in at_wanted), f"{unused}; return them from encode")
-        totals += tap.total(at_wanted)
-    halves = [_norms(total) for total in totals]  # (B, T) of each direction
+        pairs = zip(tap.wanted, at_wanted, strict=True)
+        known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
+        halves += map(_norms, tap.total(known))
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
         plan = encoder.reading(lengths, states.shape[1])
         halves[1] = plan.reversed(halves[1].unsqueeze(-1)).squeeze(-1)
@@ -165,32 +178,30 @@ def _total_norms(
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
 
-def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
+class Tap(NamedTuple):
+    """One call of a recurrence; of a stack of torch's, the call of its top layer."""
+
+    module: nn.Module
+    inputs: Tensor  # (B, T, E)
+    outputs: Tensor  # (B, T, D), the states of these inputs
+    wanted: list[Tensor]  # at which gradients are needed
+    total: Callable[[list[Tensor]], list[Tensor]]
+    """From them ∂L/∂h_t of every state: for each direction (B, T, H), zeros after a packed text's end."""
+
+
+def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
     """The taps of the recurrence that was called last: none, one, or the two directions of an Encoder."""
     if encoder:
         by_module = {tap.module: tap for tap in taps}  # a module's last call
-        return [by_module[getattr(module, "_orig_mod", module)] for module in encoder.layers[-1]]
+        return [by_module[module] for module in encoder.layers[-1]]
+    two = f"{name} reads its input with two separate recurrences, whose states cannot be matched"
     for other in taps[:-1]:
         last = taps[-1].inputs
         reached = last.requires_grad and torch.autograd.grad(
             last.sum(), other.outputs, retain_graph=True, allow_unused=True
-        )
-        if not reached or reached[0] is None:
-            two = f"{type(model).__name__} reads its input with two separate recurrences, whose states"
-            raise InputError(f"{two} cannot be matched; use one bidirectional one or a whenpool.Encoder")
+        )[0]  # fmt: skip
+        check(isinstance(reached, Tensor), f"{two}; use one bidirectional one or a whenpool.Encoder")
     return taps[-1:]
-
-
-def _check_all_called(model: nn.Module, taps: list[Tap], loss: Tensor) -> None:
-    """Raises `InputError` for a recurrence on which the loss depends though no call of it left a tap."""
-    called = {tap.module for tap in taps}
-    for module in model.modules():
-        if isinstance(module, nn.RNNBase | Cell) and module not in called:
-            weights = [parameter for parameter in module.parameters() if parameter.requires_grad]
-            grads = weights and torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
-            runs = f"{type(model).__name__} runs its {type(module).__name__} without calling it"
-            compiled = f"{runs}, as torch.compile does; probe the model as it was before"
-            check(weights and all(grad is None for grad in grads), compiled)
 
 
 def _check_steps(model: nn.Module, shape: tuple[int, ...], ids: Tensor, lengths: Tensor) -> None:
@@ -209,6 +220,160 @@ def _norms(gradients: Tensor) -> Tensor:
 
 def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
     (B, T), lengths = norms.shape, torch.as_tensor(lengths, device=norms.device)
-    if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
-        raise InputError(f"norms of {B} texts need {B} lengths between 1 and {T}")
+    fits = lengths.shape == (B,) and bool(((lengths >= 1) & (lengths <= T)).all())
+    check(fits, f"norms of {B} texts need {B} lengths between 1 and {T}")
     return lengths.long()
+
+
+@contextmanager
+def tapped(model: nn.Module) -> Iterator[list[Tap]]:
+    """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
+    model leaves a `Tap`. The states are what they were; gradients of the recurrences' own parameters are
+    not. Raises `InputError` for a module that cannot be looked into, or was not called."""
+    taps: list[Tap] = []
+    recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
+    for module in model.modules():
+        known = not isinstance(module, nn.RNNCellBase | torch.jit.ScriptModule)
+        if isinstance(module, Cell):  # that runs as `whenpool.models.cells` says
+            known = type(module).forward in (Cell.forward, LinearCell.forward)
+            recurrences[module] = _run_cell
+        elif isinstance(module, nn.RNNBase):
+            known = type(module) in (nn.LSTM, nn.GRU, nn.RNN) and not module.proj_size
+            recurrences[module] = _run
+        instead = "nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
+        check(known, f"{type(module).__name__} cannot be probed; use {instead}")
+    try:
+        for module, run in recurrences.items():
+            module.forward = partial(run, module, taps)
+        yield taps
+    finally:
+        for module in recurrences:
+            del module.forward
+    runs = f"{type(model).__name__} runs its recurrence without calling it, as torch.compile does"
+    check(taps or not recurrences, f"{runs}; probe the model as it was before")
+
+
+def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
+    """As the forward of a recurrence of torch's, packed or not, in the way of `whenpool.Encoder`: layer by
+    layer, each direction by itself in its order of reading. The top layer leaves a `Tap`."""
+    packed, K = isinstance(input, PackedSequence), 2 if module.bidirectional else 1
+    if packed:
+        words, lengths = pad_packed_sequence(input, batch_first=True)  # (B, T, E), (B,)
+    else:
+        check(input.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(input.shape)}")
+        words = input if module.batch_first else input.transpose(0, 1)
+        lengths = torch.full(words.shape[:1], words.shape[1])
+    lengths = lengths.to(words.device)
+    plan, ends = Reading.of(lengths, words.shape[1], K), []
+    for number in range(module.num_layers):
+        inputs = words
+        halves = [
+            _read(module, _weights(module, number, k), x, hx, number * K + k)
+            for k, x in enumerate(plan.fed(inputs))
+        ]
+        words = halves[0].states  # (B, T, H)
+        if packed or K == 2:
+            words = plan.joined([half.states for half in halves])  # (B, T, D)
+        ends += [half.states[torch.arange(len(lengths)), lengths - 1] for half in halves]
+    last: Any = torch.stack(ends)  # (layers · K, B, H)
+
+    def total(grads: list[Tensor]) -> list[Tensor]:
+        totals = list(map(_total, halves, grads[::2], grads[1::2]))
+        return totals if K == 1 else [totals[0], plan.reversed(totals[1])]
+
+    wanted = [tensor for half in halves for tensor in (half.states, half.wide)]
+    taps.append(Tap(module, inputs, words, wanted, total))
+    if isinstance(module, nn.LSTM):
+        last = (
+            last,
+            torch.full_like(last, torch.nan),
+        )  # what its cells are does not follow from its states
+    if packed:
+        packing: dict[str, Any] = {"batch_first": True, "enforce_sorted": input.sorted_indices is None}
+        return pack_padded_sequence(words, lengths.cpu(), **packing), last
+    return words if module.batch_first else words.transpose(0, 1), last
+
+
+class Half(NamedTuple):
+    """One direction of a layer, in its order of reading."""
+
+    weights: list[Tensor]  # W_ih, W_hh and, where there are any, the two biases
+    inputs: Tensor  # (B, T, E)
+    wide: Tensor  # (B, T, E + H), or (B, T, E + 2H) of a GRU: the inputs, z and y
+    states: Tensor  # (B, T, H)
+
+
+def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: int) -> Half:
+    """Run one direction of a layer with the extra inputs z (and y), all zero. ``hx`` are the states to start
+    from, (layers · K, B, H) or a pair of them or None, of which this direction has the ``number``."""
+    W_ih, W_hh, *_ = weights
+    E, H = inputs.shape[-1], module.hidden_size
+    into = W_hh  # the weights of z
+    if isinstance(module, nn.GRU):
+        into = W_hh.new_zeros(3 * H, 2 * H)
+        into[: 2 * H, :H] = W_hh[: 2 * H]
+        into[2 * H :, H:] = torch.eye(H, dtype=W_hh.dtype, device=W_hh.device)
+    # a module that learns nothing, in training mode, without which cuDNN gives no gradient
+    options: dict[str, Any] = {"bias": module.bias, "batch_first": True, "dtype": W_hh.dtype}
+    options |= {"nonlinearity": module.nonlinearity} if isinstance(module, nn.RNN) else {}
+    layer: Any = type(module)(E + into.shape[1], H, device="meta", **options)  # where nothing is drawn
+    layer = layer.to_empty(device=W_hh.device).requires_grad_(False)
+    wider = (torch.cat([W_ih, into], 1), *weights[1:])
+    for parameter, weight in zip(layer.parameters(), wider, strict=True):
+        parameter.copy_(weight)
+    zeros = inputs.new_zeros(*inputs.shape[:2], into.shape[1])
+    wide = torch.cat([inputs.detach(), zeros], -1).requires_grad_()
+    start = tuple(part[number : number + 1] for part in hx) if isinstance(hx, tuple) else hx
+    start = start[number : number + 1] if isinstance(start, Tensor) else start
+    return Half(weights, inputs.detach(), wide, layer(wide, start)[0])
+
+
+def _total(half: Half, above: Tensor, at_wide: Tensor) -> Tensor:
+    """∂L/∂h_t of a direction, (B, T, H), from the gradients at its states and at its wide inputs."""
+    E, H = half.inputs.shape[-1], half.states.shape[-1]
+    extra = at_wide[..., E:]  # (B, T, H), or (B, T, 2H) of a GRU
+    return _add_next(above, extra) if extra.shape[-1] == H else _gru(half, above, extra)
+
+
+def _add_next(above: Tensor, through: Tensor) -> Tensor:
+    """∂L/∂h_t, (B, T, H): what comes from above, and ∂L/∂z of the word that is read next."""
+    return above + later(through)
+
+
+def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
+    """∂L/∂h_t, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
+    states = half.states.detach()
+    H = states.shape[-1]
+    W_ih, W_hh, *biases = half.weights
+    b_ih, b_hh = biases or (W_ih.new_zeros(3 * H), W_hh.new_zeros(3 * H))
+    through, candidate = extra.chunk(2, dim=-1)
+    gates = slice(0, 2 * H)  # torch's order: r, u, n
+    # x_{t+1} beside h_t
+    at_gates = later(half.inputs) @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
+    reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
+    local = above + later(through) + (reset * later(candidate)) @ W_hh[2 * H :]
+    return linear_recurrence(update, local, from_the_end=True)
+
+
+def _weights(module: Any, layer: int, direction: int) -> list[Tensor]:
+    """W_ih, W_hh and, where there are any, the two biases of a direction of a layer."""
+    names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
+    ending = f"_l{layer}" + "_reverse" * direction
+    return [getattr(module, name + ending).detach() for name in names]
+
+
+def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
+    """As the forward of a cell, which leaves a `Tap`: the gradients at what is ``wanted``, T states (B, H)
+    or all that a linear cell adds (B, T, H), are the total ones."""
+    check(inputs.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(inputs.shape)}")
+    if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
+        inputs = inputs.detach().requires_grad_()
+    if isinstance(module, LinearCell):
+        kept, added = module.terms(inputs)
+        states = linear_recurrence(kept, added)
+        taps.append(Tap(module, inputs, states, [added], list))
+        return states, states[:, -1]
+    each, last = module.unroll(inputs)
+    states = torch.stack(each, dim=1)
+    taps.append(Tap(module, inputs, states, each, lambda grads: [torch.stack(grads, dim=1)]))
+    return states, last

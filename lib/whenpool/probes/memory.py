@@ -1,11 +1,8 @@
 """How much memory a step of training takes (thesis §1.3.3, §1.11.1).
 
-Tensors are counted, not the process: what a process holds depends on the allocator, the libraries and
-what ran before in it, while the bytes of all tensors that are alive at one time follow from the model
-and the text alone, and are the same on every machine that computes with the same kernels. Not seen is
+Tensors are counted, not the process: the bytes of all tensors that are alive at one time follow from the
+model and the text alone, and are the same on every machine that computes with the same kernels. Not seen is
 what a kernel takes for itself and gives back before it ends.
-
-Letters: B texts, T words of the longest, E units of an embedding.
 """
 
 import weakref
@@ -21,20 +18,14 @@ from whenpool.probes.protocol import check_labels, checked_batch, evaluating
 
 
 def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> float:
-    """The most that the tensors of one training step, forward and backward, hold at any time, in MB of 10⁶
-    bytes.
-
-    Counted is everything that the step makes: states and what is kept of them for the backward pass,
-    gradients on the way, and the gradients of the parameters. Not counted are the parameters, the batch,
-    what an optimiser keeps, and what the model kept from an earlier text as long, such as positions.
-    Raises `InputError` for a batch that does not fit the model.
+    """The most that the tensors of a training step, forward and backward, hold at any time, in MB of 10⁶
+    bytes: states and what is kept of them, gradients on the way, and those of the parameters, but not the
+    parameters and the batch themselves. Raises `InputError` for a batch that does not fit the model.
 
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). It is put into training mode for the
-            time, where batch normalisation counts the batch; its parameters' ``grad`` stay as they are.
-        ids: (B, T) int64, right-padded.
-        lengths: (B,), words of each text.
-        labels: (B,) int64.
+            time; its parameters' ``grad`` stay as they are.
+        ids, lengths, labels: (B, T) int64, right-padded; (B,), words of each text; (B,) int64.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

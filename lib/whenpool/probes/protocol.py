@@ -14,9 +14,9 @@ def check_steps(
     model: nn.Module, probe: str, steps: Sequence[str] = ("embed", "encode", "classify")
 ) -> None:
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
-    if missing := [step for step in steps if not callable(getattr(model, step, None))]:
-        lacks = f"{type(model).__name__} has no {', '.join(missing)}; see whenpool.probes"
-        raise InputError(f"{probe} calls a model's methods {', '.join(steps)}, but {lacks}")
+    missing = [step for step in steps if not callable(getattr(model, step, None))]
+    lacks = f"{type(model).__name__} has no {', '.join(missing)}; see whenpool.probes"
+    check(not missing, f"{probe} calls a model's methods {', '.join(steps)}, but {lacks}")
 
 
 def checked_batch(

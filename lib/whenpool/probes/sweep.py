@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.corpora.batches import Ragged, Texts, batches_for
 from whenpool.corpora.settings import compose, filler_lengths
 from whenpool.probes.protocol import check_labels, evaluating
@@ -34,16 +34,10 @@ class SweepPoint:
 
 
 def padding_sweep(
-    model: nn.Module,
-    texts: Sequence[Sequence[int]],
-    labels: Sequence[int] | Tensor,
-    filler: Iterable[Sequence[int]],
-    shares: Sequence[float] = SHARES,
-    settings: Sequence[str] = SWEPT,
-    *,
-    padding_index: int = 1,
-    max_words: int = 32_768,
-) -> list[SweepPoint]:
+    model: nn.Module, texts: Sequence[Sequence[int]], labels: Sequence[int] | Tensor,
+    filler: Iterable[Sequence[int]], shares: Sequence[float] = SHARES, settings: Sequence[str] = SWEPT,
+    *, padding_index: int = 1, max_words: int = 32_768,
+) -> list[SweepPoint]:  # fmt: skip
     """The accuracy of a trained model on test texts as more and more filler is added to them (§1.7.1).
 
     Each pair of a setting and a share takes the filler sentences from the first one on, text after text,
@@ -72,13 +66,10 @@ def padding_sweep(
         >>> [(point.setting, point.share, point.words) for point in points]
         [('mid', 0.0, 2.5), ('mid', 0.5, 5.0)]
     """
-    rows = _numbers(texts, "text")
-    check(rows, "there are no texts; give at least one")
+    rows, sentences = _numbers(texts, "text"), _numbers(filler, "filler sentence")
     classes = torch.as_tensor(labels).long().cpu()
-    if classes.shape != (len(rows),):
-        raise InputError(f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}")
-    sentences = _numbers(filler, "filler sentence")
-    check(sentences, "there is no filler; give at least one sentence of word numbers")
+    fits = classes.shape == (len(rows),)
+    check(fits, f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}")
     for setting in settings:
         check_known("swept setting", setting, SWEPT)
         for share in shares:
@@ -116,8 +107,8 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
 def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
     arrays = [np.asarray(row) for row in rows]
+    check(arrays, f"there is no {name}; give at least one")
     for place, numbers in enumerate(arrays):
-        check(numbers.shape != (0,), f"{name} {place} is empty; drop it, or give it the number of <unk>")
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise InputError(f"{name} {place} must be a sequence of word numbers; look words up first")
+        usable = numbers.ndim == 1 and numbers.dtype.kind in "iu"
+        check(usable, f"{name} {place} must be a sequence of word numbers; drop it where it is empty")
     return [numbers.tolist() for numbers in arrays]

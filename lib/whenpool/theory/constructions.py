@@ -95,8 +95,8 @@ def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) ->
 
     A unit sees the other units' states one word late, so the last state comes in with the end token,
     whatever its vector is. At the first word all see h_0 = 0, which is no state: the last unit, 0 until
-    then and tanh(1) ever after, keeps the input gates shut (below e^-40) for this one word.
-    `read_running_max` of the units H to 2H after the end token is the max-pooled state of ``lstm``.
+    then and tanh(1) ever after, keeps the input gates shut for this word. `read_running_max` of the units
+    H to 2H after the end token is the max-pooled state of ``lstm``.
     """
     given, slopes = _checked(lstm), running_max_slopes(precision, longest)
     H = given.hidden_size

@@ -1,8 +1,7 @@
 """How a gradient shrinks on its way back: what is expected, and what is measured (thesis §2.1.3, §1.3.1).
 
-Expected is what follows from what states and gates are on average, before any training. `whenpool.Encoder`
-draws each weight from ±1/√H, so that Var(U) = 1/(3H). A pre-activation is a sum of many terms, hence close
-to Gaussian:
+Expected is what follows from the averages of states and gates before any training. Weights are drawn from
+±1/√H, so that Var(U) = 1/(3H). A pre-activation is a sum of many terms, hence close to Gaussian:
 
     a_t = W x_t + U h_{t-1} + biases,   E[a_t a_s] = 1/3 E[h_{t-1} h_{s-1}] + [t = s] E·v/(3H) + bias,
 
@@ -11,8 +10,8 @@ different steps have in common is small; functions of them are taken to first or
 
     E[φ(a_t) φ(a_s)] = E[φ(a_t)] E[φ(a_s)], or E[a_t a_s] E[φ'(a_t)] E[φ'(a_s)] where φ is odd.
 
-Units differ by the bias of the gate that keeps the state, and are alike otherwise. That bias is represented
-by its quantiles. Rows of a Jacobian belong to what comes out, columns to what goes in.
+Units differ by the bias of the gate that keeps the state, represented by its quantiles. Rows of a Jacobian
+belong to what comes out, columns to what goes in.
 
 Letters: E units of an input, H units of a state, T words, K steps back, U quantiles of a bias, D units of a
 state of both directions; i, f, g, o are the gates in torch's order, of which g is the candidate.
@@ -208,10 +207,9 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
     """∂c_t/∂c_{t-1} with gates that see h_{t-1} = o_{t-1} ⊙ tanh(c_{t-1}) (§2.1.3).
 
     diag(f_t) + [diag(c_{t-1} ⊙ f_t') U_f + diag(g_t ⊙ i_t') U_i + diag(i_t ⊙ g_t') U_g] · diag(o_{t-1} ⊙
-    (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees; diag(f_t) alone, whose norm
-    is below 1, were the gates blind to h_{t-1}. ``x`` is the word at t, ``c`` and ``o`` are the cell and the
-    output gate before it, of which o does not depend on c; the ``weights`` are those of an ``nn.LSTM``:
-    (4H, E), (4H, H), (4H,) and (4H,). Its norm may exceed 1.
+    (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees. ``x`` is the word at t, ``c``
+    and ``o`` are the cell and the output gate before it; the ``weights`` are those of an ``nn.LSTM``. Its
+    norm may exceed 1; diag(f_t) alone, were the gates blind to h_{t-1}, has a norm below 1.
     """
     W, U, *biases = weights
     at_i, at_f, at_g, _ = (W @ x + U @ (o * c.tanh()) + sum(biases)).chunk(4)
@@ -237,8 +235,7 @@ def expected_shrinkage(
 
     A text has K + 1 words and starts from h_0 = 0. ``cell``, sizes and biases are those of
     `whenpool.Encoder`; ``input_variance`` is that of each entry of an input, ``distance`` is K. Without
-    ``tied`` recurrent weights are drawn anew for every step, as the usual argument assumes without
-    saying so; gradients of different steps are then uncorrelated.
+    ``tied`` recurrent weights are drawn anew for every step, as the usual argument silently assumes.
     """
     words, bias = distance + 1, 1 / (3 * hidden_size)  # the variance of each weight and each bias
     noise = input_size * input_variance * bias
@@ -296,10 +293,9 @@ def measured_shrinkage(
 ) -> Tensor:  # fmt: skip
     """The same, (K + 1,), by `whenpool.probes.gradient_norms`: the root mean square over B ``texts``.
 
-    The network is drawn with ``seed``, which leaves the global random state as it was. It reads from left
-    to right and classifies from its last state at random, so that the loss's gradient there points
-    anywhere. Where ``repeated``, a text is one word over and over; ``change`` replaces the recurrent
-    weights (H, H) of each gate. The other arguments are those of `expected_shrinkage`.
+    The network, drawn with ``seed``, reads from left to right and classifies from its last state at random,
+    so that the loss's gradient there points anywhere. Where ``repeated``, a text is the same word over and
+    over; ``change`` replaces the recurrent weights (H, H) of each gate.
     """
     T, classes = distance + 1, 10
     with torch.random.fork_rng(devices=[]), torch.no_grad():

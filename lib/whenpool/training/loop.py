@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from whenpool.base.errors import InputError
 from whenpool.base.memory import keep_freed_memory
-from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for, training_batches
-from whenpool.corpora.dataset import Splits
+from whenpool.corpora import batches
+from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
@@ -85,7 +85,7 @@ def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Ten
     """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode."""
     was_training = model.training
     model.eval()
-    for indices in batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
+    for indices in batches.batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
         batch = texts.batch(indices, PADDING_INDEX)
         yield indices, batch, model(batch.ids, batch.lengths)
     model.train(was_training)
@@ -161,9 +161,7 @@ class DivergenceError(InputError):
 class State:
     """A training after an epoch: all that it goes on from, bit for bit as if it had not been stopped."""
 
-    parts: dict[
-        str, Any
-    ]  # states of the model, its best weights, the optimiser and the random generators
+    parts: dict[str, Any]  # states of model, best weights, optimiser and random generators
     facts: dict[str, Any]  # numbers and texts, such as the history
 
     def as_bytes(self) -> bytes:
@@ -198,18 +196,11 @@ class Student:
 
 
 def train(
-    model: nn.Module,
-    dataset: Splits,
-    recipe: Recipe,
-    seed: int,
-    device: str = "cpu",
-    on_epoch: Callable[[Epoch], None] | None = None,
-    watch: Callable[[int], None] | None = None,
-    objective: Objective | None = None,
-    parameters: Iterable[dict[str, Any]] | None = None,
-    saved: State | None = None,
-    save: Callable[[State], None] | None = None,
-) -> Outcome:
+    model: nn.Module, dataset: Splits, recipe: Recipe, seed: int, device: str = "cpu",
+    on_epoch: Callable[[Epoch], None] | None = None, watch: Callable[[int], None] | None = None,
+    objective: Objective | None = None, parameters: Iterable[dict[str, Any]] | None = None,
+    saved: State | None = None, save: Callable[[State], None] | None = None,
+) -> Outcome:  # fmt: skip
     """Train a `Student` on a device, keep the weights of the best validation epoch, and test those. Raises
     `DivergenceError` when the loss becomes infinite or not a number. ``watch`` is called before the first
     step and after each one with the number of texts learnt from so far, and leaves the model as it was;
@@ -244,12 +235,8 @@ def training_steps(
     keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
-    optimizer = torch.optim.Adam(
-        parameters or model.parameters(),
-        recipe.learning_rate,
-        weight_decay=recipe.weight_decay,
-        fused=True,
-    )
+    how: dict[str, Any] = {"weight_decay": recipe.weight_decay, "fused": True}
+    optimizer = torch.optim.Adam(parameters or model.parameters(), recipe.learning_rate, **how)
     objective.begin(model, texts)
     order = torch.Generator().manual_seed(student.seed)
     history: list[Epoch] = []
@@ -288,7 +275,7 @@ def training_steps(
         loss_sum = torch.zeros((), dtype=torch.float64, device=device)
         right = torch.zeros((), dtype=torch.int64, device=device)
         for _ in range(recipe.passes):
-            for indices in training_batches(texts.ids.lengths, recipe.batch_size, order):
+            for indices in batches.training_batches(texts.ids.lengths, recipe.batch_size, order):
                 batch = texts.batch(indices, PADDING_INDEX)
                 optimizer.zero_grad(set_to_none=True)
                 loss, logits = yield batch, indices
@@ -317,15 +304,15 @@ def training_steps(
             best, weights, highest = number - 1, weights_of(model), value
         on_epoch(history[-1])
         if student.save:
-            facts = {"best": best, "highest": highest, "history": [asdict(epoch) for epoch in history]}
-            facts["seconds"] = clock() - started - looked
+            facts = {
+                "best": best, "highest": highest, "seconds": clock() - started - looked,
+                "history": [asdict(epoch) for epoch in history],
+            }  # fmt: skip
             parts = {
-                "model": model.state_dict(),
-                "weights": weights,
-                "optimizer": optimizer.state_dict(),
-            }
-            parts |= {"order": order.get_state(), "random": torch.get_rng_state()}
-            parts["random_on_gpu"] = torch.cuda.get_rng_state(device) if on_gpu else None
+                "model": model.state_dict(), "weights": weights, "optimizer": optimizer.state_dict(),
+                "order": order.get_state(), "random": torch.get_rng_state(),
+                "random_on_gpu": torch.cuda.get_rng_state(device) if on_gpu else None,
+            }  # fmt: skip
             student.save(State(parts, facts))
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, weights_of(model)

@@ -26,7 +26,7 @@ Judge = Callable[[Labelled], dict[str, float]]
 
 @torch.inference_mode()
 def label(model: SequenceTagger, sentences: Texts) -> Labelled:
-    """Tag `whenpool.corpora.dataset.NumberedSentences`, and compare the tags with theirs."""
+    """Tag `whenpool.corpora.tagged.NumberedSentences`, and compare the tags with theirs."""
     tags = torch.empty_like(sentences.labels)
     loss = torch.zeros((), dtype=torch.float64, device=tags.device)
     for indices, batch, logits in loop.answers(model, sentences):  # (B, T, C)

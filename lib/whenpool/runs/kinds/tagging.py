@@ -16,7 +16,7 @@ from torch import Tensor
 from whenpool.base.files import lines_of
 from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX
-from whenpool.corpora.dataset import NumberedCorpus, number
+from whenpool.corpora.tagged import NumberedCorpus, number
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.training import loaded, scores_of, vectors_of

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import LastAttention, LastState
@@ -36,8 +36,9 @@ __all__ = [
 ]  # fmt: skip
 
 TEACHER_WORDS = 32_768  # Padded words of a batch that the teacher reads
-STEP = 1e-3
-"""How far the word that is moved most is moved, in units of its embedding: see bench/README.md."""
+STEP = (
+    1e-3  # How far the word that is moved most is moved, in units of its embedding: see bench/README.md
+)
 LEAST = 1e-12  # Below this, shares and lengths count as zero: no logarithm or division of less
 UNDERFLOW = 1e-30  # The smallest probability of error by which gradients are divided
 DIVERGENCES = ("forward", "reverse")
@@ -55,12 +56,8 @@ def falling(epoch: int, epochs: int) -> float:
 
 
 class TeacherForcing(Objective):
-    """ℓ = ‖s(x) - s'(x)‖² / D: the embedding s of the model follows s', the teacher's.
-
-    The classifier is the teacher's and is not trained. The teacher's embeddings are computed once.
-
-    Args:
-        teacher: trained, with max-pooling in the thesis; its classifier fits the model.
+    """ℓ = ‖s(x) - s'(x)‖² / D: the embedding s of the model follows s', the teacher's, whose classifier it
+    has. The ``teacher`` is trained, with max-pooling in the thesis. Raises `InputError` for another size.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged, Texts
@@ -77,12 +74,12 @@ class TeacherForcing(Objective):
         self._targets = torch.empty(0)
 
     def begin(self, model: TextClassifier, texts: Texts) -> None:
-        words, known = model.embedding.num_embeddings, self.teacher.embedding.num_embeddings
-        sizes = f"the teacher knows {known:,} words and the model {words:,}; give both one vocabulary"
-        check(words == known, sizes)
-        mine, theirs = (tuple(m.classifier.weight.shape) for m in (model, self.teacher))
-        shapes = f"the shape {theirs} (classes, units) and the model's {mine}; give both the same"
-        check(mine == theirs, f"the teacher's classifier has {shapes}")
+        for name in ("embedding", "classifier"):
+            mine, theirs = (tuple(getattr(m, name).weight.shape) for m in (model, self.teacher))
+            check(
+                mine == theirs,
+                f"the {name} of the teacher is {theirs}, the model's {mine}; give one size",
+            )
         model.classifier.load_state_dict(self.teacher.classifier.state_dict())
         model.classifier.requires_grad_(False)
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)
@@ -115,13 +112,10 @@ class Attended(NamedTuple):
 
 
 class AttentionForm(nn.Module):
-    """The same model with `LastAttention` instead of its last states. Both share all weights. Raises
+    """The same model, which has pooling "last", with `LastAttention` instead of its last states; both share
+    all weights. ``drop`` is the probability p that the score of a state other than the last is dropped
+    before the softmax (§2.2.6), drawn for each text, word and direction from torch's generator. Raises
     `InputError` for a model with another pooling.
-
-    Args:
-        model: a `TextClassifier` with pooling "last".
-        drop: the probability p that the score of a state other than the last is dropped before
-            the softmax (§2.2.6), drawn for each text, word and direction from torch's generator.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
@@ -132,8 +126,8 @@ class AttentionForm(nn.Module):
 
     def __init__(self, model: TextClassifier, drop: float = 0.0) -> None:
         super().__init__()
-        if not isinstance(model.pooling, LastState):
-            raise InputError('the model must not have a pooling; make it with pooling="last"')
+        fits = isinstance(model.pooling, LastState)
+        check(fits, 'the model must not have a pooling; make it with pooling="last"')
         self.model, self.drop, self._masses = model, drop, list[Tensor]()
         self.attention = LastAttention(bidirectional=model.encoder.directions == 2)
 
@@ -192,10 +186,7 @@ class LastAttentionObjective(Objective):
 
 class DropoutAttention(LastAttentionObjective):
     """Cross-entropy of last-attention whose scores of states other than the last are dropped before
-    the softmax, each with probability p = min(1, (epoch / m)²), where m is half of the epochs (§2.2.6).
-
-    Args:
-        epochs: of the whole training, at least 1.
+    the softmax, each with probability p = min(1, (epoch / m)²), where m is half of the ``epochs`` (§2.2.6).
 
     Examples:
         >>> objective = DropoutAttention(epochs=20)
@@ -214,14 +205,9 @@ class DropoutAttention(LastAttentionObjective):
 
 
 class PenaltyAttention(LastAttentionObjective):
-    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = min(1, (epoch / m)⁴), where m is half of the epochs
-    (§2.2.5).
-
-    α is the attention of `whenpool.models.pooling.LastAttention`. The penalty is the mean over directions
-    and over the texts of a batch.
-
-    Args:
-        epochs: of the whole training, at least 1.
+    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = min(1, (epoch / m)⁴), where m is half of the
+    ``epochs`` (§2.2.5). α is the attention of `whenpool.models.pooling.LastAttention`; the penalty is the
+    mean over directions and over the texts of a batch.
 
     Examples:
         >>> objective = PenaltyAttention(epochs=20)
@@ -243,12 +229,10 @@ class GradientDirected(Objective):
     to 1, and the uniform distribution; λ = strength max(0, 1 - epoch / m), where m is half of the epochs.
 
     Learning from ℓ₂ takes second derivatives through the recurrence, see `exact_backward` and
-    `estimated_backward`. Raises `InputError` for an unknown divergence, a strength below 0, or epochs
-    below 1.
+    `estimated_backward`. Raises `InputError` for an argument out of range.
 
     Args:
-        epochs: of the whole training, at least 1.
-        strength: λ of the first epoch.
+        epochs, strength: of the whole training, at least 1; λ of the first epoch.
         divergence: "forward", KL(norms ‖ uniform), or "reverse", KL(uniform ‖ norms).
         exact: differentiate twice instead of taking differences; with "reverse" always.
 
@@ -284,10 +268,10 @@ class GradientDirected(Objective):
 
     def end_epoch(self, model: TextClassifier, accuracy: Accuracy) -> dict[str, float]:
         """λ of this epoch, and the mean divergence where it was looked at."""
-        measured = (
-            {"divergence": torch.stack(self._unevenness).mean().item()} if self._unevenness else {}
-        )
-        return {"factor": self.factor, **measured}
+        measured = {"factor": self.factor}
+        if self._unevenness:
+            measured["divergence"] = torch.stack(self._unevenness).mean().item()
+        return measured
 
 
 def unevenness(gradients: Tensor, lengths: Tensor, divergence: str) -> Tensor:

@@ -1,10 +1,17 @@
 """How much each window of words matters to a prediction: normalised word importance (thesis §1.9).
 
-Letters: B texts, T words of the longest, n words of one text, k words of a window, W windows of the
-longest text, C classes.
+For a `whenpool.TextClassifier` it costs about half: what a recurrence has read before a window does not
+depend on the window. So a text is read in segments, and with a window replaced it is read again only from
+the segment in which the window begins, with the state that the text itself has there. The rows of a text
+move on together, a segment at a time, and join when their segment comes.
+
+Letters: B texts, T words of the longest, n words of one text, k words of a window, W windows of the longest
+text, R rows, each a text with a window replaced, L words of a segment, C classes, H units of a state of one
+direction.
 """
 
-from typing import Any
+from bisect import bisect_left
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -12,30 +19,27 @@ from torch.utils._pytree import tree_leaves
 
 from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import UNKNOWN_INDEX
-from whenpool.models.cells import Cell
+from whenpool.models.cells import TORCH_CELLS, Cell
+from whenpool.models.encoder import Encoder
+from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
-from whenpool.probes.reuse import can_reuse, occluded_logits, rows_that_fit
 
 ROUNDING = 64  # Importances that differ by fewer rounding errors than this are equal
+SEGMENTS, SEGMENT = 12, 10
+"""Into how many segments a text is cut, and the fewest words of one: shorter segments cost more calls,
+longer ones read more words in vain."""
 
 
 def nwi(
-    model: nn.Module,
-    ids: Tensor,
-    lengths: Tensor,
-    labels: Tensor,
-    k: int = 5,
-    unknown_index: int = UNKNOWN_INDEX,
-    points: int = 100,
-    max_megabytes: float = 512.0,
-) -> Tensor:
+    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor, k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX, points: int = 100, max_megabytes: float = 512.0,
+) -> Tensor:  # fmt: skip
     """Normalised word importance by position, Algorithm 1 of the thesis (§1.9.3).
 
     δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided by
     its maximum, less the minimum of these quotients, read by linear interpolation at ``points`` places
-    from the first window to the last. So it lies in [0, 1]. Where all windows matter alike up to
-    rounding, or there is only one, it is 0 throughout. Raises `InputError` as `window_importance`, and
-    for fewer than one point.
+    from the first window to the last; so it lies in [0, 1]. It is 0 throughout where all windows matter
+    alike up to rounding, or there is only one. Raises `InputError` as `window_importance`.
 
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). For a `whenpool.TextClassifier` of one
@@ -58,7 +62,6 @@ def nwi(
         >>> nwi(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
         torch.Size([2, 100])
     """
-    check(points >= 1, f"points must be at least 1, not {points}")
     plain, importance = _of_labels(model, ids, lengths, labels, k, unknown_index, max_megabytes)
     largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
     smallest = importance.nan_to_num(torch.inf).amin(1, keepdim=True)
@@ -67,15 +70,9 @@ def nwi(
 
 
 def window_importance(
-    model: nn.Module,
-    ids: Tensor,
-    lengths: Tensor,
-    labels: Tensor,
-    k: int = 5,
-    unknown_index: int = UNKNOWN_INDEX,
-    max_megabytes: float = 512.0,
-    reuse: bool = True,
-) -> Tensor:
+    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor, k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX, max_megabytes: float = 512.0, reuse: bool = True,
+) -> Tensor:  # fmt: skip
     """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
     NaN after the last full window of each text.
 
@@ -113,12 +110,11 @@ def occlusion(
     """log P(class | text) of each class, (B, C), and by how much it changes, with its sign, when each window
     is replaced, (B, W, C), NaN behind; the arguments are those of `window_importance` (§1.9.3).
 
-    The model is called as ``model(ids, lengths)``, always with T columns, since it may read its padding;
-    a model that says it does not, by its attribute ``masked``, gets no more than it needs. In float64,
-    since a sure model's log-probabilities are lost in float32 beside its logits.
+    The model is called as ``model(ids, lengths)``, with T columns unless its attribute ``masked`` says that
+    it does not read its padding. In float64, since a sure model's log-probabilities are lost in float32.
     """
     ids, lengths, _ = checked_batch(model, ids, lengths)
-    _check(model, lengths, k, unknown_index, max_megabytes)
+    _check(model, lengths, k, unknown_index)
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
         logits, made = _counted(model, ids, lengths)
@@ -127,19 +123,24 @@ def occlusion(
         exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)
-        text = order[text]
-        by_reuse, max_bytes = reuse and can_reuse(model), max_megabytes * 1e6
+        text, by_reuse = order[text], reuse and can_reuse(model)
         each = made / B + 4 * T * ids.element_size()  # bytes that a text takes
-        fit = rows_that_fit(model, T, max_bytes) if by_reuse else max_bytes / each
-        rows = max(1, int(min(len(text), fit)))  # texts with a window replaced that are read at once
+        rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
-        for of, which in zip(text.split(rows), window.split(rows), strict=True):
-            words = ids[:, : int(lengths[of[0]])] if cut else ids  # up to the longest of these
+        groups = exists[order].sum(1).tolist() if by_reuse else [len(text)]  # of a text, or all windows
+        pieces = [
+            pair
+            for of, which in zip(text.split(groups), window.split(groups), strict=True)
+            for pair in zip(of.split(rows), which.split(rows), strict=True)
+        ]
+        for of, which in pieces:
+            words = ids[of, : int(lengths[of[0]]) if cut else T]  # up to the longest of these
+            hidden = torch.arange(words.shape[1], device=ids.device) // k == which.unsqueeze(1)
+            replaced = words.masked_fill(hidden, unknown_index)
             if by_reuse:
-                occluded = occluded_logits(model, words, lengths, of, which, k, unknown_index)
+                occluded = occluded_logits(model, words[0], replaced, which * k, k)
             else:
-                hidden = torch.arange(words.shape[1], device=ids.device) // k == which.unsqueeze(1)
-                occluded = model(words[of].masked_fill(hidden, unknown_index), lengths[of])
+                occluded = model(replaced, lengths[of])
             changes[of, which] = occluded.double().log_softmax(-1) - plain[of]
     return plain, changes
 
@@ -150,18 +151,15 @@ def rounding_error(model: nn.Module, plain: Tensor) -> Tensor:
     return -torch.expm1(plain).unsqueeze(1) * torch.finfo(_dtype(model)).eps * ROUNDING
 
 
-def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_megabytes: float) -> None:
+def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int) -> None:
     check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     for text in (lengths < k).nonzero().flatten().tolist():
         n = int(lengths[text])
         short = f"text {text} has {n} words, fewer than one window of k={k}"
         raise InputError(f"{short}; leave such texts out, or take k={n} or less")
-    check(max_megabytes > 0, f"max_megabytes must be above 0, not {max_megabytes}")
-    rows = getattr(getattr(model, "embedding", None), "num_embeddings", None)
-    if unknown_index < 0 or (rows is not None and unknown_index >= rows):
-        known = "" if rows is None else f"; the model's embedding has {rows} rows, 0 to {rows - 1}"
-        wrong = f"unknown_index is {unknown_index}, which is not a word{known}"
-        raise InputError(f"{wrong}; give the number of <unk> in your vocabulary")
+    rows = getattr(getattr(model, "embedding", None), "num_embeddings", unknown_index + 1)
+    wrong = f"unknown_index is {unknown_index}, but the model's embedding has {rows} rows"
+    check(0 <= unknown_index < rows, f"{wrong}; give the number of <unk> in your vocabulary")
 
 
 def _dtype(model: nn.Module) -> torch.dtype:
@@ -185,3 +183,61 @@ def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, fl
     finally:
         for hook in hooks:
             hook.remove()
+
+
+# Reading a text again from a window on
+
+
+def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
+    """Whether a model's states are known to split: a masked `TextClassifier` of one layer of torch's, whose
+    steps up to the states are as they were made; if in doubt, no."""
+    if type(model) is not TextClassifier or type(model.encoder) is not Encoder:
+        return False
+    parts, recurrences = (model, model.embedding, model.encoder), model.encoder.layers[0]
+    return (
+        not {"forward", "embed", "encode"} & set(vars(model))
+        and not any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+        and model.masked
+        and model.encoder.masked
+        and type(model.embedding) is nn.Embedding
+        and len(model.encoder.layers) == 1
+        and all(type(recurrence) in TORCH_CELLS.values() for recurrence in recurrences)
+    )
+
+
+def occluded_logits(
+    model: TextClassifier, text: Tensor, replaced: Tensor, starts: Tensor, k: int
+) -> Tensor:
+    """Logits (R, C) of a text (n,) with a window of k words replaced, (R, n): the windows' first words are
+    ``starts`` (R,), in ascending order."""
+    (R, n), H = replaced.shape, model.encoder.hidden_size
+    rows = torch.cat([text.unsqueeze(0), replaced])  # (1 + R, n)
+    states = model.classifier.weight.new_empty(1 + R, n, model.encoder.output_size)
+    forward, *backward = model.encoder.layers[0]
+    _read(model, forward, rows, starts.tolist(), states[..., :H])
+    for recurrence in backward:  # which comes to the last window first
+        turned, half = torch.cat([rows[:1], replaced.flip(0)]).flip(1), states.new_empty(1 + R, n, H)
+        _read(model, recurrence, turned, (n - starts - k).flip(0).tolist(), half)
+        states[1:, :, H:] = half[1:].flip(0, 1)
+    return model.classify(states[1:], torch.full((R,), n, device=text.device))
+
+
+def _read(
+    model: TextClassifier, recurrence: Any, ids: Tensor, firsts: list[int], states: Tensor
+) -> None:
+    """Fill in the states (1 + R, n, H) of a direction in its order of reading, from ids (1 + R, n) of the
+    text and of R rows, which differ from it from the words ``firsts`` on, in ascending order."""
+    (rows, n, H), before = states.shape, 1
+    L, pair = max(SEGMENT, n // SEGMENTS), isinstance(recurrence, nn.LSTM)
+    carried = [states.new_zeros(1, rows, H) for _ in range(2 if pair else 1)]  # h, and c of an LSTM
+    for start in range(0, n, L):
+        now = 1 + bisect_left(firsts, start + L)  # rows whose window begins in this segment or before
+        for part in carried:
+            part[:, before:now] = part[:, :1]
+        states[before:now, :start] = states[:1, :start]
+        given = tuple(part[:, :now].contiguous() for part in carried)
+        words = model.embed(ids[:now, start : start + L])
+        states[:now, start : start + L], end = recurrence(words, given if pair else given[0])
+        for part, value in zip(carried, end if pair else (end,), strict=True):
+            part[:, :now] = value
+        before = now

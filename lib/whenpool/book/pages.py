@@ -16,7 +16,7 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 
 from whenpool.base.errors import BookError
-from whenpool.book.report.phones import PHONE, parted
+from whenpool.book.figures import PHONE, parted
 
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
 _FIGURE = re.compile(r'(?<!-phone\.svg">)<img [^>]*src="([\w./-]*_images/([\w-]+))\.svg"[^>]*>')

@@ -181,7 +181,7 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     """Print the claims with our verdicts. A table shows how much of the thesis is reproduced."""
     import torch
 
-    from whenpool.book.report.ledger import written
+    from whenpool.book.ledger import written
     from whenpool.runs.run import Place
 
     torch.set_num_threads(1)  # theory's networks are small: threads would wait for each other
@@ -219,7 +219,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 @opt.store_option
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs into data/results/. Only runs on whole published corpora are copied."""
-    from whenpool.book.publish import export, export_statistics
+    from whenpool.book.record import export, export_statistics
     from whenpool.runs.kinds import KINDS
     from whenpool.runs.run import Place
 

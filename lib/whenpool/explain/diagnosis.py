@@ -32,7 +32,7 @@ from sklearn.preprocessing import StandardScaler
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.base.version import __version__
-from whenpool.book.report.advice import advice_for, support
+from whenpool.book.advice import advice_for, support
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.dataset import Dataset
 from whenpool.corpora.settings import find_filler, load_filler

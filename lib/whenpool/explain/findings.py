@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, t
 
-from whenpool.book.report.tables import join_names
+from whenpool.book.tables import join_names
 from whenpool.models.registry import POOLING_NAMES
 
 LEVEL = 0.95
@@ -152,7 +152,7 @@ class Findings:
 
     @property
     def where(self) -> str:
-        """The place of the evidence, as `whenpool.book.report.advice` names it."""
+        """The place of the evidence, as `whenpool.book.advice` names it."""
         return evidence_place([self.importance[score.pooling][0] for score in self.judges])
 
     @property

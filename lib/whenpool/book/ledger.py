@@ -3,35 +3,30 @@ scales, as a page, as text, JSON and CSV; and how much of each table of the thes
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+import pandas as pd
 from jinja2 import Environment
 from pandas import DataFrame
 
 from whenpool.base.errors import check_known
 from whenpool.base.paths import project_root
-from whenpool.book.report import few_shot, tricks
-from whenpool.book.report.claims import (
-    DECIDED,
-    VERDICTS,
-    Claim,
-    Decision,
-    Finding,
-    claims,
-    decisions,
-    sample_of,
-)
-from whenpool.book.report.corpora import FIGURES, recorded_statistics
-from whenpool.book.report.measures import SCALES, Runs
-from whenpool.book.report.tables import CORPUS_NAMES, judged
-from whenpool.book.report.verdicts import MARKS as CELL_MARKS
-from whenpool.book.report.verdicts import published
+from whenpool.book.claims import DECIDED, VERDICTS, Claim, Decision, Finding, claims, decisions, sample_of
+from whenpool.book.record import FIGURES, recorded_statistics
+from whenpool.book.results import SCALES, Runs, published
+from whenpool.book.tables import CORPUS_NAMES
+from whenpool.book.thesis import FEW_CORPORA, few_shot_cells, judged, trick_cells
+from whenpool.book.thesis import MARKS as CELL_MARKS
 from whenpool.runs.plans import chapter_named
 from whenpool.runs.run import Place
 
 FORMATS = ("table", "json", "csv")
 SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}  # How a reader sees the scales
+SCALE_TEXTS = {"thesis": "at the thesis's scale", "compact": "in the compact replication"}
 MARKS = {
     "holds": "✓", "does not hold": "✗", "undecided": "?", "so far holds": "✓",
     "so far does not hold": "✗", "not run": "–", "": "",
@@ -60,28 +55,25 @@ def shares(runs: Runs) -> DataFrame:
     have each verdict or `NO_RULE`, a number of the compact replication (``compact``), and one of `JUDGED`."""
     varied = dict.fromkeys(("length", "setting", "vectors"), ...)
     stored = runs.select("training", list(SCALES), corpus=list(CORPUS_NAMES), **varied)
-    judged_cells = (
+    cells = [
         judged(stored, published("accuracy")),
-        tricks.thesis_cells(stored).query("table == '2.1'"),  # beside which it has cells of another
-        few_shot.thesis_cells(runs.select("few-shot", corpus=list(few_shot.CORPORA))),
+        trick_cells(stored).query("table == '2.1'"),  # beside which it has cells of another
+        few_shot_cells(runs.select("few-shot", corpus=list(FEW_CORPORA))),
         _without_rule(runs),
+    ]
+    by_table = pd.concat(each[["table", "verdict", "compact"]] for each in cells).groupby("table")
+    counts = by_table["verdict"].value_counts().unstack(fill_value=0)
+    counts = counts.reindex(columns=[*CELL_MARKS, NO_RULE], fill_value=0).assign(
+        cells=by_table.size(), compact=by_table["compact"].agg(lambda texts: (texts != "").sum())
     )
-    cells = {table: own for every in judged_cells for table, own in every.groupby("table")}
-    found = DataFrame(
-        {"table": table, "chapter": chapter, "shows": shows, "cells": len(cells[table])}
-        | dict.fromkeys((*CELL_MARKS, NO_RULE), 0)
-        | cells[table]["verdict"].value_counts().to_dict()
-        | {"compact": int((cells[table]["compact"] != "").sum())}
-        for table, (chapter, shows) in TABLES.items()
-    )
-    return found.assign(judged=found[JUDGED].sum(axis=1))
+    about = DataFrame(TABLES, index=["chapter", "shows"]).T.rename_axis("table")
+    return about.join(counts).assign(judged=counts[JUDGED].sum(axis=1)).reset_index()
 
 
 def _without_rule(runs: Runs) -> DataFrame:
     """The cells of Tables 1.1, 1.2 and 1.7, which the rule for test accuracies does not judge."""
     cells = []
-    theirs = published("vanishing")
-    for row in theirs[theirs["source"] == "thesis"].itertuples():
+    for row in published("vanishing").query("source == 'thesis'").itertuples():
         for measure in ("ratio_at_95", "validation_accuracy"):
             large, small = (
                 sample_of(runs, measure, scale, model=row.pooling, size=row.size) for scale in SCALES
@@ -94,15 +86,12 @@ def _without_rule(runs: Runs) -> DataFrame:
     return DataFrame(cells, columns=["table", "verdict", "compact"])
 
 
-def shares_frame(found: DataFrame) -> DataFrame:
-    """What `shares` found, as texts for a reader."""
-
-    def percent(total: str) -> Any:
-        share = 100 * found["reproduced"] / found[total].clip(lower=1)
-        return share.map("{:.1f} %".format).where(found["judged"] > 0, "")
-
-    texts = found.astype(str).replace("0", "").assign(**{"of judged": percent("judged")})
-    texts["of all"] = percent("cells")
+def shares_frame(counted: DataFrame) -> DataFrame:
+    """What `shares` counted, as texts for a reader."""
+    texts = counted.astype(str).replace("0", "")
+    for name, total in {"of judged": "judged", "of all": "cells"}.items():
+        share = 100 * counted["reproduced"] / counted[total].clip(lower=1)
+        texts[name] = share.map("{:.1f} %".format).where(counted["judged"] > 0, "")
     first = ["table", "shows", "cells", "reproduced", "of judged", "of all", "compact"]
     return texts[[*dict.fromkeys([*first, *CELL_MARKS, NO_RULE])]]
 
@@ -112,8 +101,8 @@ def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -
     `VERDICTS` at either scale. Raises `InputError` for a verdict that there is not."""
     if verdict is not None:
         check_known("verdict", verdict, VERDICTS)
-    found = decisions(runs, chapter)
-    return [d for d in found if verdict is None or verdict in map(d.verdict, SCALES)]
+    decided = decisions(runs, chapter)
+    return [d for d in decided if verdict is None or verdict in map(d.verdict, SCALES)]
 
 
 def of_the_thesis(decided: Sequence[Decision]) -> list[Decision]:
@@ -127,7 +116,7 @@ def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:
 
 
 def firm(decided: Sequence[Decision], scale: str) -> tuple[int, int]:
-    """How many verdicts at a scale are firm, see `whenpool.book.report.claims`, and how many there are."""
+    """How many verdicts at a scale are firm, see `whenpool.book.claims`, and how many there are."""
     there = [bool(d.at[scale].firm) for d in decided if d.verdict(scale) in DECIDED]
     return sum(there), len(there)
 
@@ -152,45 +141,24 @@ def link_of(claim: Claim) -> str:
 def row_of(decision: Decision) -> dict[str, Any]:
     """A claim as plain data, with null for a verdict or number that there is not."""
     claim, at = decision.claim, decision.at
-    found = {"verdict": at.get("thesis"), "compact": at.get("compact"), "thesis": decision.thesis}
+    findings = {"verdict": at.get("thesis"), "compact": at.get("compact"), "thesis": decision.thesis}
     return {
         **{name: getattr(claim, name) for name in ("id", "chapter", "section", "statement")},
         "registered": claim.registered.date().isoformat(),
         "registered_at": claim.registered.isoformat(),
         **{name: getattr(claim, name) for name in ("rule", "unit")},
-        **{name: finding and finding.as_data() for name, finding in found.items()},
-        "pilots": {scale: found.as_data() for scale, found in decision.pilots.items() if found.n},
+        **{name: finding and finding.as_data() for name, finding in findings.items()},
+        "pilots": {scale: finding.as_data() for scale, finding in decision.pilots.items() if finding.n},
         **{name: getattr(claim, name) for name in ("contradiction", "remark", "needs")},
         "reduced": dict(claim.compact),
         "evidence": f"book/{link_of(claim)}",
     }
 
 
-def as_json(decided: Sequence[Decision]) -> str:
-    """A list with an object for each claim."""
-    return json.dumps([row_of(d) for d in decided], ensure_ascii=False, indent=1, allow_nan=False)
-
-
-def as_csv(decided: Sequence[Decision]) -> str:
-    """A line for each claim."""
-    rows = []
-    for row in map(row_of, decided):
-        for name in ("verdict", "compact", "thesis"):
-            found = row.pop(name) or {"verdict": "", "value": None, "interval": None, "n": None}
-            if name != "thesis":
-                row[f"{name}_firm"] = found.get("firm")
-            low, high = found["interval"] or (None, None)
-            row |= {name: found["verdict"], f"{name}_value": found["value"]}
-            row |= {f"{name}_low": low, f"{name}_high": high, f"{name}_n": found["n"]}
-        rows.append({k: v for k, v in row.items() if not isinstance(v, dict) and k != "registered_at"})
-    table = DataFrame(rows, columns=list(rows[0]) if rows else ["id"], dtype=object)
-    return table.to_csv(index=False, lineterminator="\n").rstrip("\n")
-
-
 def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str:
-    """The same for a terminal, how many claims have which verdict, and the shares of the thesis's tables."""
+    """The claims for a terminal, how many have which verdict, and the shares of the thesis's tables."""
 
-    def told(finding: Finding | None) -> str:
+    def text(finding: Finding | None) -> str:
         if finding is None:
             return ""
         return f"{finding.verdict} {finding.measured}" + (f" n={finding.n}" if finding.n else "")
@@ -207,16 +175,16 @@ def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str
                 "claim": d.claim.id,
                 "source": d.claim.section,
                 "rule": d.claim.rule,
-                "thesis by its rule": told(d.thesis),
-                "thesis's scale": told(d.at.get("thesis")),
-                "compact": told(d.at.get("compact")),
+                "thesis by its rule": text(d.thesis),
+                "thesis's scale": text(d.at.get("thesis")),
+                "compact": text(d.at.get("compact")),
             }
             for d in decided
             if d.claim.chapter == chapter
         )
         parts.append(f"{title_of(chapter)}\n{left_aligned(brief)}")
-    own = len(decided) - len(of_the_thesis(decided))
-    line = f"{len(decided)} claims" + (f" ({own} of them ours)" if own else "")
+    ours = len(decided) - len(of_the_thesis(decided))
+    line = f"{len(decided)} claims" + (f" ({ours} of them ours)" if ours else "")
     for scale, name in SCALE_NAMES.items():
         each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
         line += f"; {name}: {', '.join(each)}" if each else ""
@@ -234,12 +202,15 @@ def written(
     a format, chapter or verdict that there is not."""
     check_known("format", style, FORMATS)
     if chapter is not None:
-        every = [*(claim.chapter for claim in claims()), *(shown for shown, _ in TABLES.values())]
+        every = [*(claim.chapter for claim in claims()), *(chapter for chapter, _ in TABLES.values())]
         chapter = chapter_named(chapter, dict.fromkeys(every))
     runs = Runs(place)
     decided = ledger(runs, chapter, verdict)
-    if style != "table":
-        return as_json(decided) if style == "json" else as_csv(decided)
+    rows = [row_of(decision) for decision in decided]
+    if style == "json":
+        return json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
+    if style == "csv":  # a line for each claim, with columns such as compact.value
+        return pd.json_normalize(rows).to_csv(index=False, lineterminator="\n").rstrip("\n")
     if verdict:
         return as_text(decided)
     tables = shares(runs)
@@ -254,8 +225,7 @@ def ledger_html(decided: Sequence[Decision]) -> str:
     def place_of(claim: Claim) -> str:
         """What the sources are sorted by: sections as numbers, then blog post and slides, then ours."""
         section = {"slides": "9", "blog": "9", "ours": "99"}.get(claim.section, claim.section)
-        section = section.split(",")[0]
-        return "§" + ".".join(part.zfill(2) for part in section.split("."))
+        return "§" + ".".join(part.zfill(2) for part in section.split(",")[0].split("."))
 
     def rules(claim: Claim) -> str:
         """The rule, and what the compact replication changes of it."""
@@ -265,7 +235,7 @@ def ledger_html(decided: Sequence[Decision]) -> str:
         changed = [claim.at("compact").rule_text] if "rule" in claim.compact else []
         for name, value in (claim.compact.get("of", {}) | claim.compact.get("with", {})).items():
             values = value if isinstance(value, list) else [value]
-            changed.append(f"{name} {', '.join(f'{one:,}' for one in values)}")
+            changed.append(f"{name} {', '.join(f'{each:,}' for each in values)}")
         return f"{text}. Compact: {', '.join(changed)}, since {claim.compact['why']}"
 
     return Environment(autoescape=True).from_string(source).render(
@@ -274,3 +244,52 @@ def ledger_html(decided: Sequence[Decision]) -> str:
         rules=rules, place_of=place_of, link_of=link_of,
         titles={name: title_of(name) for name in dict.fromkeys(d.claim.chapter for d in decided)},
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class VerdictBars:
+    """A bar for each scale: how many claims of the thesis have which verdict, each part a link to them."""
+
+    decided: Sequence[Decision]
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        claims, bars, lines = of_the_thesis(self.decided), [], []
+        for scale, key in (("thesis", "verdict"), ("compact", "compact")):
+            numbers = {name: n for name, n in counts(claims, scale).items() if n}
+            title = SCALE_TEXTS[scale]
+            plural = {name: name.replace("does", "do").replace("holds", "hold") for name in numbers}
+            words = {name: f"{n} {name if n == 1 else plural[name]}" for name, n in numbers.items()}
+            parts = [
+                f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{words[name]}" '
+                f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
+                f"{n if n < len(claims) / 20 else words[name]}</a>"  # where the name would not fit
+                for name, n in numbers.items()
+            ]
+            testable = f"{sum(numbers.values())} of the {len(claims)} claims can be tested {title}:"
+            bars.append(f'<p>{testable}</p><div class="verdicts">{"".join(parts)}</div>')
+            lines.append(f"{title}: {', '.join(words.values())}")
+        text = f"{len(claims)} claims; {'; '.join(lines)}"
+        bars.append(
+            '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '
+            f"Grey: not run (for lack of data: {lacking(claims)}). "
+            "Hatched: fewer than three seeds. Some claims are about one scale alone.</div>"
+        )
+        return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
+
+
+@dataclass(frozen=True)
+class Badge:
+    """The scale and the number of seeds that a claim was tested with, a link to its row of the ledger."""
+
+    decision: Decision
+
+    def __str__(self) -> str:
+        scale, name = "thesis", SCALE_NAMES["thesis"]
+        if self.decision.claim.chapter == "few_shot":  # such runs are small by their encoder
+            scale, name = "compact", "MiniLM"
+        return f"{name}, {self.decision.at[scale].n} seeds"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        claim = self.decision.claim
+        link = f'<a class="evidence" href="ledger.html#claim-{claim.id}" title="{escape(claim.statement)}">'
+        return {"text/html": f"{link}{self}</a>", "text/plain": str(self)}

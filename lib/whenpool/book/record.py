@@ -1,0 +1,189 @@
+"""Reference runs: finished runs by the thesis's protocol, copied to where the book keeps them, and statistics
+of the thesis's corpora (§1.4.1, §1.8.5).
+
+A run in less than float32 is copied once enough trainings were computed both ways and agree in the mean;
+``scripts/compare.py`` compares them and keeps the differences in ``data/results/comparisons.csv``.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas import DataFrame, Series
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import write_atomically
+from whenpool.book.results import column, published
+from whenpool.corpora import find
+from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
+from whenpool.corpora.sources import statistics_of
+from whenpool.corpora.tagged import PUBLISHED
+from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.plans import COMPACT
+from whenpool.runs.run import Place
+from whenpool.runs.store import NO_FOLDER, Store
+
+PLACES = ("stage", "epoch", "examples", "position")  # Columns that say where in a history a point is
+COMPACT_UNITS = (COMPACT["hidden_size"], 100, 128)  # some cells need those of a word vector, or of both ways
+FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
+"""What the tables of corpora give of each."""
+CIRCUMSTANCES = ("device", "precision", "together", "engine")
+"""What can differ between two computations of one training; of the second one, with ``_other``."""
+PAIRS_NEEDED = 25
+LARGEST_MEAN = 0.3
+"""Points of test accuracy: a precision whose mean difference from float32 is below may be a reference run."""
+
+
+def at_a_scale(rows: DataFrame) -> Series:
+    """Which trainings and probes have the size of one of the two scales, whatever else they vary: the
+    thesis's on a whole corpus of its, or the compact replication's on any part of one."""
+    whole = rows["corpus_complete"].eq(True) & rows["vectors"].notna() & rows["max_words"].isna()
+    compact = rows["hidden_size"].isin(COMPACT_UNITS) & rows["max_words"].eq(COMPACT["max_words"])
+    sized = (whole & rows["hidden_size"].eq(Training.hidden_size)) | compact
+    sized &= rows["embedding_size"].eq(Training.embedding_size)
+    return sized & rows["corpus"].isin(THESIS_CORPORA)
+
+
+OF_RECORD: dict[str, Callable[[DataFrame], Series]] = {
+    "training": lambda rows: at_a_scale(rows) & rows["epochs"].gt(1),  # fewer: for a probe alone
+    "probe": at_a_scale,
+    "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= 1_000),
+    "tagging": lambda rows: rows["corpus"].isin(PUBLISHED) & rows["corpus_complete"].eq(True),
+}
+"""Which runs are reference runs; of another kind all are."""
+
+
+def write_table(file: Path, rows: DataFrame) -> None:
+    """A published table, in the same bytes on every machine."""
+    write_atomically(file, rows.to_csv(index=False, lineterminator="\n"))
+
+
+def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
+    """Write the finished reference runs of a kind, and their histories, beside those that are there; returns
+    how many there are now. ``say`` is called with a line for those that are left out for their precision."""
+    store, about = place.store, KINDS[kind]
+    finished, recorded = store.current(kind), store.read_published(about.table)
+    here = finished["key"].isin(recorded["key"])  # nothing that is published is ever withdrawn
+    chosen = finished[OF_RECORD[kind](finished) | here] if kind in OF_RECORD else finished
+    here = here[chosen.index]
+    exact, lines = admitted(chosen[~here], read_comparisons(folder))
+    for line in lines:
+        say(line)
+    table = _keeping(recorded, chosen[here | exact.reindex(chosen.index, fill_value=False)])
+    if table.empty:
+        return 0
+    columns_kept = [name for name in table if name in recorded or table[name].notna().any()]
+    write_table(folder / f"{about.table}.csv", table[columns_kept].sort_values(list(about.order)))
+    for history, columns in about.histories.items():
+        name = f"{about.table}_{history}"
+        rows = _keeping(store.read_published(name), store.history(kind, history))
+        rows = rows[rows["key"].isin(table["key"])]
+        if len(rows):
+            order = ["key", *(name for name in PLACES if name in columns.split())]
+            write_table(folder / f"{name}.csv", rows.sort_values(order, kind="stable"))
+    return len(table)
+
+
+def _keeping(recorded: DataFrame, rows: DataFrame) -> DataFrame:
+    """Some rows, with those that are published already as they are there."""
+    kept = recorded[recorded["key"].isin(rows["key"])]
+    new = rows[~rows["key"].isin(kept["key"])]
+    return pd.concat([part for part in (kept, new) if len(part)] or [rows], ignore_index=True)
+
+
+def read_comparisons(folder: Path | None) -> DataFrame:
+    """The rows of ``comparisons.csv`` in a folder of results, a row for each cell of the grid and pair of
+    `CIRCUMSTANCES`."""
+    return Store(NO_FOLDER, folder).read_published("comparisons")
+
+
+def pooled(cells: DataFrame) -> dict[str, Any]:
+    """Several cells made one, as if they had been compared together."""
+    n, means = cells["pairs"].to_numpy(float), cells["mean_difference"].to_numpy(float)
+    mean = float((n * means).sum() / n.sum())
+    within = ((n - 1) * cells["std_difference"].fillna(0).to_numpy(float) ** 2).sum()
+    squares = within + (n * (means - mean) ** 2).sum()
+    return {
+        **{name: int(cells[name].sum()) for name in ("pairs", "identical", "with_weights")},
+        "mean_difference": mean,
+        "std_difference": float(squares / (n.sum() - 1)) ** 0.5 if n.sum() > 1 else np.nan,
+        **{name: cells[name].max() for name in cells if name.startswith("largest")},
+    }
+
+
+def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -> tuple[int, float]:
+    """The pairs that compare a precision with float32, on published corpora and at the thesis's size, and
+    their mean difference, or NaN. ``fused``: of models trained together, which round at other places."""
+    if cells.empty:
+        return 0, np.nan
+    # the way of the side that is not float32, if one of them is
+    exact = cells["precision"] == "float32"
+    way = {name: cells[f"{name}_other"].where(exact, cells[name]) for name in CIRCUMSTANCES}
+    counted = cells[
+        (exact | (cells["precision_other"] == "float32"))
+        & (way["precision"] == precision)
+        & (way["device"].str.split(":").str[0] == device)
+        & ((way["together"] > 1) == fused)
+        & (cells["hidden_size"] >= Training.hidden_size)
+        & (cells["epochs"] >= Training.epochs)
+        & cells["corpus"].isin(list(PUBLICATIONS))
+    ]
+    whole = pooled(counted) if len(counted) else {"pairs": 0, "mean_difference": np.nan}
+    return whole["pairs"], whole["mean_difference"]
+
+
+def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
+    """Which runs may become reference runs by the rule on precision, and lines on those that may not."""
+    kinds = runs["device"].str.split(":").str[0]
+    ways = [column(runs, "precision").fillna("float32"), kinds, runs["together"].fillna(1) > 1]
+    allowed, lines = Series(True, index=runs.index), []
+    for (precision, device, fused), group in runs.groupby(ways, sort=False):
+        pairs, mean = beside_float32(cells, precision, device, fused)
+        if precision == "float32" or (pairs >= PAIRS_NEEDED and abs(mean) < LARGEST_MEAN):
+            continue
+        allowed[group.index] = False
+        apart = f", {mean:+.2f} points apart" if pairs else ""
+        lines.append(
+            f"{len(group)} runs are left out: {precision} on {device} needs {PAIRS_NEEDED} pairs with "
+            f"float32 on published corpora, at the thesis's size and less than {LARGEST_MEAN} points apart "
+            f"in the mean, but there are {pairs}{apart} (scripts/compare.py adds some)"
+        )
+    return allowed, lines
+
+
+def statistics(place: Place) -> DataFrame:
+    """Of the thesis's corpora; ``source`` is "here", "record", or why there are none."""
+    record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
+    rows = []
+    for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):
+        numbers: dict[Any, Any] = record.get((corpus, length), {})
+        source = "record" if numbers else "no files here"
+        if PUBLICATIONS[corpus].find(place.data) is not None:
+            try:
+                numbers, source = statistics_of(find(corpus, place.data), length), "here"
+            except InputError:
+                numbers, source = {}, "cannot be read"
+        rows.append({"corpus": corpus, "length": length, **numbers, "source": source})
+    return DataFrame(rows)
+
+
+def recorded_statistics() -> DataFrame:
+    """The published statistics of whole corpora, a row for each corpus and length."""
+    rows = Place.default().store.read_published("corpora")
+    return rows if "corpus" in rows else rows.assign(corpus=[], length=[])
+
+
+def export_statistics(place: Place, folder: Path) -> int:
+    """Write the statistics of whole corpora that are here or were published. Returns how many."""
+    table = statistics(place)
+    if "complete" not in table:  # none was seen
+        return 0
+    table = table[table["complete"].eq(True)]
+    counts = [name for name in table if name == "classes" or name.endswith(("_size", "max_length"))]
+    table = table.astype(dict.fromkeys(counts, int))  # which rows without values have made fractions
+    if len(table):
+        write_table(folder / "corpora.csv", table.drop(columns="source"))
+    return len(table)

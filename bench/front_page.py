@@ -5,7 +5,10 @@ import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from whenpool.book.printing import opened_browser, wait_for_formulas
+import sys
+
+sys.path.append("scripts")
+from print_book import opened_browser, wait_for_formulas
 
 PAGES = Path("_build/html/book")
 TIMES = 7

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
+from record import CIRCUMSTANCES, read_comparisons, write_table
 from safetensors.torch import load_file
 
 from whenpool.base.errors import InputError, check
-from whenpool.book.record import CIRCUMSTANCES, read_comparisons, write_table
 from whenpool.book.results import column
 from whenpool.models.precision import PRECISIONS
 from whenpool.runs.store import Store, key_of

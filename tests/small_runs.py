@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from whenpool.book.publish import export
+from record import export
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.probe import PROBE_PROTOCOL

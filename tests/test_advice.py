@@ -9,9 +9,9 @@ import yaml
 from made_up import LEDGER
 
 from whenpool import InputError
-from whenpool.book.report import advice, verdicts
-from whenpool.book.report.advice import Advice, advice_for, entries, support, with_verdicts
-from whenpool.book.report.measures import Runs
+from whenpool.book import advice, results
+from whenpool.book.advice import Advice, advice_for, entries, support, with_verdicts
+from whenpool.book.results import Runs
 
 WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-with-1k"]}
 
@@ -53,7 +53,7 @@ def test_advice_depends_on_length_data_and_place(nothing_run, name, given, other
 
 
 def test_verdicts_are_those_of_the_ledger(every, recorded, decided):
-    told = {decision.claim.id: decision.told for decision in decided}
+    told = {decision.claim.id: decision.in_short for decision in decided}
     given = with_verdicts(every, recorded)
     for each in given:
         assert each.verdicts == tuple(told[name] for name in each.claims)

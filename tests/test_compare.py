@@ -16,8 +16,8 @@ from small_runs import SMALL
 from whenpool import InputError
 from whenpool.book import compare as comparing
 from whenpool.book.compare import read_comparisons, table_of
-from whenpool.book.publish import export
-from whenpool.book.report.tables import provenance_line
+from record import export
+from whenpool.book.tables import provenance_line
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store

@@ -148,7 +148,7 @@ def test_commands_print_whatever_the_encoding_of_the_output(tmp_path, monkeypatc
         out.flush()
         return out.buffer.getvalue().decode(encoding)
 
-    monkeypatch.setattr("whenpool.book.report.ledger.written", lambda *_: "3.6·10⁻⁶ −0.5 ✗")
+    monkeypatch.setattr("whenpool.book.ledger.written", lambda *_: "3.6·10⁻⁶ −0.5 ✗")
     expected = "3.6·10⁻⁶ −0.5 ✗".encode(encoding, "backslashreplace").decode(encoding)
     assert printed("claims") == f"{expected}\n"
     words = ("explain", "--model", str(made(tmp_path)), "--text", "a good 映画 \U0001f600")

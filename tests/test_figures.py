@@ -11,7 +11,7 @@ import pytest
 import seaborn as sns
 
 from whenpool.book.pages import with_dark_colours
-from whenpool.book.report.phones import drawn_twice, parted, stack
+from whenpool.book.figures import drawn_twice, parted, stack
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, MARKERS
 

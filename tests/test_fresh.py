@@ -19,8 +19,8 @@ from whenpool.base.errors import BookError
 from whenpool.book import build as building
 from whenpool.book import fresh
 from whenpool.book.fresh import LIBRARY
-from whenpool.book.report.claims import ask_again
-from whenpool.book.report.measures import Runs
+from whenpool.book.claims import ask_again
+from whenpool.book.results import Runs
 from whenpool.runs.engine import Report
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place

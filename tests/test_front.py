@@ -7,9 +7,9 @@ from dataclasses import replace
 from clones import ROOT
 from made_up import LEDGER, gradients, measured, run, runs, trained
 
-from whenpool.book.report import front
-from whenpool.book.report.claims import VERDICTS, Decision, Finding
-from whenpool.book.report.measures import Runs
+from whenpool.book import ledger
+from whenpool.book.claims import VERDICTS, Decision, Finding
+from whenpool.book.results import Runs
 
 CLAIMS = [claim for claim in LEDGER if claim.of_thesis]
 
@@ -54,7 +54,7 @@ def test_the_page_names_the_numbers_of_the_runs():
 
 
 def test_small_ratios_are_said_as_one_says_them():
-    said = [front.times_smaller(ratio) for ratio in (2.7e-8, 7.5e-7, 1e-3, float("nan"))]
+    said = [figures.times_smaller(ratio) for ratio in (2.7e-8, 7.5e-7, 1e-3, float("nan"))]
     assert said == ["37 million", "1.3 million", "1,000", "?"]
 
 

@@ -10,9 +10,9 @@ from made_up import LEDGER
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter, open_chapter
-from whenpool.book.report.claims import decide
-from whenpool.book.report.measures import Runs
-from whenpool.book.report.tables import provenance_line
+from whenpool.book.claims import decide
+from whenpool.book.results import Runs
+from whenpool.book.tables import provenance_line
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.request import Request
@@ -46,7 +46,7 @@ def few_results(tmp_path):
         for kind in PROBES:
             chapter.results(kind, "compact")
         runs = Runs(place)
-        assert all(decide(claim, runs).told for claim in some)
+        assert all(decide(claim, runs).in_short for claim in some)
 
     return valid, read
 

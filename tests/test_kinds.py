@@ -11,7 +11,7 @@ from small_runs import RECORDS, STUDENT, TINY
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.publish import export
+from record import export
 from whenpool.cli.options import planned_runs
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs import plans

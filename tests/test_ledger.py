@@ -17,14 +17,16 @@ from click.testing import CliRunner
 from clones import ROOT
 from made_up import LEDGER
 
-from whenpool.book.report import few_shot, ledger, tables, tricks
-from whenpool.book.report.claims import Claim, Decision, Finding
-from whenpool.book.report.ledger import NO_RULE
-from whenpool.book.report.measures import MEASURES, SCALES, Runs
-from whenpool.book.report.verdicts import COLUMNS, MARKS, published
+from whenpool.book import ledger, thesis
+from whenpool.book.claims import Claim, Decision, Finding
+from whenpool.book.ledger import NO_RULE
+from whenpool.book.measures import MEASURES
+from whenpool.book.results import SCALES, Runs
+from whenpool.book.results import COLUMNS, published
+from whenpool.book.thesis import MARKS
 from whenpool.cli import cli
 
-NONE = Runs(None).trainings
+NONE = Runs(None).table("training")
 FULL_TABLES = [("1.6", "imdb"), ("1.6", "yelp")]
 FULL_TABLES += [(table, name) for table in ("1.5", "1.8") for name in ("yahoo", "amazon")]
 CLAIM = Claim(
@@ -46,9 +48,9 @@ def plain_json(text):
 
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
     calls = {
-        "few_shot.thesis_table(": [few_shot.thesis_table(NONE).name],
-        "tricks.thesis_table(": [tricks.thesis_table(NONE).name],
-        "tables.thesis_table(": [tables.thesis_table(NONE, *own).name for own in FULL_TABLES],
+        "thesis.few_shot_table(": [thesis.few_shot_table(NONE).name],
+        "thesis.trick_table(": [thesis.trick_table(NONE).name],
+        "thesis.thesis_table(": [thesis.thesis_table(NONE, *own).name for own in FULL_TABLES],
     }
     for chapter in {claim.chapter for claim in LEDGER}:
         text = (ROOT / "book" / f"{chapter}.md").read_text()
@@ -64,11 +66,11 @@ def test_shares_are_those_of_the_chapters(recorded):
         for table, rows in published(name).groupby("table"):
             assert (found.loc[table, "cells"], found.loc[table, NO_RULE]) == (len(rows), 0)
     full = ["1.5", "1.6", "1.8"]
-    evidence = tables.reference_runs(recorded.trainings)
-    cells = tables.judged(evidence, published("accuracy").query("table in @full"))
+    evidence = thesis.reference_runs(recorded.table("training"))
+    cells = thesis.judged(evidence, published("accuracy").query("table in @full"))
     counts, judged = cells["verdict"].value_counts(), [*ledger.JUDGED]
     assert found.loc[full, judged].sum().to_dict() == counts.reindex(judged, fill_value=0).to_dict()
-    shots, tricked = few_shot.thesis_cells(recorded.few_shots), tricks.thesis_cells(recorded.trainings)
+    shots, tricked = thesis.few_shot_cells(recorded.table("few-shot")), thesis.trick_cells(recorded.table("training"))
     for table, cells in ("1.9", shots), ("2.1", tricked[tricked["table"] == "2.1"]):
         told = found.loc[table, [*MARKS]]
         assert told[told > 0].to_dict() == cells["verdict"].value_counts().to_dict()

@@ -14,8 +14,8 @@ from small_runs import RECORDS
 
 from whenpool import InputError
 from whenpool.book.chapter import open_chapter
-from whenpool.book.publish import at_a_scale
-from whenpool.book.report.verdicts import published
+from record import at_a_scale
+from whenpool.book.results import published
 from whenpool.corpora import load
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS

@@ -10,8 +10,8 @@ from clones import ROOT
 from pypdf import PdfReader
 
 from whenpool import InputError
-from whenpool.book import printing
-from whenpool.book.printing import print_book
+import print_book as printing
+from print_book import print_book
 
 
 @pytest.fixture(scope="module")

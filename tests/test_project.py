@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from whenpool import TextClassifier, save_checkpoint
-from whenpool.book.execute import is_notebook
+from whenpool.book.build import is_notebook
 from whenpool.cli import cli
 
 PINS = {

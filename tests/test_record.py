@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
-from whenpool.book.publish import at_a_scale, export
+from record import at_a_scale, export
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from small_runs import record_run as put
 
-from whenpool.book.publish import at_a_scale
-from whenpool.book.report import tricks, verdicts
+from record import at_a_scale
+from whenpool.book import results, thesis
 from whenpool.runs.kinds.training import TRICKS, Training
 
 THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
@@ -38,9 +38,9 @@ KINDS = {  # r: a reference run, p: plain, k: kept
     "": [{"hidden_size": 64, "trick": "dropout_attention"}],
 }  # fmt: skip
 EACH = [(one, kinds) for kinds, runs in KINDS.items() for one in runs]
-NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
+NUMBERS = results.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
 IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
-PUBLISHED = verdicts.published("accuracy").query(IMDB).itertuples()
+PUBLISHED = results.published("accuracy").query(IMDB).itertuples()
 BEST = {row.setting: f"{row.mean:.1f} ± {row.std:.1f}" for row in PUBLISHED}
 
 
@@ -59,22 +59,22 @@ def test_of_which_kind_a_run_is(place, changes, expected):
     put(place, of("forget 2", seed=9))
     key = put(place, replace(THESIS, **changes))
     table = place.store.current("training")
-    kinds = {"r": verdicts.is_reference, "p": verdicts.is_plain, "k": at_a_scale}
+    kinds = {"r": thesis.is_reference, "p": thesis.is_plain, "k": at_a_scale}
     kinds_there = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
     assert kinds_there == set(expected)
     part, compact = table.assign(corpus_complete=False), set(COMPACT) <= set(changes)
-    assert not verdicts.is_reference(part).any()
+    assert not thesis.is_reference(part).any()
     assert at_a_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
 
 
 def thesis_cells(place):
-    return tricks.thesis_cells(place.store.current("training")).set_index(["variant", "setting"])
+    return thesis.trick_cells(place.store.current("training")).set_index(["variant", "setting"])
 
 
 def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
-    table = tricks.thesis_table(place.store.current("training"))
+    table = thesis.trick_table(place.store.current("training"))
     expected = [
-        [tricks.VARIANTS[name], "thesis", *(f"{NUMBERS[name, s]:.1f}" for s in ("standard", "mid"))]
+        [thesis.VARIANTS[name], "thesis", *(f"{NUMBERS[name, s]:.1f}" for s in ("standard", "mid"))]
         for name in ("last", "max", *TRICKS)
     ]
     expected += [["MaxAtt", "thesis", BEST["standard"], BEST["mid"]]]
@@ -83,7 +83,7 @@ def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
     assert table.provenance == "Provenance: the thesis alone; none of it has been run here."
     put(place, of("last"))
     put(place, of("last", base=THESIS, corpus="yelp"))
-    assert tricks.thesis_table(place.store.current("training")).frame.equals(table.frame)
+    assert thesis.trick_table(place.store.current("training")).frame.equals(table.frame)
 
 
 @pytest.mark.parametrize("variant", ["last", *TRICKS])
@@ -95,9 +95,9 @@ def test_ours_stand_below_with_a_verdict(place, variant, changes, seeds, verdict
     ours = [number + 0.5 + spread for spread in (-0.2, 0.0, 0.2)[:seeds]]
     put_all(place, variant, "mid", ours, base=replace(THESIS, **changes))
     put(place, of(variant, "mid", 5, THESIS, size=5000), 1.0)
-    table = tricks.thesis_table(place.store.current("training"))
+    table = thesis.trick_table(place.store.current("training"))
     spread = "0.2" if seeds == 3 else "0.1"
-    text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {verdicts.MARKS[verdict]}"
+    text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {thesis.MARKS[verdict]}"
     place_of_ours = table.frame["mid"].tolist().index(text)
     assert table.frame["source"].tolist()[place_of_ours - 1 : place_of_ours + 1] == ["thesis", "ours"]
     assert table.frame["mid"][place_of_ours - 1] == f"{number:.1f}"
@@ -109,7 +109,7 @@ def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):
     put_all(place, "max_attention", "standard", [mean - 0.5, mean, mean + 0.5], base=THESIS)
     cell = thesis_cells(place).loc[("max_attention", "standard")]
     assert (cell["verdict"], cell["n"], cell["table"], cell["std"]) == ("reproduced", 3, "1.3", std)
-    texts = tricks.thesis_table(place.store.current("training")).frame["standard"].tolist()
+    texts = thesis.trick_table(place.store.current("training")).frame["standard"].tolist()
     assert texts[-2:] == [BEST["standard"], f"**{mean:.1f} ± 0.5 (3)** ✓"]
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_up import trained
 
-from whenpool.book.report.tables import CaptionedTable, by_source, grid, judged
+from whenpool.book.tables import CaptionedTable, by_source, grid, judged
 from whenpool.book.report.verdicts import COLUMNS as PAPER_COLUMNS
 from whenpool.book.report.verdicts import judge, published
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import check, check_known
@@ -25,23 +24,14 @@ class Advice:
 
     id: str
     text: str  # what to do, in whole sentences
-    claims: tuple[str, ...]  # ids of those that it rests on
-    verdicts: tuple[str, ...] = ()  # on each of them, see `with_verdicts`
+    claims: Sequence[str]  # ids of those that it rests on
+    verdicts: Sequence[str] = ()  # on each of them, see `with_verdicts`
     topic: str = ""  # its heading
     when: str = ""  # the case that it is for
-    words: tuple[float, float] | None = None  # from and up to how many a text has
-    texts: tuple[float, float] | None = None  # likewise labelled texts
-    where: tuple[str, ...] = ()  # a part of `WHERE`; empty: wherever
+    words: Sequence[Any] | None = None  # from and up to how many a text has; None is open
+    texts: Sequence[Any] | None = None  # likewise labelled texts
+    where: Sequence[str] = ()  # a part of `WHERE`; empty: wherever
     beside: str = ""  # "few_shot": the text ends with what our own runs with few labels found
-
-    @classmethod
-    def read(cls, entry: dict[str, Any]) -> "Advice":
-        """From an entry of the file; an error says what is wrong with it."""
-        values = entry | {name: tuple(entry.get(name, ())) for name in ("claims", "where")}
-        for name in {"words", "texts"} & set(entry):
-            least, most = entry[name]
-            values[name] = (least, inf if most is None else most)
-        return cls(**values)
 
     @property
     def general(self) -> bool:
@@ -50,14 +40,14 @@ class Advice:
 
     def fits(self, words: float, texts: int, where: str) -> bool:
         """Whether it is for such texts."""
-        spans = ((self.words, int(words)), (self.texts, texts))
-        within = all(span is None or span[0] <= value <= span[1] for span, value in spans)
+        spans = ((self.words or (0, None), int(words)), (self.texts or (0, None), texts))
+        within = all(least <= value <= (inf if most is None else most) for (least, most), value in spans)
         return not self.general and within and (not self.where or where in self.where)
 
 
-def entries(file: Path | None = None) -> list[Advice]:
-    """All advice there is. Raises `InputError` outside a clone, or for an incomplete entry, named."""
-    return entries_of(file or paper_file("advice.yml"), "advice", Advice.read)
+def entries() -> list[Advice]:
+    """All advice there is. Raises `InputError` outside a clone."""
+    return entries_of(paper_file("advice.yml"), "advice", lambda entry: Advice(**entry))
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
@@ -80,7 +70,7 @@ def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
         replace(
             each,
             text=each.text + (_rank_with_few_labels(runs) if each.beside else ""),
-            verdicts=tuple(verdicts[name] for name in each.claims),
+            verdicts=[verdicts[name] for name in each.claims],
         )
         for each in chosen
     ]

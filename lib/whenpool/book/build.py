@@ -192,7 +192,9 @@ class Builder:
             record = {"seconds": time.time() - began, "profile": self.request.profile, "inputs": inputs}
             record |= {"asked": kernel["asked"], "state": fresh.state}
             with writing:
-                log[name] = record | {"files": {x: fresh.code[x] for x in kernel["files"] if x in fresh.code}}
+                log[name] = record | {
+                    "files": {x: fresh.code[x] for x in kernel["files"] if x in fresh.code}
+                }
                 in_order = {page: log[page] for page in pages if page in log}
                 write_atomically(log_file, json.dumps(in_order, indent=1))
 
@@ -239,7 +241,10 @@ class Builder:
 
     def _render(self) -> Path:
         """Render the pages unless their sources are those of the last time; returns the first page."""
-        log, page = self.output / "_build" / "rendered.txt", self.output / "_build" / "html" / "index.html"
+        log, page = (
+            self.output / "_build" / "rendered.txt",
+            self.output / "_build" / "html" / "index.html",
+        )
         files = [file for file in self.stage.rglob("*") if file.is_file() and file.suffix != ".pyc"]
         files = [file for file in files if file.name != "executed.json"]
         files += [LIBRARY / "book" / name for name in ("build.py", "pages.py")]

@@ -355,7 +355,10 @@ def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
 
 
 def _sample(
-    table: Numbers, selection: Selection, measure: Measure, admits: Callable[[int], bool] = lambda _: True
+    table: Numbers,
+    selection: Selection,
+    measure: Measure,
+    admits: Callable[[int], bool] = lambda _: True,
 ) -> Sample | None:
     """The admitted runs of a selection, the last of each seed; of several ways those that validate best."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}

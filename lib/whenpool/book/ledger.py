@@ -15,11 +15,26 @@ from pandas import DataFrame
 
 from whenpool.base.errors import check_known
 from whenpool.base.paths import project_root
-from whenpool.book.claims import DECIDED, VERDICTS, Claim, Decision, Finding, claims, decisions, sample_of
-from whenpool.book.record import FIGURES, recorded_statistics
+from whenpool.book.claims import (
+    DECIDED,
+    VERDICTS,
+    Claim,
+    Decision,
+    Finding,
+    claims,
+    decisions,
+    sample_of,
+)
 from whenpool.book.results import SCALES, Runs, published
 from whenpool.book.tables import CORPUS_NAMES
-from whenpool.book.thesis import FEW_CORPORA, few_shot_cells, judged, trick_cells
+from whenpool.book.thesis import (
+    FEW_CORPORA,
+    FIGURES,
+    few_shot_cells,
+    judged,
+    recorded_statistics,
+    trick_cells,
+)
 from whenpool.book.thesis import MARKS as CELL_MARKS
 from whenpool.runs.plans import chapter_named
 from whenpool.runs.run import Place
@@ -164,35 +179,26 @@ def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str
         return f"{finding.verdict} {finding.measured}" + (f" n={finding.n}" if finding.n else "")
 
     def left_aligned(frame: DataFrame) -> str:
-        rows = [list(frame), *frame.astype(str).to_numpy().tolist()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(" ".join(["", *map(str.ljust, row, widths)]).rstrip() for row in rows)
+        widths = frame.map(len).max().to_dict()
+        padded = frame.apply(lambda cells: cells.str.ljust(max(widths[cells.name], len(cells.name))))
+        return padded.to_string(index=False, justify="left")
 
     parts = []
     for chapter in dict.fromkeys(decision.claim.chapter for decision in decided):
-        brief = DataFrame(
-            {
-                "claim": d.claim.id,
-                "source": d.claim.section,
-                "rule": d.claim.rule,
-                "thesis by its rule": text(d.thesis),
-                "thesis's scale": text(d.at.get("thesis")),
-                "compact": text(d.at.get("compact")),
-            }
+        rows = [
+            {"claim": d.claim.id, "source": d.claim.section, "rule": d.claim.rule,
+             "thesis by its rule": text(d.thesis)}
+            | {name: text(d.at.get(scale)) for scale, name in SCALE_NAMES.items()}
             for d in decided
             if d.claim.chapter == chapter
-        )
-        parts.append(f"{title_of(chapter)}\n{left_aligned(brief)}")
-    ours = len(decided) - len(of_the_thesis(decided))
-    line = f"{len(decided)} claims" + (f" ({ours} of them ours)" if ours else "")
+        ]  # fmt: skip
+        parts.append(f"{title_of(chapter)}\n{left_aligned(DataFrame(rows))}")
+    line = f"{len(decided)} claims ({len(decided) - len(of_the_thesis(decided))} of them ours)"
     for scale, name in SCALE_NAMES.items():
         each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
-        line += f"; {name}: {', '.join(each)}" if each else ""
-        line += " ({} of {} verdicts are firm)".format(*firm(decided, scale)) if each else ""
+        line += f"; {name}: {', '.join(each)} ({firm(decided, scale)[0]} firm)"
     parts.append(line)
-    if tables is not None and len(tables):
-        parts.append(left_aligned(shares_frame(tables)))
-    return "\n\n".join(parts)
+    return "\n\n".join(parts + ([left_aligned(shares_frame(tables))] if tables is not None else []))
 
 
 def written(
@@ -211,10 +217,10 @@ def written(
         return json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
     if style == "csv":  # a line for each claim, with columns such as compact.value
         return pd.json_normalize(rows).to_csv(index=False, lineterminator="\n").rstrip("\n")
-    if verdict:
-        return as_text(decided)
-    tables = shares(runs)
-    return as_text(decided, tables[tables["chapter"].eq(chapter) | (chapter is None)])
+    tables = None if verdict else shares(runs)
+    if tables is not None and chapter:
+        tables = tables[tables["chapter"] == chapter]
+    return as_text(decided, tables)
 
 
 def ledger_html(decided: Sequence[Decision]) -> str:
@@ -291,5 +297,7 @@ class Badge:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         claim = self.decision.claim
-        link = f'<a class="evidence" href="ledger.html#claim-{claim.id}" title="{escape(claim.statement)}">'
+        link = (
+            f'<a class="evidence" href="ledger.html#claim-{claim.id}" title="{escape(claim.statement)}">'
+        )
         return {"text/html": f"{link}{self}</a>", "text/plain": str(self)}

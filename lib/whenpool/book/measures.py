@@ -48,7 +48,9 @@ class Measure:
     ratio: bool = False  # whether it is one, compared on a log scale
     # what a run has where a claim does not say otherwise, by scale
     fixed: Mapping[str, Row] = field(default_factory=lambda: SCALES)
-    theirs: Callable[[], DataFrame] | None = None  # the thesis's numbers: what they are of, mean, std and n
+    theirs: Callable[[], DataFrame] | None = (
+        None  # the thesis's numbers: what they are of, mean, std and n
+    )
     drawn: bool = False  # whether it needs no stored runs
     exact: bool = False  # whether one number is all there is: nothing in it is drawn at random
     most: float | None = None  # the most that it can be, where rules are near to it
@@ -57,18 +59,16 @@ class Measure:
         """The thesis's own number, from its tables; ``with_tricks``: rather from that of chapter 2."""
         if self.theirs is None:
             return None
-        numbers = _numbers_of(self.theirs, project_root())
-        if any(
-            name not in numbers.columns and self.fixed["thesis"].get(name) != value
-            for name, value in selection.items()
-            if name != "with_tricks"
-        ):
+        numbers, usual = _numbers_of(self.theirs, project_root()), self.fixed["thesis"]
+        selection = {"with_tricks": False, **selection}
+        other = selection.keys() - numbers.columns.keys() - {"with_tricks"}
+        if any(usual.get(name) != selection[name] for name in other):
             return None
         of = {name: selection.get(name) for name in numbers.columns if name not in ("mean", "std", "n")}
-        if not (places := numbers.places(of)):
-            return None
-        mean, std, n = (numbers.columns[name][places[0]] for name in ("mean", "std", "n"))
-        return Sample(mean, np.nan if std is None else std, n)
+        for place in numbers.places(of):
+            mean, std, n = (numbers.columns[name][place] for name in ("mean", "std", "n"))
+            return Sample(mean, np.nan if std is None else std, n)
+        return None
 
 
 @lru_cache
@@ -126,7 +126,9 @@ def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows
 def _gain_after_saturation(epochs: DataFrame) -> Series:
     """Validation accuracy of the best epoch after the first with `SATURATED` accuracy, minus that one's."""
     late = epochs[(epochs["train_accuracy"] >= SATURATED).groupby(epochs["key"]).cummax()]
-    return late.groupby("key")["validation_accuracy"].agg(lambda each: each.iloc[1:].max() - each.iloc[0])
+    return late.groupby("key")["validation_accuracy"].agg(
+        lambda each: each.iloc[1:].max() - each.iloc[0]
+    )
 
 
 def _largest_fall(epochs: DataFrame) -> Series:
@@ -426,7 +428,9 @@ def _highest_mean(runs: Runs) -> DataFrame:
         cells = cells[cells["count"].fillna(0).min(axis=1) >= SEEDS_NEEDED] if len(cells) else cells
         if len(cells) == len(cases) or (len(cells) and not later):
             best = cells["mean"].idxmax(axis=1).eq("max_attention").mean()
-            row = some.iloc[0].to_dict() | fixed | {"model": "max_attention", "began": some["began"].min()}
+            row = (
+                some.iloc[0].to_dict() | fixed | {"model": "max_attention", "began": some["began"].min()}
+            )
             rows.append(row | {"seed": int(later), "value": 100 * best})
     return DataFrame(rows)
 

@@ -11,16 +11,15 @@ import pandas as pd
 
 from whenpool.book.results import column
 from whenpool.book.tables import duration, spread
-from whenpool.runs.compute import rows_of, standing, weights_needed
+from whenpool.runs.compute import rows_of, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.plans import thesis_table
 from whenpool.runs.request import Request
-from whenpool.runs.run import Place, Run, key
+from whenpool.runs.run import Place, Run
 
-ALL, NEEDED = "all, each once", "trainings they need"
-"""The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
+ALL = "all, each once"  # The last row
 ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
 """What `outcome_table` says of each run; other parts of a configuration where they vary."""
 
@@ -49,26 +48,21 @@ def status_table(
     stand = standing(every, place)
     state = dict.fromkeys(stand.done, "done") | dict.fromkeys(stand.missing, "missing")
     state |= dict.fromkeys(stand.failed, "failed") | dict.fromkeys(stand.absent, "no data")
-    # trainings whose weights the missing runs need and which are not here
-    again = dict.fromkeys(
-        run
-        for run in weights_needed(stand.missing, place)
-        if state.get(run) != "missing" and not place.store.has(key(run, place), with_weights=True)
-    )
-    groups |= {NEEDED: again} if again else {}
-    groups[ALL] = every | again
+    groups[ALL] = every
     pace = Pace.measured(place, workforce)
     seconds = {run: pace.seconds(run) for run in groups[ALL]}
     elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
     workers = workforce.workers or (1 if elsewhere else processors())
     rows, left = [], []
-    for name, runs in groups.items():
-        states = state | (dict.fromkeys(again, "missing") if name in (NEEDED, ALL) else {})
-        left = [run for run in runs if states[run] in ("missing", "failed")]
-        counts = pd.Series([states[run] for run in runs], dtype=str).value_counts()
-        row = {"runs of": name, **{n: counts.get(n, 0) for n in ("done", "missing", "failed", "no data")}}
-        row |= {"all": len(runs), "time left": _time(left, seconds, workers)}
-        rows.append(row | {"time of all": _time(list(runs), seconds, workers)})
+    for name, group in groups.items():
+        left = [run for run in group if state[run] in ("missing", "failed")]
+        counts = pd.Series([state[run] for run in group], dtype=str).value_counts()
+        row = {
+            "runs of": name,
+            **{n: counts.get(n, 0) for n in ("done", "missing", "failed", "no data")},
+        }
+        row |= {"all": len(group), "time left": _time(left, seconds, workers)}
+        rows.append(row | {"time of all": _time([*group], seconds, workers)})
     notes = [*stand.damaged, *dict.fromkeys(stand.absent.values())]
     notes += [f"failed: {run}: {message}" for run, message in stand.failed.items()]
     lines = []

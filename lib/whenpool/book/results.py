@@ -164,7 +164,9 @@ def paper_file(name: str) -> Path:
     """A file of ``data/paper``; raises `InputError` outside a clone of the book."""
     root = project_root()
     if root is None:
-        raise InputError("the thesis's numbers are in the book's repository; run this inside a clone of it")
+        raise InputError(
+            "the thesis's numbers are in the book's repository; run this inside a clone of it"
+        )
     return root / "data" / "paper" / name
 
 
@@ -181,7 +183,9 @@ def _read(file: Path, name: str) -> DataFrame:
 def bag_of_words(scale: str, size: int, setting: str) -> float:
     """The test accuracy, in %, of TF-IDF with logistic regression on the texts of IMDb's runs."""
     rows = pd.read_csv(paper_file("").parent / "results" / "bag_of_words.csv")
-    return float(rows[has(rows, {"scale": scale, "size": size, "setting": setting})]["test_accuracy"].iloc[0])
+    return float(
+        rows[has(rows, {"scale": scale, "size": size, "setting": setting})]["test_accuracy"].iloc[0]
+    )
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,9 @@ class Sample:
     n: int
     keys: tuple[str, ...] = ()  # of the runs; none for what the thesis published
     whole: bool = True  # whether all runs read the whole corpus of its publisher
-    values: Mapping[int, float] = field(default_factory=dict, compare=False)  # by seed, where there are any
+    values: Mapping[int, float] = field(
+        default_factory=dict, compare=False
+    )  # by seed, where there are any
 
     @classmethod
     def of(cls, values: Mapping[int, float], keys: tuple[str, ...] = (), whole: bool = True) -> "Sample":

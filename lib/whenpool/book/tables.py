@@ -147,7 +147,9 @@ def in_order(rows: DataFrame, **orders: Iterable[Any]) -> DataFrame:
     if rows.empty:
         return rows
     places = {name: {value: at for at, value in enumerate(order)} for name, order in orders.items()}
-    kept = rows[rows[list(orders)].isin({name: list(order) for name, order in places.items()}).all(axis=1)]
+    kept = rows[
+        rows[list(orders)].isin({name: list(order) for name, order in places.items()}).all(axis=1)
+    ]
     by_place = lambda values: values.map(places[values.name])  # noqa: E731
     return kept.sort_values(list(orders), key=by_place, kind="stable")
 

@@ -26,11 +26,15 @@ from whenpool.book.tables import (
     provenance_line,
     spread,
 )
+from whenpool.base.errors import InputError
+from whenpool.corpora import find
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.sources import statistics_of
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
 from whenpool.runs.kinds.training import Training, with_model
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
-from whenpool.runs.run import VECTORS
+from whenpool.runs.run import VECTORS, Place
 
 MARGIN = 3.0  # Points of accuracy
 MARKS = {"reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": ""}
@@ -41,6 +45,9 @@ NOT_RUN |= {"keys": (), "compact": ""}
 """What is beside a published cell of which there are no runs: mean and standard deviation (NaN for one run)
 of our test accuracies in %, the number of runs, the verdict, the keys of all runs, and what the compact
 replication reached."""
+PAIRS_NEEDED, LARGEST_MEAN = 25, 0.3
+"""Runs in less than float32 may be reference runs once so many pairs of trainings, in both precisions, differ by
+less than so many points of test accuracy in the mean; `whenpool record` applies it."""
 LEGEND = (
     "Each model has a line for the thesis's mean ± standard deviation, one for our runs at its scale (in "
     "bold, with the number of seeds), and one for the compact replication (64 units, 8 epochs, texts cut at "
@@ -316,3 +323,30 @@ def few_shot_cells(stored: DataFrame) -> DataFrame:
         verdict = verdict_of(used["test_accuracy"].tolist(), row.mean, 0.0) if thesis.any() else "pilot"
         cells.append(_cell(used, verdict))
     return numbers.assign(std=np.nan).join(DataFrame(cells, numbers.index, list(NOT_RUN)))
+
+
+# Tables 1.1 and 1.7, statistics of the corpora (§1.4.1, §1.8.5).
+
+FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
+
+
+def statistics(place: Place) -> DataFrame:
+    """Of the thesis's corpora; ``source`` is "here", "record", or why there are none."""
+    record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
+    rows = []
+    for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):
+        numbers: dict[Any, Any] = record.get((corpus, length), {})
+        source = "record" if numbers else "no files here"
+        if PUBLICATIONS[corpus].find(place.data) is not None:
+            try:
+                numbers, source = statistics_of(find(corpus, place.data), length), "here"
+            except InputError:
+                numbers, source = {}, "cannot be read"
+        rows.append({"corpus": corpus, "length": length, **numbers, "source": source})
+    return DataFrame(rows)
+
+
+def recorded_statistics() -> DataFrame:
+    """The published statistics of whole corpora, a row for each corpus and length."""
+    rows = Place.default().store.read_published("corpora")
+    return rows if "corpus" in rows else rows.assign(corpus=[], length=[])

@@ -37,7 +37,9 @@ KINDS = {
     "memory": Kind("Memory", "exponent", "power with which memory grows"),
 }
 """Every kind of result, of runs and of probes, in the order in which they are shown."""
-VARIED = "cell layers bidirectional masked untrained epochs drop_connect weight_decay learning_rate filters"
+VARIED = (
+    "cell layers bidirectional masked untrained epochs drop_connect weight_decay learning_rate filters"
+)
 
 
 def prepared(rows: DataFrame, kind: Kind) -> DataFrame:
@@ -61,7 +63,14 @@ def figure(kind: Kind, rows: DataFrame) -> Figure:
     rows = prepared(rows, kind)
     names = list(rows["model"].unique())
     colours = {name: PALETTE.get(name, f"C{place % 10}") for place, name in enumerate(names)}
-    look = {"data": rows, "hue": "model", "palette": colours, "row": "texts", "col": kind.panel, "height": 2.6}
+    look = {
+        "data": rows,
+        "hue": "model",
+        "palette": colours,
+        "row": "texts",
+        "col": kind.panel,
+        "height": 2.6,
+    }
     if kind.x:
         grid = sns.relplot(**look, x=kind.x, y=kind.y, kind="line", errorbar=None)
         grid.set(yscale="log" if kind.log else "linear")

@@ -1,6 +1,7 @@
 """The commands of ``whenpool``. Rooms are entered inside them, so that ``--help`` waits for no torch."""
 
 import os
+import runpy
 import shlex
 import signal
 import sys
@@ -61,6 +62,11 @@ def _clone() -> Path:
     return root
 
 
+def _script(name: str) -> dict[str, Any]:
+    """What a script of the clone defines: tools of those who write the book."""
+    return runpy.run_path(str(Path(__file__).parents[3] / "scripts" / f"{name}.py"))
+
+
 @cli.command()
 @opt.request_options
 @opt.engine_options
@@ -91,8 +97,7 @@ def book(chapters: tuple[str, ...], force: bool, **options: Any) -> None:
 @click.option("--paper", is_flag=True, help="Print the book's article instead of the whole book.")
 def pdf(paper: bool) -> None:
     """Print the built book into a PDF, with this machine's Chromium."""
-    from whenpool.book.printing import print_book
-
+    print_book = _script("print_book")["print_book"]
     click.echo(f"The {'paper' if paper else 'book'} is printed: {print_book(_clone(), paper)}")
 
 
@@ -219,7 +224,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 @opt.store_option
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs into data/results/. Only runs on whole published corpora are copied."""
-    from whenpool.book.record import export, export_statistics
+    script = _script("record")
     from whenpool.runs.kinds import KINDS
     from whenpool.runs.run import Place
 
@@ -227,8 +232,8 @@ def record(data: Path | None, store: Path | None) -> None:
     if data or os.environ.get("WHENPOOL_DATA"):
         check(place.data.is_dir(), f"data folder {place.data} does not exist; name one that does")
     check(not store or store.is_dir(), f"folder of runs {store} does not exist; name one that does")
-    counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
-    corpora = export_statistics(place, folder)
+    counts = [f"{script['export'](kind, place, folder)} {kind} runs" for kind in KINDS]
+    corpora = script["export_statistics"](place, folder)
     statistics = f"the statistics of {corpora} {'corpus' if corpora == 1 else 'corpora'}"
     click.echo(f"{', '.join(counts)} and {statistics} are now in {folder}")
 
@@ -246,8 +251,8 @@ def export(data: Path | None, store: Path | None) -> None:
     from whenpool.book import try_it
     from whenpool.runs.run import Place
 
-    file = _clone() / try_it.FILE
-    try_it.export(try_it.chosen_runs(), Place.default(data, store), file, say=click.echo)
+    file, script = _clone() / try_it.FILE, _script("export_try_it")
+    script["export"](script["chosen_runs"](), Place.default(data, store), file, say=click.echo)
     click.echo(f"{file} was written, {file.stat().st_size / 1e6:.1f} MB")
 
 

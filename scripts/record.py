@@ -1,5 +1,5 @@
-"""Reference runs: finished runs by the thesis's protocol, copied to where the book keeps them, and statistics
-of the thesis's corpora (§1.4.1, §1.8.5).
+"""Copies finished runs on published corpora to data/results, where the pages read them, and the statistics of
+whole corpora: what `whenpool record` does.
 
 A run in less than float32 is copied once enough trainings were computed both ways and agree in the mean;
 ``scripts/compare.py`` compares them and keeps the differences in ``data/results/comparisons.csv``.
@@ -7,18 +7,15 @@ A run in less than float32 is copied once enough trainings were computed both wa
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
 
-from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
-from whenpool.book.results import column, published
-from whenpool.corpora import find
+from whenpool.book.results import column
+from whenpool.book.thesis import LARGEST_MEAN, PAIRS_NEEDED, statistics
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
-from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.tagged import PUBLISHED
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.training import Training
@@ -27,14 +24,13 @@ from whenpool.runs.run import Place
 from whenpool.runs.store import NO_FOLDER, Store
 
 PLACES = ("stage", "epoch", "examples", "position")  # Columns that say where in a history a point is
-COMPACT_UNITS = (COMPACT["hidden_size"], 100, 128)  # some cells need those of a word vector, or of both ways
-FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
-"""What the tables of corpora give of each."""
+COMPACT_UNITS = (
+    COMPACT["hidden_size"],
+    100,
+    128,
+)  # some cells need those of a word vector, or of both ways
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
 """What can differ between two computations of one training; of the second one, with ``_other``."""
-PAIRS_NEEDED = 25
-LARGEST_MEAN = 0.3
-"""Points of test accuracy: a precision whose mean difference from float32 is below may be a reference run."""
 
 
 def at_a_scale(rows: DataFrame) -> Series:
@@ -100,80 +96,36 @@ def read_comparisons(folder: Path | None) -> DataFrame:
     return Store(NO_FOLDER, folder).read_published("comparisons")
 
 
-def pooled(cells: DataFrame) -> dict[str, Any]:
-    """Several cells made one, as if they had been compared together."""
-    n, means = cells["pairs"].to_numpy(float), cells["mean_difference"].to_numpy(float)
-    mean = float((n * means).sum() / n.sum())
-    within = ((n - 1) * cells["std_difference"].fillna(0).to_numpy(float) ** 2).sum()
-    squares = within + (n * (means - mean) ** 2).sum()
-    return {
-        **{name: int(cells[name].sum()) for name in ("pairs", "identical", "with_weights")},
-        "mean_difference": mean,
-        "std_difference": float(squares / (n.sum() - 1)) ** 0.5 if n.sum() > 1 else np.nan,
-        **{name: cells[name].max() for name in cells if name.startswith("largest")},
-    }
-
-
-def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -> tuple[int, float]:
-    """The pairs that compare a precision with float32, on published corpora and at the thesis's size, and
-    their mean difference, or NaN. ``fused``: of models trained together, which round at other places."""
-    if cells.empty:
-        return 0, np.nan
-    # the way of the side that is not float32, if one of them is
-    exact = cells["precision"] == "float32"
-    way = {name: cells[f"{name}_other"].where(exact, cells[name]) for name in CIRCUMSTANCES}
-    counted = cells[
-        (exact | (cells["precision_other"] == "float32"))
-        & (way["precision"] == precision)
-        & (way["device"].str.split(":").str[0] == device)
-        & ((way["together"] > 1) == fused)
-        & (cells["hidden_size"] >= Training.hidden_size)
-        & (cells["epochs"] >= Training.epochs)
-        & cells["corpus"].isin(list(PUBLICATIONS))
-    ]
-    whole = pooled(counted) if len(counted) else {"pairs": 0, "mean_difference": np.nan}
-    return whole["pairs"], whole["mean_difference"]
-
-
 def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
-    """Which runs may become reference runs by the rule on precision, and lines on those that may not."""
+    """Which runs may become reference runs by the rule on precision, and lines on those that may not: enough
+    pairs on published corpora and at the thesis's size differ little in the mean from float32, which is the
+    first side of a comparison. Models trained together count apart: they round at other places."""
     kinds = runs["device"].str.split(":").str[0]
     ways = [column(runs, "precision").fillna("float32"), kinds, runs["together"].fillna(1) > 1]
     allowed, lines = Series(True, index=runs.index), []
+    if len(cells):
+        large = (cells["hidden_size"] >= Training.hidden_size) & (cells["epochs"] >= Training.epochs)
+        cells = cells[
+            large & cells["precision"].eq("float32") & cells["corpus"].isin(list(PUBLICATIONS))
+        ]
     for (precision, device, fused), group in runs.groupby(ways, sort=False):
-        pairs, mean = beside_float32(cells, precision, device, fused)
-        if precision == "float32" or (pairs >= PAIRS_NEEDED and abs(mean) < LARGEST_MEAN):
+        if precision == "float32":
+            continue
+        pairs, mean = 0, np.nan
+        if len(cells):
+            same = cells["precision_other"].eq(precision) & cells["together_other"].gt(1).eq(fused)
+            same &= cells["device_other"].str.split(":").str[0].eq(device)
+            n = cells["pairs"][same]
+            pairs, mean = n.sum(), (n * cells["mean_difference"][same]).sum() / max(n.sum(), 1)
+        if pairs >= PAIRS_NEEDED and abs(mean) < LARGEST_MEAN:
             continue
         allowed[group.index] = False
-        apart = f", {mean:+.2f} points apart" if pairs else ""
         lines.append(
             f"{len(group)} runs are left out: {precision} on {device} needs {PAIRS_NEEDED} pairs with "
             f"float32 on published corpora, at the thesis's size and less than {LARGEST_MEAN} points apart "
-            f"in the mean, but there are {pairs}{apart} (scripts/compare.py adds some)"
+            f"in the mean, but there are {pairs} (scripts/compare.py adds some)"
         )
     return allowed, lines
-
-
-def statistics(place: Place) -> DataFrame:
-    """Of the thesis's corpora; ``source`` is "here", "record", or why there are none."""
-    record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
-    rows = []
-    for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):
-        numbers: dict[Any, Any] = record.get((corpus, length), {})
-        source = "record" if numbers else "no files here"
-        if PUBLICATIONS[corpus].find(place.data) is not None:
-            try:
-                numbers, source = statistics_of(find(corpus, place.data), length), "here"
-            except InputError:
-                numbers, source = {}, "cannot be read"
-        rows.append({"corpus": corpus, "length": length, **numbers, "source": source})
-    return DataFrame(rows)
-
-
-def recorded_statistics() -> DataFrame:
-    """The published statistics of whole corpora, a row for each corpus and length."""
-    rows = Place.default().store.read_published("corpora")
-    return rows if "corpus" in rows else rows.assign(corpus=[], length=[])
 
 
 def export_statistics(place: Place, folder: Path) -> int:

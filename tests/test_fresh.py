@@ -17,8 +17,6 @@ from small_runs import SMALL
 
 from whenpool.base.errors import BookError
 from whenpool.book import build as building
-from whenpool.book import fresh
-from whenpool.book.fresh import LIBRARY
 from whenpool.book.claims import ask_again
 from whenpool.book.results import Runs
 from whenpool.runs.engine import Report
@@ -26,7 +24,7 @@ from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
-EXECUTE = building.execute
+EXECUTE, LIBRARY = building.execute, building.LIBRARY
 CELL = """import beside
 from whenpool.book.chapter import open_chapter
 open_chapter("index").results("training", "compact", seed=77)"""
@@ -44,7 +42,7 @@ def book(tmp_path, monkeypatch):
     for file in ("lib/whenpool/tiny.py", "book/beside.py"):
         (folder / file).write_text("VALUE = 1\n")
     (folder / "data" / "runs" / "smoke").mkdir(parents=True)
-    monkeypatch.setattr(fresh, "LIBRARY", folder / "lib" / "whenpool")
+    monkeypatch.setattr(building, "LIBRARY", folder / "lib" / "whenpool")
     rendered = []
 
     def execute(source, target, parameters):
@@ -178,7 +176,7 @@ def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(bo
 def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, monkeypatch):
     folder, build = book
     monkeypatch.setattr(building, "execute", EXECUTE)
-    monkeypatch.setattr(fresh, "LIBRARY", LIBRARY)
+    monkeypatch.setattr(building, "LIBRARY", LIBRARY)
     here = os.getcwd()
     build()
     assert os.getcwd() == here  # which all threads share
@@ -188,7 +186,7 @@ def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, 
     assert list(log["index"]["asked"]) == ['["training", "compact", {"seed": 77}]']
     assert str(folder / USED[-1]) not in log["runs"]["files"]
     notebook = (folder / "_build/smoke/_build/stage/book/index.ipynb").read_text()
-    assert "fresh.used" not in notebook
+    assert "print(used())" not in notebook
     edit(folder / "book" / "index.md", code_cell("1 / 0"))
     for _ in range(2):
         with pytest.raises(BookError, match="ZeroDivisionError"):

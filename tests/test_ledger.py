@@ -1,6 +1,7 @@
 """The ledger of claims and tables, the command that prints it, and its page."""
 
 import csv
+import html
 import io
 import json
 import math
@@ -15,17 +16,18 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from clones import ROOT
+from front_figure import drawn
 from made_up import LEDGER
 
-from whenpool.book import ledger, thesis
-from whenpool.book.claims import Claim, Decision, Finding
+from whenpool.book import figures, ledger, thesis
+from whenpool.book.claims import VERDICTS, Claim, Decision, Finding
 from whenpool.book.ledger import NO_RULE
 from whenpool.book.measures import MEASURES
-from whenpool.book.results import SCALES, Runs
-from whenpool.book.results import COLUMNS, published
+from whenpool.book.results import COLUMNS, SCALES, Runs, published
 from whenpool.book.thesis import MARKS
 from whenpool.cli import cli
 
+OF_THESIS = [claim for claim in LEDGER if claim.of_thesis]
 NONE = Runs(None).table("training")
 FULL_TABLES = [("1.6", "imdb"), ("1.6", "yelp")]
 FULL_TABLES += [(table, name) for table in ("1.5", "1.8") for name in ("yahoo", "amazon")]
@@ -48,9 +50,8 @@ def plain_json(text):
 
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
     calls = {
-        "thesis.few_shot_table(": [thesis.few_shot_table(NONE).name],
         "thesis.trick_table(": [thesis.trick_table(NONE).name],
-        "thesis.thesis_table(": [thesis.thesis_table(NONE, *own).name for own in FULL_TABLES],
+        "(thesis_table(": [thesis.thesis_table(NONE, *own).name for own in FULL_TABLES],
     }
     for chapter in {claim.chapter for claim in LEDGER}:
         text = (ROOT / "book" / f"{chapter}.md").read_text()
@@ -70,7 +71,8 @@ def test_shares_are_those_of_the_chapters(recorded):
     cells = thesis.judged(evidence, published("accuracy").query("table in @full"))
     counts, judged = cells["verdict"].value_counts(), [*ledger.JUDGED]
     assert found.loc[full, judged].sum().to_dict() == counts.reindex(judged, fill_value=0).to_dict()
-    shots, tricked = thesis.few_shot_cells(recorded.table("few-shot")), thesis.trick_cells(recorded.table("training"))
+    shots = thesis.few_shot_cells(recorded.table("few-shot"))
+    tricked = thesis.trick_cells(recorded.table("training"))
     for table, cells in ("1.9", shots), ("2.1", tricked[tricked["table"] == "2.1"]):
         told = found.loc[table, [*MARKS]]
         assert told[told > 0].to_dict() == cells["verdict"].value_counts().to_dict()
@@ -96,7 +98,8 @@ def test_the_share_is_of_what_was_judged_and_of_all():
 
 
 def test_what_was_not_run_has_no_number_and_what_is_infinite_is_json():
-    rows = plain_json(ledger.as_json([DECISION, ENDLESS, replace(DECISION, at={}, pilots={})]))
+    rows = [*map(ledger.row_of, [DECISION, ENDLESS, replace(DECISION, at={}, pilots={})])]
+    rows = plain_json(json.dumps(rows, default=dict))
     assert rows[0].items() >= {
         "id": "a", "chapter": "theory", "section": "2.1", "statement": "A <b>.", "unit": '"%"',
         "registered": "2026-01-02", "registered_at": "2026-01-02T03:00:00+00:00", "rule": "< 0",
@@ -143,9 +146,9 @@ def test_a_verdict_is_looked_for_at_either_scale(monkeypatch):
 
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
     text = run("--chapter", "gradients")  # a short name
-    assert {claim.chapter for claim in LEDGER if f" {claim.id} " in text} == {"gradient_propagation"}
-    assert re.search(r"^ 1\.2 .*vanishing, validation", text, re.MULTILINE)
-    assert not re.search(r"^ 1\.6 ", text, re.MULTILINE)
+    assert {claim.chapter for claim in LEDGER if f"{claim.id} " in text} == {"gradient_propagation"}
+    assert re.search(r"^1\.2 .*vanishing, validation", text, re.MULTILINE)
+    assert not re.search(r"^1\.6 ", text, re.MULTILINE)
     line = ledger.as_text([DECISION]).splitlines()[2]
     assert line.split() == "a 2.1 < 0 undecided −0.5 (−2 to 1.5) n=3 so far holds 0.5 n=1".split()
 
@@ -211,11 +214,38 @@ def test_a_row_has_the_verdicts_and_what_the_compact_replication_changes():
     assert "<i>" in texts_of(alone)[0]
 
 
-def test_a_line_of_csv_has_the_numbers_of_the_object():
-    (line,) = csv.DictReader(io.StringIO(ledger.as_csv([DECISION])))
-    assert line.items() >= {
-        "id": "a", "registered": "2026-01-02", "statement": "A <b>.", "verdict": "undecided",
-        "verdict_value": "-0.5", "verdict_low": "-2.0", "verdict_high": "1.5", "verdict_n": "3",
-        "compact": "so far holds", "compact_value": "0.5", "compact_low": "", "compact_n": "1", "thesis": "",
-    }.items()  # fmt: skip
-    assert ledger.as_csv([]) == "id"
+def test_bars_count_the_claims_of_the_thesis_at_each_scale():
+    decided = [
+        Decision(claim, {"thesis": Finding(VERDICTS[i % 2]), "compact": Finding("not run")})
+        for i, claim in enumerate(OF_THESIS[:3])
+    ]
+    ours = replace(decided[0], claim=replace(OF_THESIS[0], section="ours"))
+    shown = ledger.VerdictBars([*decided, ours])._repr_mimebundle_()
+    scales = "at the thesis's scale: 2 hold, 1 does not hold; in the compact replication: 3 not run"
+    assert shown["text/plain"] == f"3 claims; {scales}"
+    bars = r'style="flex-grow:(\d+)" title="[^"]+" href="ledger.html#([^"]+)&amp;source=thesis"'
+    drawn = [("2", "verdict=holds"), ("1", "verdict=does+not+hold"), ("3", "compact=not+run")]
+    assert re.findall(bars, shown["text/markdown"]) == drawn
+    assert "ledger.html" not in shown["text/html"]  # which is not beside a notebook
+    assert "Grey: not run (for lack of data: 0). " in shown["text/markdown"]
+    blocked = Decision(replace(OF_THESIS[0], needs="a corpus"), {"thesis": Finding("not run")})
+    shown = ledger.VerdictBars([*decided, blocked])._repr_mimebundle_()
+    assert "Grey: not run (for lack of data: 1). " in shown["text/markdown"]
+
+
+def test_the_front_page_and_the_readmes_figure_have_the_numbers_of_the_record(decided):
+    page = drawn()
+    drawing = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
+    facts = "; ".join(map(" ".join, page["facts"].items()))
+    assert facts in drawing, "run python scripts/front_figure.py"
+    last, chrono = (page["facts"][f"mid_{name}"] for name in ("last", "chrono"))
+    assert float(last) < 52 < 65 < float(chrono)
+    for decision in decided:
+        if decision.claim.chapter in ("natural_bias", "few_shot") and decision.best.n:
+            badge = ledger.Badge(decision)
+            assert f"#claim-{decision.claim.id}" in badge._repr_mimebundle_()["text/html"]
+
+
+def test_small_ratios_are_said_as_one_says_them():
+    texts = [figures.times_smaller(ratio) for ratio in (2.7e-8, 7.5e-7, 1e-3, float("nan"))]
+    assert texts == ["37 million", "1.3 million", "1,000", "?"]

@@ -1,11 +1,10 @@
 """Time and weight of built pages in Chromium, from disk; build the book first."""
 
 import statistics
+import sys
 import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-
-import sys
 
 sys.path.append("scripts")
 from print_book import opened_browser, wait_for_formulas

@@ -69,7 +69,7 @@ def print_book(root: Path, paper: bool = False) -> Path:
             ("Italic", "font-style: italic;"),
             ("Bol", "font-weight: 700;"),
             ("BolIta", "font-style: italic; font-weight: 700;"),
-        )  # fmt: skip
+        )
     )
     book, works = PdfWriter(), []
     with opened_browser() as browser:

@@ -166,7 +166,6 @@ def decided(recorded):
 def chromium():
     """The one browser of a worker: Playwright opens no second one in a process."""
     from browsing import needs_browser
-
     from print_book import opened_browser
 
     needs_browser()

@@ -1,4 +1,4 @@
-"""The ledger, and finished runs that were made up, as `whenpool.book.report.measures.Runs` holds them."""
+"""The ledger, and finished runs that were made up, as `whenpool.book.results.Runs` holds them."""
 
 from datetime import UTC, datetime
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import seaborn as sns
 
-from whenpool.book.pages import with_dark_colours
 from whenpool.book.figures import drawn_twice, parted, stack
+from whenpool.book.pages import with_dark_colours
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, MARKERS
 

@@ -51,7 +51,7 @@ def plain_json(text):
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
     calls = {
         "thesis.trick_table(": [thesis.trick_table(NONE).name],
-        "(thesis_table(": [thesis.thesis_table(NONE, *own).name for own in FULL_TABLES],
+        "(thesis_table(": [f"tab-thesis-{t.replace('.', '-')}-{c}" for t, c in FULL_TABLES],
     }
     for chapter in {claim.chapter for claim in LEDGER}:
         text = (ROOT / "book" / f"{chapter}.md").read_text()
@@ -233,17 +233,13 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
     assert "Grey: not run (for lack of data: 1). " in shown["text/markdown"]
 
 
-def test_the_front_page_and_the_readmes_figure_have_the_numbers_of_the_record(decided):
+def test_the_front_page_and_the_readmes_figure_have_the_numbers_of_the_record():
     page = drawn()
     drawing = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
     facts = "; ".join(map(" ".join, page["facts"].items()))
     assert facts in drawing, "run python scripts/front_figure.py"
     last, chrono = (page["facts"][f"mid_{name}"] for name in ("last", "chrono"))
     assert float(last) < 52 < 65 < float(chrono)
-    for decision in decided:
-        if decision.claim.chapter in ("natural_bias", "few_shot") and decision.best.n:
-            badge = ledger.Badge(decision)
-            assert f"#claim-{decision.claim.id}" in badge._repr_mimebundle_()["text/html"]
 
 
 def test_small_ratios_are_said_as_one_says_them():

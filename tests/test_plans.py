@@ -10,11 +10,11 @@ from operator import attrgetter, methodcaller
 
 import pandas as pd
 import pytest
+from record import at_a_scale
 from small_runs import RECORDS
 
 from whenpool import InputError
 from whenpool.book.chapter import open_chapter
-from record import at_a_scale
 from whenpool.book.results import published
 from whenpool.corpora import load
 from whenpool.corpora.published import THESIS_CORPORA

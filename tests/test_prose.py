@@ -12,8 +12,7 @@ from check_pages import as_python
 from scipy import stats
 
 from whenpool.base.paths import project_root
-from whenpool.book import try_it
-from whenpool.book import claims, thesis
+from whenpool.book import claims, thesis, try_it
 from whenpool.book.claims import rows_at
 from whenpool.book.results import published
 from whenpool.models.registry import COMPARED

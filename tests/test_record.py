@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from record import at_a_scale, export
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
-from record import at_a_scale, export
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance

@@ -8,11 +8,11 @@ from dataclasses import asdict, replace
 import pandas as pd
 import pytest
 import torch
+from record import export
 from torch.nn.functional import cross_entropy, pad
 
 from whenpool import InputError, SequenceTagger
 from whenpool.book.progress import outcome_table
-from record import export
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.corpora.dataset import UNKNOWN_TAG, number, shape, spelled, suffix
 from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged

@@ -223,7 +223,7 @@ class Builder:
         return json.loads(json.dumps(parameters))  # lists, not tuples
 
     def _environment(self) -> dict[str, str]:
-        """Where a chapter finds data, runs (or the folder of smoke-sized ones) and caches, and how it computes."""
+        """Where a chapter finds data, runs (or the folder of smoke-sized ones) and caches."""
         store = self.place.store.directory
         store = store.parent if self.request.profile == "smoke" else store
         folders = {"DATA": self.place.data, "STORE": store, "CACHE": self.place.cache}
@@ -320,9 +320,8 @@ def _digest(file: Path, changed: int) -> str:
 
 def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
     """Execute a chapter in a kernel and put the notebook where pages are rendered from; returns what the
-    kernel prints in `LAST_CELL`. papermill sets ``parameters`` after the chapter's parameters cell; those that
-    it does not have are left out. Raises `BookError` when a cell fails; the notebook as far as it got stays
-    beside ``target``."""
+    kernel prints in `LAST_CELL`. papermill sets those ``parameters`` that the chapter's parameters cell has.
+    Raises `BookError` when a cell fails; the notebook as far as it got stays beside ``target``."""
     executing = target.with_suffix(".executing.ipynb")
     try:
         notebook = jupytext.read(source)

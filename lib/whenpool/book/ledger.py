@@ -281,23 +281,3 @@ class VerdictBars:
             "Hatched: fewer than three seeds. Some claims are about one scale alone.</div>"
         )
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
-
-
-@dataclass(frozen=True)
-class Badge:
-    """The scale and the number of seeds that a claim was tested with, a link to its row of the ledger."""
-
-    decision: Decision
-
-    def __str__(self) -> str:
-        scale, name = "thesis", SCALE_NAMES["thesis"]
-        if self.decision.claim.chapter == "few_shot":  # such runs are small by their encoder
-            scale, name = "compact", "MiniLM"
-        return f"{name}, {self.decision.at[scale].n} seeds"
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        claim = self.decision.claim
-        link = (
-            f'<a class="evidence" href="ledger.html#claim-{claim.id}" title="{escape(claim.statement)}">'
-        )
-        return {"text/html": f"{link}{self}</a>", "text/plain": str(self)}

@@ -7,18 +7,17 @@ points is *reproduced*, wholly outside *differs*, anything else *undecided*. Run
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
 
+from whenpool.base.errors import InputError
 from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale
 from whenpool.book.results import THESIS_MODEL, Sample, column, estimate, has, published
 from whenpool.book.tables import (
-    CORPUS_NAMES,
-    MAJORITY,
     CaptionedTable,
     grid,
     in_order,
@@ -26,7 +25,6 @@ from whenpool.book.tables import (
     provenance_line,
     spread,
 )
-from whenpool.base.errors import InputError
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
@@ -46,8 +44,8 @@ NOT_RUN |= {"keys": (), "compact": ""}
 of our test accuracies in %, the number of runs, the verdict, the keys of all runs, and what the compact
 replication reached."""
 PAIRS_NEEDED, LARGEST_MEAN = 25, 0.3
-"""Runs in less than float32 may be reference runs once so many pairs of trainings, in both precisions, differ by
-less than so many points of test accuracy in the mean; `whenpool record` applies it."""
+"""Runs in less than float32 may be reference runs once so many pairs of trainings, in both precisions, differ
+by fewer than so many points of test accuracy in the mean; `whenpool record` applies it."""
 LEGEND = (
     "Each model has a line for the thesis's mean ± standard deviation, one for our runs at its scale (in "
     "bold, with the number of seeds), and one for the compact replication (64 units, 8 epochs, texts cut at "
@@ -170,27 +168,6 @@ def beside_thesis(
     line = provenance_line(runs, "the thesis alone; none of it has been run here")
     frame = grid(by_source(cells, rows), [*rows, "source"], columns, heads)
     return CaptionedTable(frame, caption, name, line, legend)
-
-
-def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> CaptionedTable:
-    """A table of §1.8, all corpora or one, settings below each other and sizes side by side; how often
-    guessing is right below each setting."""
-    theirs = published("accuracy").query("table == @table" + " and corpus == @corpus" * bool(corpus))
-    guessing = reference_runs(stored).groupby(_CELL)["majority_accuracy"].first().to_dict()
-    cells = []
-    for _, block in judged(stored, theirs).groupby(["corpus", "setting"], sort=False):
-        chance = block[_CELL].drop_duplicates()
-        texts = [f"{guessing[k]:.1f}" if k in guessing else "" for k in chance.itertuples(False, None)]
-        cells += [block, chance.assign(pooling=MAJORITY, text=texts)] if any(texts) else [block]
-    kind = f"texts of {'at most' if table in ('1.4', '1.8') else 'over'} 100 words"
-    caption = f"Table {table} of the thesis, {kind}: test accuracy in %."
-    name, rows = f"tab-thesis-{table.replace('.', '-')}", ["setting", "pooling"]
-    shown = beside_thesis(
-        pd.concat(cells, ignore_index=True), stored, rows if corpus else ["corpus", *rows], ["size"],
-        f"{CORPUS_NAMES[corpus]} in {caption}" if corpus else caption,
-        f"{name}-{corpus}" if corpus else name, {"corpus": CORPUS_NAMES.get},
-    )  # fmt: skip
-    return replace(shown, frame=shown.frame.replace(" ± ", "<br>± ", regex=True))
 
 
 # Table 2.1, learnability tricks.

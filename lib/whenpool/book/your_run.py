@@ -53,9 +53,11 @@ def prepared(rows: DataFrame, kind: Kind) -> DataFrame:
     corpus = rows["corpus"].map(lambda name: corpus_name(name.partition(":")[0]))
     texts = corpus + rows["size"].map(", {:,.0f} training texts".format)
     rows = rows.assign(model=model, texts=texts, **{kind.panel: rows[kind.panel].fillna("any")})
-    order = [name for name in (*SETTINGS, *PALETTE)]  # other values by alphabet
-    place = lambda values: values.map(lambda v: (order.index(v), "") if v in order else (99, str(v)))  # noqa: E731
-    return rows.sort_values(["texts", kind.panel, "model"], key=place, kind="stable")
+    order = [*SETTINGS, *PALETTE]  # other values come behind, by alphabet
+    return rows.sort_values(
+        ["texts", kind.panel, "model"], kind="stable",
+        key=lambda values: values.map(lambda v: (order.index(v) if v in order else 99, str(v))),
+    )  # fmt: skip
 
 
 def figure(kind: Kind, rows: DataFrame) -> Figure:

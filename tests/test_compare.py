@@ -99,32 +99,6 @@ def test_any_result_but_the_time_makes_a_pair_differ(stores):
         assert compare(*stores).loc[0, "identical"] == (not change), change
 
 
-def test_circumstances_and_cells_stay_apart_and_the_plainer_side_is_first(stores):
-    one, two = stores
-    for setting in ("standard", "mid"):
-        for seed in (0, 1):
-            run = replace(SMALL, setting=setting, seed=seed)
-            put(one, run, 72.0, **FAST, together=5, engine="ray")
-            put(two, run, 71.0, **EXACT)  # older than the columns together and engine
-    cells = compare(one, two)
-    assert cells["setting"].tolist() == ["mid", "standard"]
-    first = cells.iloc[0]
-    sides = {"precision": ["float32", "bfloat16"], "together": [1, 5], "engine": ["local", "ray"]}
-    assert {name: first[[name, f"{name}_other"]].tolist() for name in sides} == sides
-    assert first["mean_difference"] == pytest.approx(1.0)  # second minus first
-    assert compare(two, one)["key"].tolist() == cells["key"].tolist()
-
-
-def test_reference_runs_can_be_a_side_and_their_numbers_come_back_exactly(stores, folder):
-    one, two = stores
-    for seed, accuracy in enumerate((200 / 3, 0.1 + 0.2, 61.05102040816327)):
-        for store in (one, two):
-            put(store, replace(PAPER, seed=seed), accuracy, accuracy / 7, epochs=(1 / 3, accuracy))
-    assert publish(one, folder) == 3
-    cells = compare(Store(folder, folder), Store(two.directory))
-    assert cells[["pairs", "identical"]].values.tolist() == [[3, 3]]
-
-
 def test_published_comparisons_are_replaced_by_newer_ones_and_others_stay(stores, folder):
     one, two = stores
     for store in stores:
@@ -190,11 +164,3 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path, folder
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
     assert "; 1 runs computed in bfloat16; " in provenance_line(recorded)
     assert "; computed in bfloat16; " in provenance_line(recorded.query("precision == 'bfloat16'"))
-
-
-def test_a_reference_run_is_not_lost_when_it_is_computed_again_in_another_precision(stores, folder):
-    again = Store(stores[1].directory, folder)
-    put(stores[0], PAPER, 70.0, **EXACT)
-    put(again, PAPER, 60.0, **FAST)
-    assert [publish(store, folder) for store in (stores[0], again)] == [1, 1]
-    assert pd.read_csv(folder / "trainings.csv")["precision"].tolist() == ["float32"]

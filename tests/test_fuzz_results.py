@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from fuzzing import hold, inputs, words
 from made_up import LEDGER
 
 from whenpool import InputError
-from whenpool.book.chapter import Chapter, open_chapter
+from whenpool.book.chapter import Chapter
 from whenpool.book.claims import decide
 from whenpool.book.results import Runs
 from whenpool.book.tables import provenance_line
@@ -64,33 +63,3 @@ def test_a_file_of_record_that_is_none_is_told(tmp_path):
     (tmp_path / "trainings.csv").write_text("")
     with pytest.raises(InputError, match=r"reference runs .*trainings.csv cannot be read"):
         Store(tmp_path, tmp_path).rows("training")
-
-
-def test_stored_runs(tmp_path):
-    run = {"corpus": "imdb", "setting": "mid", "size": 100, "pooling": "max", "seed": 0, "masked": True}
-    store = Store(tmp_path / "store")
-    history = [{"epoch": 1, "validation_accuracy": 50.5}, {"epoch": 2, "validation_accuracy": None}]
-    result, made = {"test_accuracy": 61.5, "corpus_complete": False}, {"device": "cpu: x", "commit": "c"}
-    key = store.put({"run": run, "data": {"corpus": "a"}, "protocol": 1}, run, result, made, history)
-    file = tmp_path / "store" / f"{key}.json"
-    valid = file.read_bytes()
-
-    def parse(data):
-        file.write_bytes(data)
-        looked = Store(tmp_path / "store")
-        trainings, epochs = looked.rows("training"), looked.history("training")
-        if looked.damaged:
-            assert trainings.empty
-            raise InputError(looked.damaged[0].replace(str(tmp_path), ""))
-        assert trainings["key"].tolist() == [key]
-        assert set(epochs.get("key", [])) <= {key}
-
-    hold("stored run", inputs(valid), parse, key)
-
-
-def test_parameters_of_chapters():
-    def parse(text):
-        open_chapter("training_to_skip", corpus=text, data=None)
-        Request(profile=text)
-
-    hold("parameters", words("imdb", 'a "quoted" name.csv'), parse, "", expect_good=False)

@@ -5,7 +5,6 @@ import re
 from contextlib import suppress
 from importlib import import_module
 
-import pandas as pd
 import pytest
 import torch
 from check_pages import as_python
@@ -105,18 +104,6 @@ def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorde
     ]
 
 
-def test_no_difference_from_the_authors_code_can_be_told_nor_ruled_out_as_the_pages_say(recorded):
-    theirs = pd.read_csv(project_root() / "data" / "results" / "authors.csv").groupby("pooling")
-    asked = {"size": 1_000, "model": ["forget 2", *COMPARED[1:]], "masked": False}
-    ours = rows_at(recorded, "accuracy", "thesis", **asked).groupby("model")["value"]
-    assert len(ours) == len(theirs) == 5
-    for model, values in ours:
-        own = theirs["test_accuracy"].get_group("last" if model == "forget 2" else model)
-        found = stats.ttest_ind(values, own, equal_var=False).confidence_interval()
-        assert found.low < 0 < found.high
-        assert found.low < -thesis.MARGIN or found.high > thesis.MARGIN
-
-
 def test_the_words_that_matter_most_are_those_of_the_caption():
     text = "the music is beautiful but the plot is a mess and the last hour is boring".split()
     source = (project_root() / "book" / "word_importance.md").read_text()
@@ -126,16 +113,6 @@ def test_the_words_that_matter_most_are_those_of_the_caption():
     moved = window_importance(model, ids, length, torch.tensor([0]), k=2)[0]
     most = [" ".join(text[2 * n : 2 * n + 2]) for n in moved.argsort(descending=True)[:2]]
     assert "The words *{}* matter most to MaxAtt, then *{}*.".format(*most) in source
-
-
-def test_what_dropconnect_gains_and_strong_decay_costs_is_as_the_caption_says(recorded):
-    runs = recorded.select("training", "compact", drop_connect=..., weight_decay=..., size=1_000)
-    runs = runs[runs["model"] == runs["pooling"]]
-    rates = ["drop_connect", "weight_decay", "pooling"]
-    means = runs.query("layers == 1 and bidirectional").groupby(rates)["test_accuracy"].mean().unstack()
-    gains = means - means.loc[0, 0]
-    assert gains.loc[0.3, 0].between(0, 1, inclusive="neither").sum() == 5
-    assert gains.loc[0, 1e-3].lt(0).sum() == 5
 
 
 def test_with_ten_labels_vampire_is_ahead_as_the_captions_say(recorded):

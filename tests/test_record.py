@@ -1,6 +1,5 @@
 """Reference runs: which finished runs are published, and what comes back from the files."""
 
-import math
 from dataclasses import replace
 
 import pandas as pd
@@ -54,19 +53,6 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
     assert export("training", elsewhere, elsewhere.store.published) == 1  # again, and nothing is lost
     record_run(elsewhere, replace(KEPT, masked=False))
     assert export("training", elsewhere, elsewhere.store.published) == 2  # the authors' way as well
-
-
-def test_a_trick_that_diverged_and_what_its_epochs_say_read_back(place):
-    run = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d", trick="gradient_directed")
-    fine = record_run(place, run, history=[{"factor": 10.0, "divergence": 0.5}, {"factor": 0.0}])
-    lost = record_run(place, replace(run, seed=1), math.nan)
-    store = on_record(place).store
-    table = store.current("training").set_index("key")
-    for column in (table["diverged"].eq(True), table["test_accuracy"].isna()):
-        assert column.to_dict() == {fine: False, lost: True}
-    assert {Training.of_row(row) for row in table.to_dict("records")} == {run, replace(run, seed=1)}
-    epochs = store.history("training")
-    assert (epochs["factor"].tolist(), epochs["divergence"].tolist()[0]) == ([10, 0], 0.5)
 
 
 def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedence(place, tmp_path):

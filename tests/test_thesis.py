@@ -12,7 +12,6 @@ from record import at_a_scale
 from small_runs import record_run as put
 
 from whenpool.book import thesis
-from whenpool.book.results import COLUMNS as PAPER_COLUMNS
 from whenpool.book.results import published
 from whenpool.book.tables import CaptionedTable, grid
 from whenpool.book.thesis import by_source, judge, judged
@@ -111,16 +110,6 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     assert [part for part in shown if part not in bundle["text/html"]] == []
 
 
-def test_a_table_says_what_its_deviations_are_unless_its_caption_does():
-    frame, note = pd.DataFrame({"a": ["1.0 ± 0.5 (3)"]}), "±: standard deviation over seeds. Bold: ours."
-    shown = CaptionedTable(frame, "Of things.", "tab-x", legend="Bold: ours.")._repr_mimebundle_()
-    assert note in shown["text/markdown"]
-    assert note in shown["text/html"]
-    for caption in ("Mean ± standard deviation.", "Mean and 95 % interval."):
-        said = CaptionedTable(frame, caption, "tab-x")._repr_mimebundle_()["text/markdown"]
-        assert "over seeds" not in said
-
-
 def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
     """Tables 1.3 and 1.4 are parts of 1.5, 1.6 and 1.8."""
     place = ["length", "corpus", "setting", "size", "pooling"]
@@ -132,35 +121,6 @@ def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
     assert accuracy["mean"].between(0, 100).all()
     is_brief = accuracy["table"].isin(["1.3", "1.4"])
     assert len(accuracy[is_brief].merge(accuracy[~is_brief], on=[*place, "mean", "std"])) == 220
-    # §1.8.2: MaxAtt is best in about 80 % of the columns of Tables 1.3 and 1.4, Att in 18 %.
-    means = accuracy[is_brief].pivot(index=["table", *place[:-1]], columns="pooling", values="mean")
-    best = means.eq(means.max(axis=1), axis=0).sum()
-    assert len(means) == 44
-    assert (best["max_attention"], best["attention"]) == (35, 8)
-    # what the text says of the BiLSTM in the middle (§1.8.5), and chance (§1.8.2)
-    cells = accuracy.set_index(["table", "corpus", "size", "pooling", "setting"])["mean"]
-    for table, corpus, size, mean, within in (
-        ("1.5", "amazon", 25_000, 7.8, 1e-9), ("1.8", "amazon", 25_000, 51.5, 1e-9),
-        ("1.6", "imdb", 1000, 50, 1), ("1.5", "yahoo", 1000, 12, 1), ("1.5", "amazon", 1000, 5, 1),
-        ("1.6", "yelp", 1000, 50, 1),
-    ):  # fmt: skip
-        assert cells[table, corpus, size, "last", "mid"].item() == pytest.approx(mean, abs=within)
-
-
-def test_the_other_tables():
-    assert set(PAPER_COLUMNS) == {"accuracy", "corpora", "vanishing", "few_shot", "learnability"}
-    row = published("learnability").query("method == 'last'").set_index("setting")["accuracy"]
-    cells = "table == '1.3' and corpus == 'imdb' and size == 10000 and pooling == 'last'"
-    means = published("accuracy").query(cells).set_index("setting")["mean"]
-    assert row["standard"] == means["standard"] == 86.6
-    assert row["mid"] == pytest.approx(means["mid"], abs=0.2)
-    vanishing = published("vanishing")
-    assert vanishing.groupby("source").size().to_dict() == {"slides": 15, "thesis": 15}
-    both = vanishing.pivot_table("validation_accuracy", ["pooling", "size"], "source")
-    assert (both["slides"] == both["thesis"]).all()
-    few = published("few_shot")
-    best = few.query("unlabelled == 'no'").groupby("corpus")["accuracy"].idxmax()
-    assert (len(few), set(few.loc[best, "model"])) == (12, {"max_attention"})  # §1.10.3
 
 
 def test_each_source_of_numbers_has_a_line_of_its_own():
@@ -230,18 +190,6 @@ def test_of_which_kind_runs_are(place):
 
 def thesis_cells(place):
     return thesis.trick_cells(place.store.current("training")).set_index(["variant", "setting"])
-
-
-def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
-    table = thesis.trick_table(place.store.current("training"))
-    expected = [
-        [thesis.VARIANTS[name], "thesis", *(f"{NUMBERS[name, s]:.1f}" for s in ("standard", "mid"))]
-        for name in ("last", "max", *TRICKS)
-    ]
-    expected += [["MaxAtt", "thesis", BEST["standard"], BEST["mid"]]]
-    assert len(NUMBERS) == 12
-    assert table.frame.to_numpy().tolist() == expected
-    assert table.provenance == "Provenance: the thesis alone; none of it has been run here."
 
 
 @pytest.mark.parametrize(("variant", "changes", "seeds", "verdict"), [

@@ -1,5 +1,5 @@
 """The ledger: every claim with its rule, what the thesis's own numbers say to it, and our verdicts at both
-scales, as a page, as text, JSON and CSV; and how much of each table of the thesis is reproduced."""
+scales, as a page, as text, JSON and CSV."""
 
 import json
 from collections.abc import Sequence
@@ -23,19 +23,8 @@ from whenpool.book.claims import (
     Finding,
     claims,
     decisions,
-    sample_of,
 )
-from whenpool.book.results import SCALES, Runs, published
-from whenpool.book.tables import CORPUS_NAMES
-from whenpool.book.thesis import (
-    FEW_CORPORA,
-    FIGURES,
-    few_shot_cells,
-    judged,
-    recorded_statistics,
-    trick_cells,
-)
-from whenpool.book.thesis import MARKS as CELL_MARKS
+from whenpool.book.results import SCALES, Runs
 from whenpool.runs.plans import chapter_named
 from whenpool.runs.run import Place
 
@@ -47,68 +36,8 @@ MARKS = {
     "so far does not hold": "✗", "not run": "–", "": "",
 }  # fmt: skip
 """A sign for each verdict, so that colour is not all that sets them apart."""
-NO_RULE = "no rule"  # Of a cell with a number of ours where the rule for accuracies does not apply
 JUDGED = ["reproduced", "differs", "undecided"]
-"""Verdicts that at least three seeds by the thesis's protocol lead to."""
-TABLES = {
-    "1.1": ("corpora", "statistics, long texts"),
-    "1.2": ("gradient_propagation", "vanishing, validation"),
-    "1.3": ("training_to_skip", "accuracy, long, in brief"),
-    "1.4": ("training_to_skip", "accuracy, short, in brief"),
-    "1.5": ("training_to_skip", "accuracy, Yahoo, Amazon"),
-    "1.6": ("training_to_skip", "accuracy, IMDb, Yelp"),
-    "1.7": ("corpora", "statistics, short texts"),
-    "1.8": ("training_to_skip", "accuracy, short texts"),
-    "1.9": ("few_shot", "accuracy, 10 labels"),
-    "2.1": ("learnability", "accuracy, tricks"),
-}
-"""Where the book shows each table of the thesis, and what is in it."""
-
-
-def shares(runs: Runs) -> DataFrame:
-    """How much of each table of the thesis is reproduced, a row each: how many cells it has, and how many
-    have each verdict or `NO_RULE`, a number of the compact replication (``compact``), and one of `JUDGED`."""
-    varied = dict.fromkeys(("length", "setting", "vectors"), ...)
-    stored = runs.select("training", list(SCALES), corpus=list(CORPUS_NAMES), **varied)
-    cells = [
-        judged(stored, published("accuracy")),
-        trick_cells(stored).query("table == '2.1'"),  # beside which it has cells of another
-        few_shot_cells(runs.select("few-shot", corpus=list(FEW_CORPORA))),
-        _without_rule(runs),
-    ]
-    by_table = pd.concat(each[["table", "verdict", "compact"]] for each in cells).groupby("table")
-    counts = by_table["verdict"].value_counts().unstack(fill_value=0)
-    counts = counts.reindex(columns=[*CELL_MARKS, NO_RULE], fill_value=0).assign(
-        cells=by_table.size(), compact=by_table["compact"].agg(lambda texts: (texts != "").sum())
-    )
-    about = DataFrame(TABLES, index=["chapter", "shows"]).T.rename_axis("table")
-    return about.join(counts).assign(judged=counts[JUDGED].sum(axis=1)).reset_index()
-
-
-def _without_rule(runs: Runs) -> DataFrame:
-    """The cells of Tables 1.1, 1.2 and 1.7, which the rule for test accuracies does not judge."""
-    cells = []
-    for row in published("vanishing").query("source == 'thesis'").itertuples():
-        for measure in ("ratio_at_95", "validation_accuracy"):
-            large, small = (
-                sample_of(runs, measure, scale, model=row.pooling, size=row.size) for scale in SCALES
-            )
-            cells.append((row.table, NO_RULE if large else "not run", "there" if small else ""))
-    seen = recorded_statistics().set_index(["corpus", "length"]).index
-    for row in published("corpora").itertuples():
-        verdict = NO_RULE if (row.corpus, row.length) in seen else "not run"
-        cells += [(row.table, verdict, "")] * len(FIGURES)
-    return DataFrame(cells, columns=["table", "verdict", "compact"])
-
-
-def shares_frame(counted: DataFrame) -> DataFrame:
-    """What `shares` counted, as texts for a reader."""
-    texts = counted.astype(str).replace("0", "")
-    for name, total in {"of judged": "judged", "of all": "cells"}.items():
-        share = 100 * counted["reproduced"] / counted[total].clip(lower=1)
-        texts[name] = share.map("{:.1f} %".format).where(counted["judged"] > 0, "")
-    first = ["table", "shows", "cells", "reproduced", "of judged", "of all", "compact"]
-    return texts[[*dict.fromkeys([*first, *CELL_MARKS, NO_RULE])]]
+"""Verdicts on a cell that at least three seeds by the thesis's protocol lead to."""
 
 
 def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -> list[Decision]:
@@ -170,8 +99,8 @@ def row_of(decision: Decision) -> dict[str, Any]:
     }
 
 
-def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str:
-    """The claims for a terminal, how many have which verdict, and the shares of the thesis's tables."""
+def as_text(decided: Sequence[Decision]) -> str:
+    """The claims for a terminal, and how many have which verdict."""
 
     def text(finding: Finding | None) -> str:
         if finding is None:
@@ -198,7 +127,7 @@ def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str
         each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
         line += f"; {name}: {', '.join(each)} ({firm(decided, scale)[0]} firm)"
     parts.append(line)
-    return "\n\n".join(parts + ([left_aligned(shares_frame(tables))] if tables is not None else []))
+    return "\n\n".join(parts)
 
 
 def written(
@@ -208,19 +137,14 @@ def written(
     a format, chapter or verdict that there is not."""
     check_known("format", style, FORMATS)
     if chapter is not None:
-        every = [*(claim.chapter for claim in claims()), *(chapter for chapter, _ in TABLES.values())]
-        chapter = chapter_named(chapter, dict.fromkeys(every))
-    runs = Runs(place)
-    decided = ledger(runs, chapter, verdict)
+        chapter = chapter_named(chapter, dict.fromkeys(claim.chapter for claim in claims()))
+    decided = ledger(Runs(place), chapter, verdict)
     rows = [row_of(decision) for decision in decided]
     if style == "json":
         return json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
     if style == "csv":  # a line for each claim, with columns such as compact.value
         return pd.json_normalize(rows).to_csv(index=False, lineterminator="\n").rstrip("\n")
-    tables = None if verdict else shares(runs)
-    if tables is not None and chapter:
-        tables = tables[tables["chapter"] == chapter]
-    return as_text(decided, tables)
+    return as_text(decided)
 
 
 def ledger_html(decided: Sequence[Decision]) -> str:

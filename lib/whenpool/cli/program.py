@@ -183,7 +183,7 @@ def _print_status(chapters: tuple[str, ...], options: dict[str, Any]) -> None:
 @click.option("--verdict", help="Show only claims with this verdict, such as holds or 'not run'.")
 @click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
-    """Print the claims with our verdicts. A table shows how much of the thesis is reproduced."""
+    """Print the claims with our verdicts."""
     import torch
 
     from whenpool.book.ledger import written

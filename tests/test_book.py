@@ -11,14 +11,13 @@ from contextlib import suppress
 
 import pytest
 from clones import HEAD, ROOT, builder, clone, code_cell
-from notebooks import chapters
 from small_runs import wait_for
 
 from whenpool import InputError
 from whenpool.base.errors import BookError
 from whenpool.book.build import Builder, execute
 from whenpool.runs.engine import Report
-from whenpool.runs.plans import PLANS, chapter_named, plan
+from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import Request
 
 HTML = "_build/smoke/_build/html"
@@ -102,19 +101,6 @@ def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
     cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: .*memory ran out"
     with pytest.raises(BookError, match=cell):
         execute(source, tmp_path / "sums.ipynb", {})
-
-
-def test_a_chapter_has_short_names():
-    names = [path.stem for path in chapters(ROOT)]
-    for given, meant in {
-        "nwi": "word_importance", "importance": "word_importance", "skip": "training_to_skip",
-        "tricks": "learnability", "theory.md": "theory", "book/few-shot.md": "few_shot",
-    }.items():  # fmt: skip
-        assert chapter_named(given, names) == meant
-    with pytest.raises(InputError, match=f"^chapter 'others' must be one of {', '.join(names)}$"):
-        chapter_named("others", names)
-    with pytest.raises(InputError, match="^chapter '_' is ambiguous; choose one of "):
-        chapter_named("_", names)
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 what figures of probes call models and texts, and where the text stands among filler."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
-from small_runs import MADE, record_run
 
 from whenpool.book import figures, measures
 from whenpool.book.measures import GATED, MEASURES, STARTS, STEPS
@@ -365,15 +363,6 @@ def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
         assert numbers[0] == pytest.approx(numbers[1], nan_ok=True)
 
 
-def test_the_time_of_a_run_is_read_with_its_zone(place, monkeypatch):
-    plain = Training("imdb", "standard", 1_000, "last")
-    for seed, finished in enumerate(["2026-11-22T10:00:00+02:00", "2026-11-22T08:00:00Z", "2026-11-22"]):
-        monkeypatch.setitem(MADE, "finished", finished)
-        record_run(place, replace(plain, seed=seed), seconds=None if seed else 0)
-    began = Runs(place).table("training").sort_values("seed")["began"].dt.strftime("%d %H:%M").tolist()
-    assert began == ["22 08:00", "22 08:00", "22 00:00"]
-
-
 def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
     plain = Training("imdb", "standard", 1_000, "last").row()
     made = [{}, {"pooling": "max"}, {"forget_bias": "low", "size": 500}]
@@ -414,7 +403,3 @@ def test_a_course_is_a_mean_over_runs_that_were_looked_at_at_other_times():
     assert found["train_accuracy"].tolist() == pytest.approx([2.0] * len(found))
     assert found["validation_accuracy"].tolist() == pytest.approx([20.0] * len(found))
     assert set(found["model"]) == {"last"}
-    once = pd.DataFrame([row for row in rows if row["examples"] == 0])  # as in the profile smoke
-    assert set(figures.course(once, ["model"])["ratio"]) == {1.0}
-    nothing = pd.DataFrame()
-    assert figures.course(nothing, ["model"]) is nothing

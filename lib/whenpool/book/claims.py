@@ -201,7 +201,7 @@ class Claim:
     against: Mapping[str, Any] | None = None
     versus: Mapping[str, Any] | None = None
     scales: tuple[str, ...] = tuple(SCALES)
-    untested: tuple[str, ...] = ()
+    untested: Sequence[str] = ()
     compact: Mapping[str, Any] = field(default_factory=dict)
     published: float | None = None
     contradiction: str = ""
@@ -211,17 +211,12 @@ class Claim:
     @classmethod
     def read(cls, entry: dict[str, Any]) -> "Claim":
         """From an entry of the file; an error says what is wrong with it."""
-        for name in ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence"):
-            if not isinstance(entry.get(name), str):
-                raise ValueError(f"{name} must be a text, not {entry.get(name)!r:.40}")
         check_known("measure", entry["measure"], MEASURES)
         values = {name: value for name, value in entry.items() if name != "with"}
-        values["registered"] = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
-        values |= {name: tuple(entry.get(name, ())) for name in ("scales", "untested")}
-        values["scales"] = values["scales"] or tuple(SCALES)
+        values["registered"] = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
+        values["scales"] = tuple(entry.get("scales", SCALES))
         claim = cls(**values, options=entry.get("with", {}))
         for scale in claim.scales:
-            check_known("scale", scale, SCALES)
             Rule.parse(claim.at(scale).rule)
             _comparisons(claim.at(scale), scale)
         return claim

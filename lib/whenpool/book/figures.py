@@ -17,11 +17,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from IPython import get_ipython
 from matplotlib.artist import getp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
+from matplotlib_inline.backend_inline import set_matplotlib_formats
 from pandas import DataFrame, Series
 from seaborn.axisgrid import Grid
 
@@ -55,15 +57,9 @@ def use_style() -> None:
     sns.set_theme(context="notebook", style="whitegrid", font_scale=0.85)
     plt.rcParams |= {"figure.constrained_layout.use": True, "svg.hashsalt": "whenpool"}
     warnings.filterwarnings("ignore", "The figure layout has changed")  # by seaborn's grids, on purpose
-    try:
-        from IPython import get_ipython
-        from matplotlib_inline.backend_inline import set_matplotlib_formats
-
+    if shell := get_ipython():
         set_matplotlib_formats("svg")
-        if shell := get_ipython():
-            shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, drawn_twice)
-    except ImportError:  # outside a notebook
-        pass
+        shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, drawn_twice)
 
 
 def legend_above(grid: Grid, columns: int = 5) -> None:

@@ -107,27 +107,23 @@ def as_text(decided: Sequence[Decision]) -> str:
             return ""
         return f"{finding.verdict} {finding.measured}" + (f" n={finding.n}" if finding.n else "")
 
-    def left_aligned(frame: DataFrame) -> str:
-        widths = frame.map(len).max().to_dict()
-        padded = frame.apply(lambda cells: cells.str.ljust(max(widths[cells.name], len(cells.name))))
-        return padded.to_string(index=False, justify="left")
-
-    parts = []
-    for chapter in dict.fromkeys(decision.claim.chapter for decision in decided):
-        rows = [
-            {"claim": d.claim.id, "source": d.claim.section, "rule": d.claim.rule,
-             "thesis by its rule": text(d.thesis)}
-            | {name: text(d.at.get(scale)) for scale, name in SCALE_NAMES.items()}
-            for d in decided
-            if d.claim.chapter == chapter
-        ]  # fmt: skip
-        parts.append(f"{title_of(chapter)}\n{left_aligned(DataFrame(rows))}")
-    line = f"{len(decided)} claims ({len(decided) - len(of_the_thesis(decided))} of them ours)"
+    frame = DataFrame(
+        {
+            "claim": d.claim.id,
+            "source": d.claim.section,
+            "rule": d.claim.rule,
+            "thesis by its rule": text(d.thesis),
+            "thesis's scale": text(d.at.get("thesis")),
+            "compact": text(d.at.get("compact")),
+        }
+        for d in decided
+    )
+    left = frame.apply(lambda cells: cells.str.ljust(cells.str.len().max()))
+    lines = [left.to_string(index=False, justify="left"), f"{len(decided)} claims"]
     for scale, name in SCALE_NAMES.items():
         each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
-        line += f"; {name}: {', '.join(each)} ({firm(decided, scale)[0]} firm)"
-    parts.append(line)
-    return "\n\n".join(parts)
+        lines.append(f"{name}: {', '.join(each)} ({firm(decided, scale)[0]} firm)")
+    return "\n".join(lines)
 
 
 def written(

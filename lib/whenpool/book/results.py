@@ -16,7 +16,6 @@ from scipy.special import stdtrit  # of `scipy.stats`, which takes long to load,
 from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import hash_of
 from whenpool.base.paths import project_root
-from whenpool.base.tables import Columns, checked_table
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES, Probe
 from whenpool.runs.kinds.training import with_model
@@ -148,18 +147,6 @@ def column(rows: DataFrame, name: str) -> Series:
     return rows[name] if name in rows else Series(None, index=rows.index, dtype=object)
 
 
-COLUMNS = {
-    name: Columns(f"table {names} {numbers}", numbers=numbers)
-    for name, names, numbers in (
-        ("accuracy", "length corpus setting pooling", "size mean std"),
-        ("corpora", "length corpus", "classes average_length max_length train_size test_size"),
-        ("vanishing", "source pooling", "size ratio validation_accuracy"),
-        ("few_shot", "model corpus", "accuracy"),
-        ("learnability", "method corpus setting", "size accuracy"),
-    )
-}
-
-
 def paper_file(name: str) -> Path:
     """A file of ``data/paper``; raises `InputError` outside a clone of the book."""
     root = project_root()
@@ -171,13 +158,13 @@ def paper_file(name: str) -> Path:
 
 
 def published(name: str) -> DataFrame:
-    """The rows of one of `COLUMNS`, a number of the thesis each; ``table`` says in which table."""
-    return _read(paper_file(f"{name}.csv"), name).copy()
+    """A file of the thesis's numbers, a row each, such as "accuracy"; ``table`` says in which table."""
+    return _read(paper_file(f"{name}.csv")).copy()
 
 
 @lru_cache
-def _read(file: Path, name: str) -> DataFrame:
-    return checked_table(file, "the thesis's numbers", COLUMNS[name], table=str)
+def _read(file: Path) -> DataFrame:
+    return pd.read_csv(file, dtype={"table": str})
 
 
 def bag_of_words(scale: str, size: int, setting: str) -> float:

@@ -54,10 +54,8 @@ def prepared(rows: DataFrame, kind: Kind) -> DataFrame:
     texts = corpus + rows["size"].map(", {:,.0f} training texts".format)
     rows = rows.assign(model=model, texts=texts, **{kind.panel: rows[kind.panel].fillna("any")})
     order = [*SETTINGS, *PALETTE]  # other values come behind, by alphabet
-    return rows.sort_values(
-        ["texts", kind.panel, "model"], kind="stable",
-        key=lambda values: values.map(lambda v: (order.index(v) if v in order else 99, str(v))),
-    )  # fmt: skip
+    place = lambda value: (order.index(value) if value in order else 99, str(value))  # noqa: E731
+    return rows.sort_values(["texts", kind.panel, "model"], key=lambda column: column.map(place))
 
 
 def figure(kind: Kind, rows: DataFrame) -> Figure:

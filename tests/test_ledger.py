@@ -10,7 +10,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import pytest
@@ -21,7 +20,7 @@ from made_up import LEDGER
 
 from whenpool.book import figures, ledger, thesis
 from whenpool.book.claims import VERDICTS, Claim, Decision, Finding
-from whenpool.book.results import SCALES, Runs
+from whenpool.book.results import Runs
 from whenpool.cli import cli
 
 OF_THESIS = [claim for claim in LEDGER if claim.of_thesis]
@@ -118,33 +117,6 @@ def test_it_needs_none_of_what_only_the_book_needs():
     code = f"import sys; sys.modules |= dict.fromkeys({absent}); from whenpool.cli import cli; cli()"
     command = [sys.executable, "-c", code, "claims", "--chapter", "few_shot"]
     assert "max-attention-competitive-imdb" in subprocess.check_output(command, text=True, cwd=ROOT)
-
-
-def parsed(decided):
-    """The table as a tree: it is well-formed, whatever a claim says."""
-    text = ledger.ledger_html(decided).replace(" hidden>", ' hidden="">')
-    return ElementTree.fromstring(text.replace('autocomplete="off">', 'autocomplete="off"/>'))
-
-
-def texts_of(row):
-    return ["".join(cell.itertext()) for cell in row]
-
-
-def test_every_claim_has_a_row_that_can_be_linked_to(decided):
-    tree = parsed(decided)
-    heads = texts_of(tree.find(".//thead/tr"))
-    rows = tree.findall(".//tbody/tr")
-    idle = [d for d in decided if {d.verdict(scale) for scale in SCALES} <= {"not run", ""}]
-    assert tree.findall(".//details//tbody/tr") == rows[len(rows) - len(idle) :]
-    for row, decision in zip(rows, [*(d for d in decided if d not in idle), *idle], strict=True):
-        claim, text = decision.claim, dict(zip(heads, texts_of(row), strict=True))
-        assert row.get("id") == f"claim-{claim.id}"
-        assert text["Claim"].startswith(f"{claim.statement} {claim.id}")
-        for note in (claim.contradiction, claim.remark, claim.needs):
-            assert note in text["Claim"]
-        assert (row.get("data-verdict"), row.get("data-compact")) == (*map(decision.verdict, SCALES),)
-        assert (row.get("data-source") == "ours") == (claim.section == "ours" == text["Source"])
-        assert row.findall(".//a")[-1].get("href") == f"{claim.chapter}.html#{claim.evidence}"
 
 
 def test_bars_count_the_claims_of_the_thesis_at_each_scale():

@@ -275,7 +275,7 @@ class _Freshness:
         of_runs = {f"{kind.table}{history and '_'}{history}" for kind in KINDS.values()
                    for history in ("", *kind.histories)}  # fmt: skip
         tables = [file for file in folder.glob("*/*.csv") if file.stem not in of_runs]
-        tables += [folder / "paper" / "advice.yml", *LIBRARY.rglob("*.html")]
+        tables += [folder / "paper" / "advice.yml", root / "book" / "_static" / "ledger_table.html"]
         self.shared = {
             "parameters": hash_of(json.dumps(parameters, sort_keys=True)),
             "packages": hash_of(sys.version, digest(root / "requirements.txt")),

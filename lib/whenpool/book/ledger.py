@@ -5,37 +5,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
-from jinja2 import Environment
 from pandas import DataFrame
 
 from whenpool.base.errors import check_known
-from whenpool.base.paths import project_root
-from whenpool.book.claims import (
-    DECIDED,
-    VERDICTS,
-    Claim,
-    Decision,
-    Finding,
-    claims,
-    decisions,
-)
-from whenpool.book.results import SCALES, Runs
+from whenpool.book.claims import DECIDED, VERDICTS, Decision, Finding, claims, decisions
+from whenpool.book.results import SCALES, Runs, paper_file
 from whenpool.runs.plans import chapter_named
 from whenpool.runs.run import Place
 
 FORMATS = ("table", "json", "csv")
 SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}  # How a reader sees the scales
 SCALE_TEXTS = {"thesis": "at the thesis's scale", "compact": "in the compact replication"}
-MARKS = {
-    "holds": "✓", "does not hold": "✗", "undecided": "?", "so far holds": "✓",
-    "so far does not hold": "✗", "not run": "–", "": "",
-}  # fmt: skip
-"""A sign for each verdict, so that colour is not all that sets them apart."""
 JUDGED = ["reproduced", "differs", "undecided"]
 """Verdicts on a cell that at least three seeds by the thesis's protocol lead to."""
 
@@ -71,15 +55,9 @@ def lacking(decided: Sequence[Decision]) -> int:
 
 
 def title_of(chapter: str) -> str:
-    """The heading of a chapter's page, or its name outside a clone."""
-    file = (project_root() or Path()) / "book" / f"{chapter}.md"
-    lines = file.read_text("utf-8").splitlines() if file.is_file() else []
-    return next((line.removeprefix("# ") for line in lines if line.startswith("# ")), chapter)
-
-
-def link_of(claim: Claim) -> str:
-    """Where the evidence of a claim is shown, from another page of the book."""
-    return f"{claim.chapter}.html#{claim.evidence}"
+    """The heading of a chapter's page."""
+    lines = (paper_file("").parents[1] / "book" / f"{chapter}.md").read_text("utf-8").splitlines()
+    return next(line.removeprefix("# ") for line in lines if line.startswith("# "))
 
 
 def row_of(decision: Decision) -> dict[str, Any]:
@@ -95,7 +73,7 @@ def row_of(decision: Decision) -> dict[str, Any]:
         "pilots": {scale: finding.as_data() for scale, finding in decision.pilots.items() if finding.n},
         **{name: getattr(claim, name) for name in ("contradiction", "remark", "needs")},
         "reduced": dict(claim.compact),
-        "evidence": f"book/{link_of(claim)}",
+        "evidence": f"book/{claim.chapter}.html#{claim.evidence}",
     }
 
 
@@ -141,35 +119,6 @@ def written(
     if style == "csv":  # a line for each claim, with columns such as compact.value
         return pd.json_normalize(rows).to_csv(index=False, lineterminator="\n").rstrip("\n")
     return as_text(decided)
-
-
-def ledger_html(decided: Sequence[Decision]) -> str:
-    """The table of all claims, with ids ``claim-<id>``; those run at no scale are in a second, folded one."""
-    waiting = [d for d in decided if {d.verdict(scale) for scale in SCALES} <= {"not run", ""}]
-    source = Path(__file__).with_name("ledger.html").read_text("utf-8")
-
-    def place_of(claim: Claim) -> str:
-        """What the sources are sorted by: sections as numbers, then blog post and slides, then ours."""
-        section = {"slides": "9", "blog": "9", "ours": "99"}.get(claim.section, claim.section)
-        return "§" + ".".join(part.zfill(2) for part in section.split(",")[0].split("."))
-
-    def rules(claim: Claim) -> str:
-        """The rule, and what the compact replication changes of it."""
-        text = f"{claim.unit} {claim.rule_text}"
-        if "compact" not in claim.scales or not claim.compact:
-            return text
-        changed = [claim.at("compact").rule_text] if "rule" in claim.compact else []
-        for name, value in (claim.compact.get("of", {}) | claim.compact.get("with", {})).items():
-            values = value if isinstance(value, list) else [value]
-            changed.append(f"{name} {', '.join(f'{each:,}' for each in values)}")
-        return f"{text}. Compact: {', '.join(changed)}, since {claim.compact['why']}"
-
-    return Environment(autoescape=True).from_string(source).render(
-        run=[d for d in decided if d not in waiting], waiting=waiting, marks=MARKS, order=[*VERDICTS, ""],
-        offered=lambda scale: [(name, name) for name, n in counts(decided, scale).items() if n],
-        rules=rules, place_of=place_of, link_of=link_of,
-        titles={name: title_of(name) for name in dict.fromkeys(d.claim.chapter for d in decided)},
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,7 @@ from pandas import DataFrame, Series
 from whenpool.base.errors import InputError
 from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale
 from whenpool.book.results import THESIS_MODEL, Sample, column, estimate, has, published
-from whenpool.book.tables import (
-    CaptionedTable,
-    grid,
-    in_order,
-    mean_text,
-    provenance_line,
-    spread,
-)
+from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, provenance_line, spread
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of

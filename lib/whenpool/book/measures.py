@@ -474,26 +474,21 @@ def _their_lead() -> DataFrame:
     return rows.assign(mean=rows["mean"] - rows["corpus"].map(largest_class))  # in % (§1.8.2)
 
 
-def _their_vanishing(column: str) -> DataFrame:
-    rows = published("vanishing").query("source == 'thesis'").rename(columns={"pooling": "model"})
-    rows = rows.assign(mean=rows[column], std=np.nan, n=1, corpus="imdb", length="long")
-    return rows.assign(setting="standard")[[*"corpus length setting size model mean std n".split()]]
+def _single(file: str, column: str, change: Callable[[Any], Any] = np.asarray, **fixed: Any) -> Any:
+    """Reads single numbers from a column of a file of ``data/paper``."""
+
+    def rows() -> DataFrame:
+        table = published(file).rename(columns={"pooling": "model"}).assign(std=np.nan, n=1, **fixed)
+        if file == "few_shot":
+            table = table.rename(columns={"model": "system"})
+        table = table[table["source"] == "thesis"] if "source" in table else table
+        names = [name for name in ("model", "system", "corpus", "size", *fixed) if name in table]
+        return table.assign(mean=change(table[column]))[[*dict.fromkeys(names), "mean", "std", "n"]]
+
+    return rows
 
 
-def _their_ratio() -> DataFrame:
-    rows = _their_vanishing("ratio")
-    return rows.assign(mean=np.log(rows["mean"]))
-
-
-def _their_validation() -> DataFrame:
-    return _their_vanishing("validation_accuracy")
-
-
-def _their_few_shot() -> DataFrame:
-    rows = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
-    return rows.assign(std=np.nan, n=1)[["system", "corpus", "mean", "std", "n"]]
-
-
+_LONG: dict[str, Any] = {"corpus": "imdb", "length": "long", "setting": "standard"}
 _FEW = {name: {"corpus": "imdb", "per_class": FewShot.per_class, "scale": name} for name in SCALES}
 _TAGGERS = {"bidirectional": True, "encoding": "own", "cell": "lstm", "vectors": VECTORS[0]}
 _TAGGERS |= {"hidden_size": Tagging.hidden_size}
@@ -504,7 +499,8 @@ MEASURES: dict[str, Measure] = {
         _accuracy(lambda rows: rows.test_accuracy - rows.majority_accuracy), theirs=_their_lead
     ),
     "validation_accuracy": Measure(
-        _accuracy(lambda rows: rows.validation_accuracy), theirs=_their_validation
+        _accuracy(lambda rows: rows.validation_accuracy),
+        theirs=_single("vanishing", "validation_accuracy", **_LONG),
     ),
     "epoch_seconds": Measure(
         _by_epochs(lambda epochs: epochs.groupby("key")["seconds"].min(), timed=True), ratio=True
@@ -517,7 +513,9 @@ MEASURES: dict[str, Measure] = {
     "early_gradient": _early(lambda profile: float(profile[49:51].mean())),
     "early_middle_to_ends": _early(_middle_to_ends),
     "first_middle_to_ends": _early(_middle_to_ends, "first_steps"),
-    "ratio_at_95": Measure(_looks(_ratio_at_95), ratio=True, theirs=_their_ratio),
+    "ratio_at_95": Measure(
+        _looks(_ratio_at_95), ratio=True, theirs=_single("vanishing", "ratio", np.log, **_LONG)
+    ),
     "ratio_after": Measure(_nearest("ratio"), ratio=True),
     "train_accuracy_after": Measure(_nearest("train_accuracy"), most=100.0),
     # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.
@@ -552,7 +550,8 @@ MEASURES: dict[str, Measure] = {
     "text_to_filler": _importance(_text_to_filler, mixed=True),
     "end_peaks": _importance(_end_peaks, mixed=True),
     "few_shot_accuracy": Measure(
-        _values("few-shot", lambda rows: rows.test_accuracy, _few_shot), fixed=_FEW, theirs=_their_few_shot
+        _values("few-shot", lambda rows: rows.test_accuracy, _few_shot), fixed=_FEW,
+        theirs=_single("few_shot", "accuracy"),
     ),
     "tagging": Measure(
         _values("tagging", lambda rows, column: rows[column], _tagged), fixed={"compact": _TAGGERS}

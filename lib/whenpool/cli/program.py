@@ -64,6 +64,7 @@ def _clone() -> Path:
 
 def _script(name: str) -> dict[str, Any]:
     """What a script of the clone defines: tools of those who write the book."""
+    _clone()  # outside of which there are none
     return runpy.run_path(str(Path(__file__).parents[3] / "scripts" / f"{name}.py"))
 
 

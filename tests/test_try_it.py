@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle, product
 
+import export_try_it as script
 import pandas as pd
 import pytest
 import torch
@@ -52,7 +53,7 @@ def exported(shared):
     for run in runs.values():
         run.execute(shared, keep_weights=True)
     file = shared.cache / "weights.js"
-    try_it.export(runs, shared, file, words=40, say=lambda _: None)
+    script.export(runs, shared, file, words=40, say=lambda _: None)
     return runs, read_file(file)
 
 
@@ -64,7 +65,7 @@ def content():
 def test_a_matrix_is_there_to_within_half_a_step():
     matrix = torch.randn(7, 30) * torch.logspace(-6, 3, 7).unsqueeze(1)
     matrix[3] = 0
-    packed = try_it.pack(matrix)
+    packed = script.pack(matrix)
     assert re.fullmatch(r"[!-~]{210}", packed["values"])
     assert not {'"', "\\"} & set(packed["values"])
     off = (try_it.unpack(packed) - matrix).abs()
@@ -82,12 +83,12 @@ def test_an_exported_model_is_the_stored_one_but_for_its_steps(exported, shared,
     assert torch.allclose(ours(ids, batch.lengths), theirs(ids, batch.lengths), atol=0.05)
     written = content["models"][name]
     assert written["accuracy"] == shared.store.get(written["key"])["result"]["test_accuracy"]
-    assert written["here"] == try_it.accuracy(ours, prepared.dataset.test)
+    assert written["here"] == script.accuracy(ours, prepared.dataset.test)
 
 
 def test_chapters_read_the_models_and_reviews_of_the_page():
     page = try_it.on_page()
-    assert set(page.models) == {*try_it.POOLINGS, "chrono"}
+    assert set(page.models) == {*script.POOLINGS, "chrono"}
     assert (len(page.reviews), page.filler[0][:3]) == (6, ["the", "river", "rises"])
     assert page.ids(["zzzz", "good"]).tolist() == [[0, page.numbers["good"]]]
     words, label = page.reviews["The opinion at the start"]
@@ -102,7 +103,7 @@ def test_chapters_read_the_models_and_reviews_of_the_page():
 def test_the_page_has_the_models_of_reference_runs(content):
     file = ROOT / "data" / "results" / "trainings.csv"
     recorded = pd.read_csv(file, low_memory=False).set_index("key")
-    for name, run in try_it.chosen_runs().items():
+    for name, run in script.chosen_runs().items():
         model, row = content["models"][name], recorded.loc[content["models"][name]["key"]]
         assert model["accuracy"] == row["test_accuracy"]
         assert abs(model["here"] - model["accuracy"]) < 4

@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import shutil
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -13,7 +12,6 @@ from record import admitted, export, read_comparisons
 from safetensors.torch import load_file, save
 from small_runs import SMALL
 
-from whenpool import InputError
 from whenpool.book.tables import provenance_line
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place
@@ -97,34 +95,6 @@ def test_any_result_but_the_time_makes_a_pair_differ(stores):
     for change in ({}, *others):
         put(stores[1], **same | change)
         assert compare(*stores).loc[0, "identical"] == (not change), change
-
-
-def test_published_comparisons_are_replaced_by_newer_ones_and_others_stay(stores, folder):
-    one, two = stores
-    for store in stores:
-        put(store)
-    script.put_on_record(compare(one, two), folder)
-    put(two, accuracy=75.0)
-    script.put_on_record(compare(one, two), folder)
-    shutil.rmtree(two.directory)
-    put(two, **FAST)
-    script.put_on_record(compare(one, two), folder)
-    cells = read_comparisons(folder)
-    assert sorted(cells["mean_difference"]) == [0.0, 5.0]
-    assert set(cells["precision_other"]) == {"float32", "bfloat16"}
-
-
-def test_mistakes_are_told(stores, tmp_path, capsys):
-    one = stores[0]
-    put(one)
-    assert script.main([str(one.directory), str(tmp_path / "nowhere")]) == 2
-    said = capsys.readouterr().err
-    assert re.fullmatch(
-        r"compare: no training is finished in both .* 1 in .*one, 0 in .*nowhere\n", said
-    )
-    with pytest.raises(InputError, match="all 1 trainings that both folders have diverged"):
-        put_pairs(stores, [float("nan")])
-    assert put_pairs(stores, [0.0])["pairs"].tolist() == [1]
 
 
 def test_the_script_prints_a_table_and_publishes_it(stores, folder, capsys):

@@ -179,13 +179,6 @@ def shown(chromium, folder, size=DESKTOP, scheme="light", name="try_it"):
         yield page, complaints
 
 
-@pytest.fixture
-def widget(chromium, tmp_path):
-    with shown(chromium, tmp_path) as (page, complaints):
-        yield page
-        assert complaints == []
-
-
 def answered(page):
     page.locator(".try-state", has_text=" words").wait_for()
 

@@ -46,10 +46,11 @@ def note(query: Any, answer: Iterable[str]) -> None:
 
 
 def used() -> str:
-    """The modules that this process has imported, and what it has asked of finished runs, as JSON: what the
-    build asks a chapter's kernel in the end."""
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())} - {None}
-    return json.dumps({"files": sorted(map(str, files)), "asked": READS})
+    """The modules that this process has imported from the library or its working directory, and what it has
+    asked of finished runs, as JSON: what the build asks a chapter's kernel in the end."""
+    files = {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
+    near = (str(Path(__file__).parents[1]), str(Path.cwd()))
+    return json.dumps({"files": sorted(file for file in files if file.startswith(near)), "asked": READS})
 
 
 class Runs:

@@ -372,13 +372,7 @@ def test_every_claim_is_decided_by_runs_that_the_book_plans(shared, scale, monke
 def test_rows_at_a_scale_have_the_values_that_are_asked_for():
     rows = [*valued([60, 62]), *valued([70], "max", began=BEFORE), *valued([1], "max", setting="mid"),
             *valued([2], scale="compact")]  # fmt: skip
-    sampled, at = (partial(one, table_of("accuracy", rows), "accuracy")
-                   for one in (claims.sample_of, claims.rows_at))  # fmt: skip
-    ours = replace(sample([60, 62]), keys=tuple(row["key"] for row in rows[:2]))
-    assert sampled("thesis", model="last") == ours
-    assert sampled("compact", model="last").mean == 2
-    assert sampled("thesis", model="max", setting="standard").n == 1  # a pilot
-    assert sampled("compact", model="max") is None
+    at = partial(claims.rows_at, table_of("accuracy", rows), "accuracy")
     for scale, asked, values in (
         ("thesis", {}, [60, 62, 70]), ("thesis", {"attention": None}, [60, 62, 70]), ("compact", {}, [2]),
         ("thesis", {"attention": "plain"}, []),

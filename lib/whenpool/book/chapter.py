@@ -8,12 +8,13 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from whenpool.base.errors import check, check_known
-from whenpool.book.claims import Decision, Finding, claims_table, decisions, rows_at, sample_of
+from whenpool.book.claims import Decision, Finding, claims_table, decisions, rows_at
 from whenpool.book.measures import MEASURES
-from whenpool.book.results import Runs
+from whenpool.book.results import Runs, Sample
 from whenpool.book.tables import CaptionedTable, html_of, provenance_line
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.kinds import KINDS
@@ -87,7 +88,12 @@ class Chapter:
         terms = [(1, dict(of))] + ([] if against is None else [(-1, {**of, **against})])
         if versus is not None:
             terms += [(-sign, {**selection, **versus}) for sign, selection in terms]
-        samples = [(sign, sample_of(self.finished, measure, scale, **asked)) for sign, asked in terms]
+        samples: list[tuple[int, Sample | None]] = []
+        for sign, selection in terms:
+            rows = self.results(measure, scale, **selection)
+            values = np.log(rows["value"]) if MEASURES[measure].ratio else rows["value"]
+            by_seed = dict(zip(rows["seed"], values, strict=True))
+            samples.append((sign, Sample.of(by_seed) if by_seed else None))
         return Finding.of(*samples, ratio=MEASURES[measure].ratio)
 
     def spoken(self, *asked: Any, **more: Any) -> str:

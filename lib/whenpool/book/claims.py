@@ -380,22 +380,10 @@ def _sample(
     return Sample.of(by_seed, keys, whole)
 
 
-def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
-    """A measure of one model at a scale, over the seeds that were run; none where none was. ``selection``:
-    what the runs have where it is not what `SCALES` says, such as ``model="last"``."""
-    _places(runs, measure, scale, selection)
-    chosen = {**MEASURES[measure].fixed[scale], **selection}
-    return _sample(numbers(runs, measure), chosen, MEASURES[measure])
-
-
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
-    """The numbers of a measure at a scale, a row for each; ``selection`` is as for `sample_of`, and a list
-    stands for each of its values. Raises `InputError` for what there is not, naming those there are."""
-    return numbers(runs, measure).rows.iloc[_places(runs, measure, scale, selection)]
-
-
-def _places(runs: Runs, measure: str, scale: str, selection: Selection) -> list[int]:
-    """Which numbers of a measure are meant, see `rows_at`; remembers the question, see `note`."""
+    """The numbers of a measure at a scale, a row for each; ``selection``: what the runs have where it is not
+    what `SCALES` says, such as ``model="last"``; a list stands for each of its values. Raises `InputError`
+    for what there is not, naming those there are. It remembers the question, see `note`."""
     check_known("measure", measure, MEASURES)
     scales = MEASURES[measure].fixed
     check_known("scale", scale, scales)
@@ -408,7 +396,7 @@ def _places(runs: Runs, measure: str, scale: str, selection: Selection) -> list[
     places = {at for values in _each({**scales[scale], **selection}) for at in table.places(values)}
     keys = table.columns.get("key")
     note([measure, scale, selection], (keys[at] for at in places) if keys else ())
-    return sorted(places)
+    return table.rows.iloc[sorted(places)]
 
 
 def judge(claim: Claim, compared: Sequence[Terms]) -> Finding:

@@ -241,10 +241,8 @@ class Builder:
 
     def _render(self) -> Path:
         """Render the pages unless their sources are those of the last time; returns the first page."""
-        log, page = (
-            self.output / "_build" / "rendered.txt",
-            self.output / "_build" / "html" / "index.html",
-        )
+        folder = self.output / "_build"
+        log, page = folder / "rendered.txt", folder / "html" / "index.html"
         files = [file for file in self.stage.rglob("*") if file.is_file() and file.suffix != ".pyc"]
         files = [file for file in files if file.name != "executed.json"]
         files += [LIBRARY / "book" / name for name in ("build.py", "pages.py")]
@@ -266,7 +264,7 @@ class _Freshness:
         self.root = root = builder.root
         # smoke-sized runs are not among the finished ones
         self.runs = Runs(Place.default() if builder.request.profile == "smoke" else builder.place)
-        modules = [*LIBRARY.rglob("*.py"), *(builder.stage / "book").rglob("*.py")]
+        modules = [*LIBRARY.rglob("*.py"), *(builder.stage.resolve() / "book").rglob("*.py")]
         self.code = {str(file): digest(file) for file in modules}  # before any chapter imports it
         store, folder = self.runs.store.directory, root / "data"
         written = [*folder.glob("*/*.csv"), *folder.glob("*/*.yml")]

@@ -1,6 +1,7 @@
 """Finished runs and the thesis's numbers as tidy tables; means over seeds and their intervals."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,8 +50,9 @@ def used() -> str:
     """The modules that this process has imported from the library or its working directory, and what it has
     asked of finished runs, as JSON: what the build asks a chapter's kernel in the end."""
     files = {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
-    near = (str(Path(__file__).parents[1]), str(Path.cwd()))
-    return json.dumps({"files": sorted(file for file in files if file.startswith(near)), "asked": READS})
+    near = (str(Path(__file__).resolve().parents[1]), str(Path.cwd().resolve()))
+    files = {file for name in files if (file := os.path.realpath(name)).startswith(near)}
+    return json.dumps({"files": sorted(files), "asked": READS})
 
 
 class Runs:

@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
+from record import CIRCUMSTANCES, read_comparisons, write_table
 from safetensors.torch import load_file
 
 from whenpool.base.errors import InputError, check
-from whenpool.book import compare as recorded
-from whenpool.book.compare import CELL, CIRCUMSTANCES, SIDES
-from whenpool.book.report.verdicts import column
+from whenpool.book.results import column
 from whenpool.models.precision import PRECISIONS
 from whenpool.runs.store import Store, key_of
 
+SIDES = (*CIRCUMSTANCES, *(f"{name}_other" for name in CIRCUMSTANCES))
+CELL = ("corpus", "length", "size", "setting", "masked", "hidden_size", "epochs")
+"""A row of the file is one cell of the grid, all poolings and seeds, in two circumstances."""
 RESULTS = Path(__file__).parents[1] / "data" / "results"
 USUAL = {"precision": "float32", "together": 1, "engine": "local"}  # Of runs older than these columns
 SCORES = ["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]
@@ -102,10 +104,10 @@ def _pair(first: Any, second: Any) -> dict[str, Any]:
 
 def put_on_record(cells: DataFrame, folder: Path) -> None:
     """Write comparisons into a folder of results, in the place of older rows with their keys."""
-    older = recorded.read_comparisons(folder)
+    older = read_comparisons(folder)
     parts = [part for part in (older[~older["key"].isin(cells["key"])], cells) if len(part)]
     table = pd.concat(parts, ignore_index=True).sort_values([*CELL, *SIDES], kind="stable")
-    recorded.write_table(folder / f"{recorded.COMPARISONS_OF_RECORD}.csv", table)
+    write_table(folder / "comparisons.csv", table)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -120,12 +122,11 @@ def main(words: list[str] | None = None) -> int:
     except InputError as error:
         print(f"compare: {error}", file=sys.stderr)
         return 2
-    print(recorded.table_of(cells).to_string(index=False), recorded.meaning(cells), sep="\n")
+    shown = [*SIDES, "pairs", "identical", "mean_difference", "largest_accuracy", "largest_loss"]
+    print(cells[[*CELL, *shown]].T.to_string(header=False))
     if given.record:
         put_on_record(cells, given.results)
-        print(
-            f"{len(cells)} rows were written into {given.results / recorded.COMPARISONS_OF_RECORD}.csv"
-        )
+        print(f"{len(cells)} rows were written into {given.results / 'comparisons.csv'}")
     return 0
 
 

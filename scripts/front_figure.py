@@ -2,27 +2,38 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
+import jupytext
 import matplotlib.pyplot as plt
 
-from whenpool.book.report import figures, front
-from whenpool.book.report.measures import Runs
-from whenpool.runs.run import Place
+BOOK = Path(__file__).parents[1] / "book"
+FILE = BOOK / "_static" / "front.svg"
 
-FILE = Path(__file__).parents[1] / "book" / "_static" / "front.svg"
+
+def drawn() -> dict[str, Any]:
+    """The names that the cells of the front page define, up to the one that draws its figure."""
+    names: dict[str, Any] = {"plt": plt}
+    show, plt.show = plt.show, lambda: None
+    try:
+        for cell in jupytext.read(BOOK / "index.md").cells:
+            if cell.cell_type == "code":
+                exec(cell.source, names)  # noqa: S102 - the page is ours
+            if "fig-front" in str(cell.metadata):
+                return names
+    finally:
+        plt.show = show
+    raise AssertionError("book/index.md has no figure fig-front")
 
 
 def main() -> None:
     """Write the figure; its description holds the numbers that it was drawn from, which a test compares."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    runs = Runs(Place.default())
-    figures.use_style()
-    plt.rcParams |= {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "svg.hashsalt": "front"}
-    figure = front.draw_front(runs)
-    figure.set_facecolor("white")  # which is legible on dark pages too
-    figure.savefig(
-        FILE, metadata={"Description": "; ".join(map(" ".join, front.facts(runs).items())), "Date": None}
-    )
+    page = drawn()
+    plt.rcParams["svg.hashsalt"] = "front"
+    page["figure"].set_facecolor("white")  # which is legible on dark pages too
+    facts = "; ".join(map(" ".join, page["facts"].items()))
+    page["figure"].savefig(FILE, metadata={"Description": facts, "Date": None})
     print(f"{FILE} was written")
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-
-from whenpool.book.printing import find_browser, wait_for_formulas
+from print_book import find_browser, wait_for_formulas
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
 

@@ -146,7 +146,7 @@ def on_record(tmp_path_factory):
 @pytest.fixture(scope="session")
 def recorded(on_record):
     """The same as claims read them."""
-    from whenpool.book.report.measures import Runs
+    from whenpool.book.results import Runs
 
     return Runs(on_record)
 
@@ -154,7 +154,7 @@ def recorded(on_record):
 @pytest.fixture(scope="session")
 def decided(recorded):
     """What the runs of record say of every claim."""
-    from whenpool.book.report.claims import decisions
+    from whenpool.book.claims import decisions
 
     return decisions(recorded)
 
@@ -163,8 +163,7 @@ def decided(recorded):
 def chromium():
     """The one browser of a worker: Playwright opens no second one in a process."""
     from browsing import needs_browser
-
-    from whenpool.book.printing import opened_browser
+    from print_book import opened_browser
 
     needs_browser()
     with opened_browser() as browser:

@@ -1,12 +1,12 @@
-"""The ledger, and finished runs that were made up, as `whenpool.book.report.measures.Runs` holds them."""
+"""The ledger, and finished runs that were made up, as `whenpool.book.results.Runs` holds them."""
 
 from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 
-from whenpool.book.report.claims import claims
-from whenpool.book.report.measures import SCALES, Numbers, Runs
+from whenpool.book.claims import claims
+from whenpool.book.results import SCALES, Numbers, Runs
 from whenpool.runs.plans import COMPACT_TEST
 
 LEDGER = claims()
@@ -59,27 +59,20 @@ def importance(text, filler, inside, ends=None):
 
 def runs(trainings=(), epochs=(), probes=(), few_shots=(), taggings=(), **points):
     """All of them; ``points`` are rows of `measured`, by kind of probe."""
-    found = Runs(None)
-
-    def table(rows, columns):
-        """With every column that such a table has."""
+    made, named = Runs(None), {"training": trainings, "probe": probes, "few-shot": few_shots}
+    for name, rows in {**named, "tagging": taggings, **points}.items():
         rows = pd.DataFrame(rows)
-        return rows.reindex(columns=[*dict.fromkeys([*rows, *columns])])
-
-    vars(found).update(
-        trainings=table(trainings, found.trainings), epochs=pd.DataFrame(epochs),
-        probes=table(probes, found.probes), few_shots=table(few_shots, found.few_shots),
-        taggings=table(taggings, found.taggings),
-        _tables={kind: table(rows, found.points(kind)) for kind, rows in points.items()},
-    )  # fmt: skip
-    return found
+        columns = made.table(name)  # each that such a table has
+        made.tables[name] = rows.reindex(columns=[*dict.fromkeys([*rows, *columns])])
+    made.tables["epochs"] = pd.DataFrame(epochs)
+    return made
 
 
 def table_of(measure, rows, **options):
     """Runs of which a measure has such a table: rows of `run` with a ``value`` each."""
-    found = runs()
-    found._tables[measure, tuple(sorted(options.items()))] = Numbers(pd.DataFrame(rows))
-    return found
+    made = runs()
+    made.numbers[measure, *sorted(options.items())] = Numbers(pd.DataFrame(rows))
+    return made
 
 
 def valued(values, model="last", **changes):

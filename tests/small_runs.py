@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+from record import export
 
-from whenpool.book.publish import export
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.probe import PROBE_PROTOCOL

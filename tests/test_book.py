@@ -8,19 +8,16 @@ import sys
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from unittest.mock import Mock
 
 import pytest
 from clones import HEAD, ROOT, builder, clone, code_cell
-from notebooks import chapters
 from small_runs import wait_for
 
 from whenpool import InputError
 from whenpool.base.errors import BookError
-from whenpool.base.paths import variables
 from whenpool.book.build import Builder, execute
 from whenpool.runs.engine import Report
-from whenpool.runs.plans import PLANS, chapter_named, plan
+from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import Request
 
 HTML = "_build/smoke/_build/html"
@@ -68,15 +65,6 @@ def test_every_public_name_is_on_a_page_with_its_signature(built):
     assert "max_megabytes" in re.search(r'id="whenpool.probes.nwi".*?</dt>', pages, re.DOTALL)[0]
 
 
-def test_no_page_names_a_folder_or_loads_from_elsewhere(built):
-    folder = built[0]
-    for source in (folder / HTML).rglob("*"):
-        if source.suffix in (".html", ".ipynb", ".txt", ".js") and "book" in source.parts:
-            text = source.read_text()
-            assert str(folder) not in text, source
-            assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), source
-
-
 @pytest.mark.parametrize(("text", "message"), [
     (
         HEAD + code_cell("value = 1") + code_cell("value / 0"),
@@ -106,15 +94,6 @@ def test_missing_data_are_reported_before_anything_is_executed(tmp_path):
     assert (said, (folder / "_build").exists()) == ([], False)
 
 
-def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs(tmp_path):
-    target = clone(tmp_path) / "book" / "natural_bias.ipynb"
-    names = {"DATA": "none", "STORE": "runs", "CACHE": "cache"}
-    environment = {f"WHENPOOL_{name}": str(tmp_path / folder) for name, folder in names.items()}
-    with variables(environment | {"WHENPOOL_COMPUTED": "1"}):
-        execute(target.with_suffix(".md"), target, {"profile": "paper"})
-    assert target.exists()
-
-
 def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
     source, kill = tmp_path / "sums.md", "import os, signal\nos.kill(os.getpid(), 9)"
     source.write_text(HEAD + code_cell("1 + 1") + code_cell(kill))
@@ -122,26 +101,6 @@ def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
     cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: .*memory ran out"
     with pytest.raises(BookError, match=cell):
         execute(source, tmp_path / "sums.ipynb", {})
-
-
-def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch):
-    error = RuntimeError("Kernel died\nbefore replying")
-    monkeypatch.setattr("papermill.execute_notebook", Mock(side_effect=error))
-    with pytest.raises(BookError, match=r"^book/corpora.md: RuntimeError: Kernel died before replying$"):
-        execute(ROOT / "book" / "corpora.md", tmp_path / "corpora.ipynb", {})
-
-
-def test_a_chapter_has_short_names():
-    names = [path.stem for path in chapters(ROOT)]
-    for given, meant in {
-        "importance": "word_importance", "skip": "training_to_skip",
-        "theory.md": "theory", "book/few-shot.md": "few_shot",
-    }.items():  # fmt: skip
-        assert chapter_named(given, names) == meant
-    with pytest.raises(InputError, match=f"^chapter 'others' must be one of {', '.join(names)}$"):
-        chapter_named("others", names)
-    with pytest.raises(InputError, match="^chapter '_' is ambiguous; choose one of "):
-        chapter_named("_", names)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ COMPARING = ("gradient_propagation", "natural_bias", "training_to_skip", "word_i
 EXECUTE = """
 import json, sys
 from pathlib import Path
-from whenpool.book.execute import execute
+from whenpool.book.build import execute
 name, parameters = sys.argv[1], json.loads(sys.argv[2])
 target = Path("executed", f"{name}.ipynb").resolve()
 target.parent.mkdir(exist_ok=True)

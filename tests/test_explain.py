@@ -109,7 +109,7 @@ def test_commands_print_whatever_the_encoding_of_the_output(tmp_path, monkeypatc
     out = io.TextIOWrapper(io.BytesIO(), encoding)
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "argv", ["whenpool", "claims"])
-    monkeypatch.setattr("whenpool.book.report.ledger.written", lambda *_: "3.6·10⁻⁶ −0.5 ✗ 映")
+    monkeypatch.setattr("whenpool.book.ledger.written", lambda *_: "3.6·10⁻⁶ −0.5 ✗ 映")
     main()
     out.flush()
     expected = "3.6·10⁻⁶ −0.5 ✗ 映\n".encode(encoding, "backslashreplace")

@@ -12,8 +12,8 @@ import torch
 from small_runs import MADE
 
 from whenpool import InputError, TextClassifier
-from whenpool.book.report import few_shot
-from whenpool.book.report.verdicts import MARKS, published
+from whenpool.book import thesis
+from whenpool.book.results import published
 from whenpool.corpora.batches import Splits, Texts
 from whenpool.corpora.corpus import Corpus, Split
 from whenpool.fewshot import load_encoder
@@ -198,46 +198,34 @@ def seeds(system, accuracies, **changes):
 def test_of_several_configurations_that_with_the_most_seeds_is_shown():
     kept = seeds("bert", [60.0, 61.0], steps=100)
     rows = [*kept, *seeds("bert", [90.0], steps=200), *seeds("bert", [80.0], learning_rate=1e-5)]
-    assert few_shot.on_record(pd.DataFrame(rows))["test_accuracy"].tolist() == [60.0, 61.0]
+    assert thesis.on_record(pd.DataFrame(rows))["test_accuracy"].tolist() == [60.0, 61.0]
     more = [invented("bert", 70.0, test=500, steps=900)]
     more += [invented("bert", 69.0 + steps / 100, steps=steps) for steps in (200, 300)]
-    assert few_shot.on_record(pd.DataFrame(more))["test_accuracy"].tolist() == [72.0]
-    assert len(few_shot.on_record(pd.DataFrame([*kept, *kept]))) == 2
+    assert thesis.on_record(pd.DataFrame(more))["test_accuracy"].tolist() == [72.0]
+    assert len(thesis.on_record(pd.DataFrame([*kept, *kept]))) == 2
     pilots = pd.DataFrame(kept).assign(finished="2026-11-22T07:45:14+00:00", seconds=2.0)
-    assert few_shot.on_record(pilots).empty  # they began before the rules
-
-
-def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
-    shown = few_shot.thesis_table(place.store.rows("few-shot"))
-    assert list(shown.frame) == ["system", "unlabelled text", "source", "Yahoo", "IMDb"]
-    names = ("yahoo", "imdb")
-    expected = [[few_shot.NAMES[s], *(f"{NUMBERS[s, name]:.1f}" for name in names)] for s in SYSTEMS]
-    assert shown.frame[["system", "Yahoo", "IMDb"]].to_numpy().tolist() == expected
-    assert shown.provenance == "Provenance: the thesis alone; none of it has been run here."
+    assert thesis.on_record(pilots).empty  # they began before the rules
 
 
 @pytest.mark.parametrize(("system", "corpus"), [("max_attention", "imdb"), ("uda", "yahoo")])
-@pytest.mark.parametrize(("off", "count", "changes", "result", "verdict"), [
-    (0.5, 3, {}, {}, "reproduced"), (-6.0, 3, {}, {}, "differs"), (0.5, 2, {}, {}, "so far"),
-    (0.5, 3, {"steps": 128}, {}, "pilot"),
+@pytest.mark.parametrize(("off", "count", "changes", "verdict"), [
+    (0.5, 3, {}, "reproduced"), (-6.0, 3, {}, "differs"), (0.5, 2, {}, "so far"),
+    (0.5, 3, {"steps": 128}, "pilot"), (0.5, 3, {"encoder": MINILM}, "pilot"),
 ])  # fmt: skip
-def test_ours_stand_below_with_a_verdict(system, corpus, off, count, changes, result, verdict):
+def test_ours_stand_below_with_a_verdict(system, corpus, off, count, changes, verdict):
     values = [NUMBERS[system, corpus] + off + spread for spread in (-0.2, 0.0, 0.2)[:count]]
-    options = THESIS | {"corpus": corpus, "unlabelled": 50_000} | changes
-    result = {"classes": 10} | result
-    shown = few_shot.thesis_table(pd.DataFrame(seeds(system, values, result=result, **options)))
-    text = f"**{np.mean(values):.1f} ± {0.2 if count == 3 else 0.1} ({count})** {MARKS[verdict]}"
-    name = {"yahoo": "Yahoo", "imdb": "IMDb"}[corpus]
-    assert text in shown.frame[name].tolist()
-    assert shown.frame.isin([text]).to_numpy().sum() == 1
-    assert f"{count} runs; corpus {corpus}; 20 training texts" in shown.provenance
+    rows = pd.DataFrame(seeds(system, values, **THESIS | {"corpus": corpus} | changes))
+    cells = thesis.few_shot_cells(rows).set_index(["system", "corpus"])
+    cell = cells.loc[(system, corpus)]
+    assert (cell["verdict"], cell["n"], cell["ours"]) == (verdict, count, pytest.approx(np.mean(values)))
+    assert cells["verdict"].ne("not run").sum() == 1
 
 
 def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts():
     rows = [*seeds("tmix", [69.0, 69.3, 69.6], **THESIS), *seeds("tmix", [50.0] * 5)]
     rows += seeds("tmix", [99.0] * 5, per_class=30, **THESIS)
     rows += [*seeds("bert", [60.0]), *seeds("bert", [90.0] * 3, result={"corpus_complete": False})]
-    cells = few_shot.thesis_cells(pd.DataFrame(rows)).set_index(["system", "corpus"])
+    cells = thesis.few_shot_cells(pd.DataFrame(rows)).set_index(["system", "corpus"])
     cell = cells.loc[("tmix", "imdb")]
     assert (cell["verdict"], cell["n"], cell["ours"]) == ("reproduced", 3, pytest.approx(69.3))
     assert cells.loc[("bert", "imdb"), ["verdict", "ours"]].tolist() == ["pilot", 60.0]

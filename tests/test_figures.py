@@ -10,10 +10,8 @@ import pandas as pd
 import pytest
 import seaborn as sns
 
+from whenpool.book.figures import drawn_twice, parted, stack
 from whenpool.book.pages import with_dark_colours
-from whenpool.book.report.phones import drawn_twice, parted, stack
-from whenpool.models.pooling import POOLINGS
-from whenpool.models.registry import COLOURS, MARKERS
 
 DRAWINGS = Path(__file__).parents[1] / "book" / "_static" / "drawings"
 
@@ -73,14 +71,6 @@ def test_on_a_dark_page_light_and_dark_change_places_and_colours_stay():
     assert '<path fill="#e8a612"/>' in dark
 
 
-def test_what_has_no_second_layout_stays():
-    figure = plt.figure()
-    figure.add_axes((0, 0, 1, 1))
-    assert parted(drawn_twice(figure))[1] is None
-    assert drawn_twice(plt.figure()) is None
-    assert parted("<svg>x</svg>") == ("<svg>x</svg>", None)
-
-
 def test_a_drawing_made_by_hand_shows_its_panels_below_each_other():
     svg = '<svg viewBox="0 0 600 90" data-phone="0 0 300 90; 300 0 300 90"><g/></svg>'
     wide, narrow = parted(svg)
@@ -90,8 +80,3 @@ def test_a_drawing_made_by_hand_shows_its_panels_below_each_other():
     for drawing in DRAWINGS.glob("*.svg"):
         wide = drawing.read_text()
         assert ("data-phone" in wide) == (parted(wide)[1] is not None), drawing
-
-
-def test_each_pooling_has_a_colour_and_a_marker_of_its_own():
-    for looks in (COLOURS, MARKERS):
-        assert len({looks[name] for name in POOLINGS}) == len(POOLINGS)

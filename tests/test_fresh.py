@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 
@@ -17,16 +16,13 @@ from small_runs import SMALL
 
 from whenpool.base.errors import BookError
 from whenpool.book import build as building
-from whenpool.book import fresh
-from whenpool.book.fresh import LIBRARY
-from whenpool.book.report.claims import ask_again
-from whenpool.book.report.measures import Runs
+from whenpool.book.claims import ask_again
+from whenpool.book.results import Runs
 from whenpool.runs.engine import Report
-from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
-EXECUTE = building.execute
+EXECUTE, LIBRARY = building.execute, building.LIBRARY
 CELL = """import beside
 from whenpool.book.chapter import open_chapter
 open_chapter("index").results("training", "compact", seed=77)"""
@@ -44,7 +40,7 @@ def book(tmp_path, monkeypatch):
     for file in ("lib/whenpool/tiny.py", "book/beside.py"):
         (folder / file).write_text("VALUE = 1\n")
     (folder / "data" / "runs" / "smoke").mkdir(parents=True)
-    monkeypatch.setattr(fresh, "LIBRARY", folder / "lib" / "whenpool")
+    monkeypatch.setattr(building, "LIBRARY", folder / "lib" / "whenpool")
     rendered = []
 
     def execute(source, target, parameters):
@@ -124,33 +120,6 @@ def test_new_runs_repeat_the_chapters_whose_answers_they_change(book, monkeypatc
     assert build() == (AS_BEFORE, False)
 
 
-def test_a_book_of_other_corpora_has_a_folder_of_its_own(tmp_path):
-    named = {
-        "imdb": ("imdb",), "imdb-yelp": ("imdb", "yelp"), "synthetic-classes-4": ("synthetic:classes=4",),
-        "texts-jsonl": ("/mine/a/texts.jsonl",),
-    }  # fmt: skip
-    place = builder(tmp_path, []).place
-
-    def output(corpora):
-        return building.Builder(tmp_path, Request("quick", corpora), place).output
-
-    assert output(None) == tmp_path
-    for name, corpora in named.items():
-        assert output(corpora).parent == tmp_path / "_build" / "corpora"
-        assert re.fullmatch(rf"{name}-\w{{8}}", output(corpora).name)
-    assert output(("/mine/b/texts.jsonl",)) != output(named["texts-jsonl"])
-
-
-def test_what_another_version_noted_is_executed_again(book):
-    folder, build = book
-    build()
-    file = folder / "_build/smoke/_build/stage/executed.json"
-    log = json.loads(file.read_text())
-    log["index"]["inputs"]["bygone"] = "1"
-    file.write_text(json.dumps(log))
-    assert build()[0]["index"] == "executing, since its bygone changed"
-
-
 def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(book, monkeypatch):
     folder, build = book
     build()
@@ -178,7 +147,7 @@ def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(bo
 def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, monkeypatch):
     folder, build = book
     monkeypatch.setattr(building, "execute", EXECUTE)
-    monkeypatch.setattr(fresh, "LIBRARY", LIBRARY)
+    monkeypatch.setattr(building, "LIBRARY", LIBRARY)
     here = os.getcwd()
     build()
     assert os.getcwd() == here  # which all threads share
@@ -188,31 +157,13 @@ def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, 
     assert list(log["index"]["asked"]) == ['["training", "compact", {"seed": 77}]']
     assert str(folder / USED[-1]) not in log["runs"]["files"]
     notebook = (folder / "_build/smoke/_build/stage/book/index.ipynb").read_text()
-    assert "fresh.used" not in notebook
+    assert "print(used())" not in notebook
     edit(folder / "book" / "index.md", code_cell("1 / 0"))
     for _ in range(2):
         with pytest.raises(BookError, match="ZeroDivisionError"):
             build()
     (folder / "book" / "index.md").write_text(HEAD + code_cell(CELL))
     assert build()[0]["index"] == FIRST
-
-
-def test_a_failed_chapter_waits_for_its_neighbour_and_starts_no_other(book, monkeypatch):
-    """Two chapters are executed at a time: the second ends and is remembered, the status is not begun."""
-    _, build = book
-    both, executed = threading.Barrier(2, timeout=600), building.execute
-
-    def execute(source, target, *given):
-        both.wait()
-        if source.stem == "index":
-            raise BookError("chapter index: no")
-        return executed(source, target, *given)
-
-    monkeypatch.setattr(building, "execute", execute)
-    with pytest.raises(BookError, match="chapter index: no"):
-        build()
-    monkeypatch.setattr(building, "execute", executed)
-    assert build()[0] == {"index": FIRST, "runs": "unchanged"} | STATUS
 
 
 def test_an_interrupted_build_leaves_no_kernel(tmp_path):

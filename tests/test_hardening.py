@@ -18,7 +18,7 @@ from myst_parser.parsers.mdit import create_md_parser
 from whenpool import InputError
 from whenpool.base.paths import project_root
 from whenpool.book.chapter import Provenance
-from whenpool.book.report.tables import CaptionedTable, literal, provenance_line
+from whenpool.book.tables import CaptionedTable, literal, provenance_line
 from whenpool.corpora import find
 from whenpool.corpora.tokens import load_vectors
 

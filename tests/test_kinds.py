@@ -7,11 +7,11 @@ from dataclasses import MISSING, asdict, fields, replace
 import pandas as pd
 import pytest
 from fifth_kind import CoinToss
+from record import export
 from small_runs import RECORDS, STUDENT, TINY
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.publish import export
 from whenpool.cli.program import planned_runs
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs import plans

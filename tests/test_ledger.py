@@ -1,6 +1,7 @@
 """The ledger of claims and tables, the command that prints it, and its page."""
 
 import csv
+import html
 import io
 import json
 import math
@@ -9,22 +10,21 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from xml.etree import ElementTree
 
-import pandas as pd
+import matplotlib.pyplot as plt
 import pytest
 from click.testing import CliRunner
 from clones import ROOT
+from front_figure import drawn
 from made_up import LEDGER
 
-from whenpool.book.report import few_shot, ledger, tables, tricks
-from whenpool.book.report.claims import Claim, Decision, Finding
-from whenpool.book.report.ledger import NO_RULE
-from whenpool.book.report.measures import MEASURES, SCALES, Runs
-from whenpool.book.report.verdicts import COLUMNS, MARKS, published
+from whenpool.book import figures, ledger, thesis
+from whenpool.book.claims import VERDICTS, Claim, Decision, Finding
+from whenpool.book.results import Runs
 from whenpool.cli import cli
 
-NONE = Runs(None).trainings
+OF_THESIS = [claim for claim in LEDGER if claim.of_thesis]
+NONE = Runs(None).table("training")
 FULL_TABLES = [("1.6", "imdb"), ("1.6", "yelp")]
 FULL_TABLES += [(table, name) for table in ("1.5", "1.8") for name in ("yahoo", "amazon")]
 CLAIM = Claim(
@@ -46,9 +46,8 @@ def plain_json(text):
 
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
     calls = {
-        "few_shot.thesis_table(": [few_shot.thesis_table(NONE).name],
-        "tricks.thesis_table(": [tricks.thesis_table(NONE).name],
-        "tables.thesis_table(": [tables.thesis_table(NONE, *own).name for own in FULL_TABLES],
+        "thesis.trick_table(": [thesis.trick_table(NONE).name],
+        "(thesis_table(": [f"tab-thesis-{t.replace('.', '-')}-{c}" for t, c in FULL_TABLES],
     }
     for chapter in {claim.chapter for claim in LEDGER}:
         text = (ROOT / "book" / f"{chapter}.md").read_text()
@@ -57,44 +56,9 @@ def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
         assert {claim.evidence for claim in LEDGER if claim.chapter == chapter} <= labels
 
 
-def test_shares_are_those_of_the_chapters(recorded):
-    found = ledger.shares(recorded).set_index("table")
-    assert set(found.index) == {table for name in COLUMNS for table in published(name)["table"]}
-    for name in ("accuracy", "few_shot", "learnability"):
-        for table, rows in published(name).groupby("table"):
-            assert (found.loc[table, "cells"], found.loc[table, NO_RULE]) == (len(rows), 0)
-    full = ["1.5", "1.6", "1.8"]
-    evidence = tables.reference_runs(recorded.trainings)
-    cells = tables.judged(evidence, published("accuracy").query("table in @full"))
-    counts, judged = cells["verdict"].value_counts(), [*ledger.JUDGED]
-    assert found.loc[full, judged].sum().to_dict() == counts.reindex(judged, fill_value=0).to_dict()
-    shots, tricked = few_shot.thesis_cells(recorded.few_shots), tricks.thesis_cells(recorded.trainings)
-    for table, cells in ("1.9", shots), ("2.1", tricked[tricked["table"] == "2.1"]):
-        told = found.loc[table, [*MARKS]]
-        assert told[told > 0].to_dict() == cells["verdict"].value_counts().to_dict()
-
-
-def test_without_runs_nothing_of_a_table_is_judged():
-    found = ledger.shares(Runs(None))
-    assert (found["cells"] == found["not run"] + found[NO_RULE]).all()
-    assert found[["judged", "compact"]].to_numpy().sum() == 0
-    assert set(ledger.shares_frame(found)[["of judged", "of all", "compact"]].to_numpy().ravel()) == {""}
-    for decision in ledger.ledger(Runs(None)):  # which decides the claims of theory alone
-        assert decision.keys == set()
-        drawn = MEASURES[decision.claim.measure].drawn
-        expected = {"holds", "does not hold", "undecided"} if drawn else {"not run"}
-        assert {finding.verdict for finding in decision.at.values()} <= expected
-
-
-def test_the_share_is_of_what_was_judged_and_of_all():
-    verdicts = {"reproduced": 3, "differs": 1, "undecided": 2, "so far": 3, "pilot": 1, "not run": 20}
-    row = {"table": "1.6", "shows": "", "cells": 30, NO_RULE: 0, "compact": 7, "judged": 6} | verdicts
-    shown = ledger.shares_frame(pd.DataFrame([row])).iloc[0]
-    assert shown[["of judged", "of all", "compact", NO_RULE]].tolist() == ["50.0 %", "10.0 %", "7", ""]
-
-
 def test_what_was_not_run_has_no_number_and_what_is_infinite_is_json():
-    rows = plain_json(ledger.as_json([DECISION, ENDLESS, replace(DECISION, at={}, pilots={})]))
+    rows = [*map(ledger.row_of, [DECISION, ENDLESS, replace(DECISION, at={}, pilots={})])]
+    rows = plain_json(json.dumps(rows, default=dict))
     assert rows[0].items() >= {
         "id": "a", "chapter": "theory", "section": "2.1", "statement": "A <b>.", "unit": '"%"',
         "registered": "2026-01-02", "registered_at": "2026-01-02T03:00:00+00:00", "rule": "< 0",
@@ -132,19 +96,10 @@ def test_a_chapter_and_a_verdict_narrow_it(on_record, read_once):
     assert [row["id"] for row in every] == [claim.id for claim in LEDGER]
 
 
-def test_a_verdict_is_looked_for_at_either_scale(monkeypatch):
-    monkeypatch.setattr(ledger, "decisions", lambda runs, chapter: [DECISION, ENDLESS])
-    expected = {"undecided": ["a"], "so far holds": ["a"], "holds": ["b"], "not run": []}
-    for verdict, ids in expected.items():
-        assert [d.claim.id for d in ledger.ledger(Runs(None), verdict=verdict)] == ids
-
-
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
     text = run("--chapter", "gradients")  # a short name
-    assert {claim.chapter for claim in LEDGER if f" {claim.id} " in text} == {"gradient_propagation"}
-    assert re.search(r"^ 1\.2 .*vanishing, validation", text, re.MULTILINE)
-    assert not re.search(r"^ 1\.6 ", text, re.MULTILINE)
-    line = ledger.as_text([DECISION]).splitlines()[2]
+    assert {claim.chapter for claim in LEDGER if f"{claim.id} " in text} == {"gradient_propagation"}
+    line = ledger.as_text([DECISION]).splitlines()[1]
     assert line.split() == "a 2.1 < 0 undecided −0.5 (−2 to 1.5) n=3 so far holds 0.5 n=1".split()
 
 
@@ -164,56 +119,28 @@ def test_it_needs_none_of_what_only_the_book_needs():
     assert "max-attention-competitive-imdb" in subprocess.check_output(command, text=True, cwd=ROOT)
 
 
-def parsed(decided):
-    """The table as a tree: it is well-formed, whatever a claim says."""
-    text = ledger.ledger_html(decided).replace(" hidden>", ' hidden="">')
-    return ElementTree.fromstring(text.replace('autocomplete="off">', 'autocomplete="off"/>'))
+def test_bars_count_the_claims_of_the_thesis_at_each_scale():
+    at = [{"thesis": Finding(VERDICTS[i % 2]), "compact": Finding("not run")} for i in range(3)]
+    decided = [Decision(claim, each) for claim, each in zip(OF_THESIS, at, strict=False)]
+    ours = replace(decided[0], claim=replace(OF_THESIS[0], section="ours"))
+    shown = ledger.VerdictBars([*decided, ours])._repr_mimebundle_()
+    scales = "at the thesis's scale: 2 hold, 1 does not hold; in the compact replication: 3 not run"
+    assert shown["text/plain"] == f"3 claims; {scales}"
+    bars = r'style="flex-grow:(\d+)" title="[^"]+" href="ledger.html#([^"]+)&amp;source=thesis"'
+    drawn_bars = [("2", "verdict=holds"), ("1", "verdict=does+not+hold"), ("3", "compact=not+run")]
+    assert re.findall(bars, shown["text/markdown"]) == drawn_bars
 
 
-def texts_of(row):
-    return ["".join(cell.itertext()) for cell in row]
+def test_the_front_page_and_the_readmes_figure_have_the_numbers_of_the_record():
+    with plt.rc_context():
+        page = drawn()
+    drawing = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
+    facts = "; ".join(map(" ".join, page["facts"].items()))
+    assert facts in drawing, "run python scripts/front_figure.py"
+    last, chrono = (page["facts"][f"mid_{name}"] for name in ("last", "chrono"))
+    assert float(last) < 52 < 65 < float(chrono)
 
 
-def test_every_claim_has_a_row_that_can_be_linked_to(decided):
-    tree = parsed(decided)
-    heads = texts_of(tree.find(".//thead/tr"))
-    rows = tree.findall(".//tbody/tr")
-    idle = [d for d in decided if {d.verdict(scale) for scale in SCALES} <= {"not run", ""}]
-    assert tree.findall(".//details//tbody/tr") == rows[len(rows) - len(idle) :]
-    for row, decision in zip(rows, [*(d for d in decided if d not in idle), *idle], strict=True):
-        claim, text = decision.claim, dict(zip(heads, texts_of(row), strict=True))
-        assert row.get("id") == f"claim-{claim.id}"
-        assert text["Claim"].startswith(f"{claim.statement} {claim.id}")
-        for note in (claim.contradiction, claim.remark, claim.needs):
-            assert note in text["Claim"]
-        assert (row.get("data-verdict"), row.get("data-compact")) == (*map(decision.verdict, SCALES),)
-        assert (row.get("data-source") == "ours") == (claim.section == "ours" == text["Source"])
-        assert row.findall(".//a")[-1].get("href") == f"{claim.chapter}.html#{claim.evidence}"
-
-
-def test_a_row_has_the_verdicts_and_what_the_compact_replication_changes():
-    at = DECISION.at | {"thesis": replace(LARGE, hangs_on=("one seed",))}
-    (row,) = parsed([replace(DECISION, at=at)]).findall(".//tbody/tr")
-    assert texts_of(row)[1:8] == [
-        " ", "? undecided−0.5 (−2 to 1.5), n = 3pilots: −9, n = 2",
-        "✓ so far holds0.5, n = 1part of the corpus",
-        "thesis's: one seed",
-        '"%" < 0. Compact: < 1, size 1,000, 2,000, since it is small', "2026-01-02", "§2.1",
-    ]  # fmt: skip
-    assert [cell.get("data-sort") for cell in row[1:4]] == ["7", "2", "3"]
-    (alone,) = parsed([ENDLESS]).findall(".//tbody/tr")
-    assert [alone[3].get("data-sort"), texts_of(alone)[3].strip()] == ["7", ""]
-    assert texts_of(alone)[1] == "✓ so far holds−1.5, n = 1"
-    assert "Compact" not in texts_of(alone)[4]
-    assert texts_of(alone)[0].startswith("A <b>. b")  # what a claim says is escaped
-    assert "<i>" in texts_of(alone)[0]
-
-
-def test_a_line_of_csv_has_the_numbers_of_the_object():
-    (line,) = csv.DictReader(io.StringIO(ledger.as_csv([DECISION])))
-    assert line.items() >= {
-        "id": "a", "registered": "2026-01-02", "statement": "A <b>.", "verdict": "undecided",
-        "verdict_value": "-0.5", "verdict_low": "-2.0", "verdict_high": "1.5", "verdict_n": "3",
-        "compact": "so far holds", "compact_value": "0.5", "compact_low": "", "compact_n": "1", "thesis": "",
-    }.items()  # fmt: skip
-    assert ledger.as_csv([]) == "id"
+def test_small_ratios_are_said_as_one_says_them():
+    texts = [figures.times_smaller(ratio) for ratio in (2.7e-8, 7.5e-7, 1e-3, float("nan"))]
+    assert texts == ["37 million", "1.3 million", "1,000", "?"]

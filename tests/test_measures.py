@@ -2,22 +2,19 @@
 what figures of probes call models and texts, and where the text stands among filler."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
-from small_runs import MADE, record_probe, record_run
 
-from whenpool.book.report import probes
-from whenpool.book.report.few_shot import STEPS
-from whenpool.book.report.measures import GATED, MEASURES, STARTS, Runs, Sample
+from whenpool.book import figures, measures
+from whenpool.book.measures import GATED, MEASURES, STARTS, STEPS
+from whenpool.book.results import Runs, Sample
 from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import SYSTEMS
-from whenpool.runs.kinds.probe import WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.theory.lattice import longest_parity_of_machines
 from whenpool.theory.shrinkage import MODELS, factor_of, measured_shrinkage
@@ -321,10 +318,11 @@ def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
     assert longest_parity_of_machines(2, 1, 2)[1] > longest_parity_of_machines(2, 1, 2)[0]
 
 
-@pytest.mark.parametrize("name", [name for name, one in MEASURES.items() if not one.drawn])
-def test_without_runs_there_is_no_number(name):
-    options = {"column": "entity_f1"} if name == "tagging" else {}
-    assert Runs(None).numbers(name, **options).rows.empty
+def test_without_runs_there_is_no_number():
+    for name, measure in MEASURES.items():
+        if not measure.drawn:
+            options = {"column": "entity_f1"} if name == "tagging" else {}
+            assert measures.numbers(Runs(None), name, **options).rows.empty
 
 
 def test_every_measure_is_worked_out_by_hand_and_is_claimed_somewhere():
@@ -354,10 +352,10 @@ def test_every_measure_is_worked_out_by_hand_and_is_claimed_somewhere():
     ("ratio_at_95", {}, Sample(math.log(3e-4), NONE, 1)),
     ("ratio_at_95", {"size": 7}, None),
     ("swept_accuracy", {}, None),
-    ("few_shot_accuracy", {"system": "tmix", "corpus": "imdb"}, Sample(69.3, NONE, 1)),
-    ("few_shot_accuracy", {"system": "tmix", "corpus": "yelp"}, None),
 ])  # fmt: skip
 def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
+    tmix = MEASURES["few_shot_accuracy"].published({"system": "tmix", "corpus": "imdb"})
+    assert (tmix.mean, tmix.n) == (69.3, 1)
     found = MEASURES[name].published(PLAIN | changes)
     assert (found is None) == (expected is None)
     if expected:
@@ -365,35 +363,12 @@ def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
         assert numbers[0] == pytest.approx(numbers[1], nan_ok=True)
 
 
-def test_what_no_stored_run_says_is_an_empty_column(place):
-    """Also where `Store.measured_on` leaves it out, since it is empty for all runs."""
-    record_probe(place, WordImportance(Training("imdb", "mid", 1_000, "max")), profile([1.0] * 100))
-    assert "max_words" not in place.store.measured_on(place.store.current("probe"), "nwi")
-    for made, rows in ((Runs(place), 100), (Runs(None), 0)):
-        points = made.points("nwi")
-        assert {"max_words", "mean", "setting"} <= set(points)
-        assert (len(points), points["max_words"].notna().sum()) == (rows, 0)
-
-
-def test_the_time_of_a_run_is_read_with_its_zone(place, monkeypatch):
-    plain = Training("imdb", "standard", 1_000, "last")
-    for seed, finished in enumerate(["2026-11-22T10:00:00+02:00", "2026-11-22T08:00:00Z", "2026-11-22"]):
-        monkeypatch.setitem(MADE, "finished", finished)
-        record_run(place, replace(plain, seed=seed), seconds=None if seed else 0)
-    began = Runs(place).trainings.sort_values("seed")["began"].dt.strftime("%d %H:%M").tolist()
-    assert began == ["22 08:00", "22 08:00", "22 00:00"]
-
-
 def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
     plain = Training("imdb", "standard", 1_000, "last").row()
     made = [{}, {"pooling": "max"}, {"forget_bias": "low", "size": 500}]
-    drawn = probes.named(pd.DataFrame([plain | own | {"key": str(own)} for own in made]))
-    assert drawn["model"].tolist() == ["BiLSTM", "MaxPool", probes.LOW]
+    drawn = figures.named(pd.DataFrame([plain | own | {"key": str(own)} for own in made]))
+    assert drawn["model"].tolist() == ["BiLSTM", "MaxPool", figures.LOW]
     assert list(drawn["texts"].cat.categories) == ["500 training texts", "1K training texts"]
-    own = {"corpus": "/data/my $ texts.csv:text_column=a", "length": "short"}
-    several = probes.named(pd.DataFrame([plain | {"key": "a"}, plain | own | {"key": "b"}]))["texts"]
-    assert several.tolist() == ["IMDb, 1K training texts", r"my \$ texts.csv, short, 1K training texts"]
-    assert {"model", "texts"} <= set(probes.named(pd.DataFrame(columns=["key"])))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -402,12 +377,12 @@ def test_the_text_stands_where_it_is_composed(setting, share):
     for words in (30, 5000):
         left, right = filler_lengths(words, setting, share)
         total = left + words + right
-        low, high = probes.text_span(setting, 0.0 if setting == "standard" else share)
+        low, high = measures.text_span(setting, 0.0 if setting == "standard" else share)
         assert low * total == pytest.approx(left, abs=1)
         assert high * total == pytest.approx(left + words, abs=1)
     text = np.array(compose(["text"] * 3000, iter([["filler"] * 7] * 9000), setting, share))
     expected = text[np.linspace(0, len(text) - 1, 100).round().astype(int)] == "text"
-    found = probes.where_the_text_stands(setting, share)
+    found = measures.where_the_text_stands(setting, share)
     assert (found != expected).sum() <= (setting != "standard") + (setting == "mid")  # at a border
 
 
@@ -421,14 +396,10 @@ def test_a_course_is_a_mean_over_runs_that_were_looked_at_at_other_times():
          "train_accuracy": power, "validation_accuracy": 10 * power}
         for key, (places, power) in looks.items() for seen in reversed(places)
     ]  # fmt: skip
-    found = probes.course(pd.DataFrame(rows), ["model"])
+    found = figures.course(pd.DataFrame(rows), ["model"])
     assert found["examples"].iloc[[0, -1]].tolist() == pytest.approx([100, 800])
     assert found["examples"].is_monotonic_increasing
     np.testing.assert_allclose(found["ratio"], found["examples"] ** 2)  # the geometric mean
     assert found["train_accuracy"].tolist() == pytest.approx([2.0] * len(found))
     assert found["validation_accuracy"].tolist() == pytest.approx([20.0] * len(found))
     assert set(found["model"]) == {"last"}
-    once = pd.DataFrame([row for row in rows if row["examples"] == 0])  # as in the profile smoke
-    assert set(probes.course(once, ["model"])["ratio"]) == {1.0}
-    nothing = pd.DataFrame()
-    assert probes.course(nothing, ["model"]) is nothing

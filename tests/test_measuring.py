@@ -174,18 +174,6 @@ def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(shar
     assert deviation.max() > 0.1
 
 
-def test_a_probe_leaves_model_and_generator_as_they_were(plain):
-    model, dataset = plain
-    before, weights = torch.random.get_rng_state(), copy.deepcopy(model.state_dict())
-    kinds.FirstSteps(TINY, texts=3).measure(copy.deepcopy(model), dataset)  # which trains it
-    for probe in (GradientProfile(TINY, 5), PaddingSweep(TINY, texts=3), WordImportance(TINY, texts=3)):
-        assert probe.measure(model, dataset) == probe.measure(model, dataset)
-    assert model.training
-    assert all(parameter.grad is None for parameter in model.parameters())
-    torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
 @pytest.mark.parametrize(
     "change", [{}, {"pooling": "max", "masked": False, "weight_decay": 0.01, "seed": 3}]
 )

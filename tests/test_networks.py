@@ -6,7 +6,7 @@ from itertools import product
 
 from made_up import AFTER, LEDGER, runs, trained
 
-from whenpool.book.report.claims import by_runs
+from whenpool.book.claims import by_runs
 from whenpool.models.cells import CELLS
 from whenpool.models.registry import LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds.training import Training

@@ -62,20 +62,6 @@ def test_the_search_finds_max_attention(html, chromium):
         assert complaints == []
 
 
-def test_the_keyboard_reaches_what_the_mouse_does(html, chromium):
-    """The link to the text first, then all links of the contents and the buttons above the text."""
-    focused = """() => { const e = document.activeElement;
-        return [e.getAttribute('href'), e.getAttribute('aria-label'), e.className].join(' ') }"""
-    reached = []
-    with looked_at(chromium, html / "book" / "training_to_skip.html") as (page, _):
-        for _ in range(60):
-            page.keyboard.press("Tab")
-            reached.append(page.evaluate(focused))
-    assert "#main-content" in reached[0]
-    for wanted in ("natural_bias.html", "theme-switch", "Launch interactive", "sidebar-toggle"):
-        assert any(wanted in element for element in reached), wanted
-
-
 def test_tables_that_are_wider_than_the_phone_scroll_inside_and_by_keyboard(html, chromium):
     with looked_at(chromium, html / "book" / "ledger.html", PHONE) as (page, _):
         boxes = page.eval_on_selector_all(
@@ -85,16 +71,6 @@ def test_tables_that_are_wider_than_the_phone_scroll_inside_and_by_keyboard(html
         )
         assert boxes
         assert all(overflow in ("auto", "scroll") and index == 0 for overflow, index in boxes), boxes
-
-
-def test_the_launch_menu_opens_without_network(html, chromium):
-    with looked_at(chromium, html / "book" / "theory.html") as (page, complaints):
-        page.locator(".dropdown-launch-buttons button").focus()
-        page.keyboard.press("Enter")
-        links = page.locator(".dropdown-launch-buttons a")
-        assert links.first.is_visible()
-        found = " ".join(links.evaluate_all("all => all.map(a => a.href)"))
-        assert ("colab" in found, "binder" in found, complaints) == (True, True, [])
 
 
 def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html, chromium):
@@ -153,11 +129,3 @@ def test_the_ledger_filters_and_sorts(html, chromium):
         page.keyboard.press("Enter")
         assert visible.all_inner_texts() == first[::-1]
         assert complaints == []
-
-
-def test_every_button_above_the_text_does_something_on_a_phone(html, chromium):
-    for button in ("primary-toggle", "search-button-field, .search-button", "secondary-toggle"):
-        with looked_at(chromium, html / "book" / "theory.html", PHONE) as (page, complaints):
-            page.locator(f".bd-header-article .{button}").locator("visible=true").first.click()
-            assert page.locator("dialog[open]").count() == 1
-            assert complaints == []

@@ -8,19 +8,19 @@ from operator import attrgetter
 
 import pandas as pd
 import pytest
+from record import at_a_scale
 from small_runs import RECORDS
 
 from whenpool import InputError
 from whenpool.book.chapter import open_chapter
-from whenpool.book.publish import at_a_scale
-from whenpool.book.report.verdicts import published
+from whenpool.book.results import published
 from whenpool.corpora import load
 from whenpool.corpora.settings import SETTINGS
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER
 from whenpool.models.registry import COMPARED, LISTED, THESIS_POOLINGS
 from whenpool.runs.kinds.probe import GradientTrace, Probe
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans import PLANS, plan, thesis_table
+from whenpool.runs.plans import PLANS, chapter_named, plan, thesis_table
 from whenpool.runs.request import PROFILES, Request, corpora_named
 from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
@@ -177,3 +177,13 @@ def test_each_table_of_the_thesis_has_its_runs(place):
     tables = Counter(table for run in everything for table in thesis_table(run))
     assert tables.keys() == {"1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1"}
     assert (tables["1.5"] + tables["1.6"], tables["1.8"]) == (2_000, 1_000)
+
+
+def test_a_chapter_has_short_names():
+    names = [*PLANS, "theory"]
+    for given, meant in {"skip": "training_to_skip", "book/few-shot.md": "few_shot"}.items():
+        assert chapter_named(given, names) == meant
+    with pytest.raises(InputError, match=f"^chapter 'others' must be one of {', '.join(names)}$"):
+        chapter_named("others", names)
+    with pytest.raises(InputError, match="^chapter '_' is ambiguous; choose one of "):
+        chapter_named("_", names)

@@ -4,14 +4,14 @@ import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
+import print_book as printing
 import pytest
 from browsing import needs_browser
 from clones import ROOT
+from print_book import print_book
 from pypdf import PdfReader
 
 from whenpool import InputError
-from whenpool.book import printing
-from whenpool.book.printing import print_book
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 from small_runs import HERE_NAME, RECORDS, TINY, on_record, record_run, store
 
-from whenpool.book.progress import ALL, NEEDED, status_table
+from whenpool.book.progress import ALL, status_table
 from whenpool.cli.program import planned_runs
 from whenpool.runs import estimates
 from whenpool.runs.engine import Workforce
@@ -18,7 +18,6 @@ from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import PLANS
 from whenpool.runs.request import Request
-from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
 PAPER, SMOKE = Request("paper", ("imdb",)), Request("smoke")
@@ -55,14 +54,13 @@ def test_counts_per_table(place):
     assert table.loc["Table 1.3", COUNTS].tolist() == [1, 0, 224, 225]
     assert table.loc[["Table 1.6", "Table 1.9"], "all"].tolist() == [500, 30]
     assert table.loc[ALL, "done"] == 1
-    assert NEEDED not in table.index
     assert "aclImdb_v1.tar.gz is not in" in notes[0]
 
 
 def test_probes_are_counted_with_their_chapter(place):
     request = Request("smoke", (TINY.corpus,), poolings=("last", "max"))
     table, _ = status(planned_runs(request, place, ("all",))[0], place, request)
-    assert set(table.index) == {*PLANS, NEEDED, ALL}
+    assert set(table.index) == {*PLANS, ALL}
     assert table.loc["natural_bias", COUNTS].tolist() == [0, 5, 0, 5]
     assert table.loc["word_importance", COUNTS].tolist() == [0, 8, 0, 8]
     *parts, whole = table.loc[ALL, COUNTS]
@@ -84,20 +82,6 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
         table, notes = status(runs, place, workers=workers)
         assert table.loc[ALL, ["time left", "time of all"]].tolist() == times
         assert notes == [f"Times are for {workers} workers on cpu, estimated from the most similar runs"]
-
-
-def test_trainings_that_probes_read_are_done_again_where_their_weights_are_not_here(place):
-    done(place, TINY, 60.0)
-    runs = [TINY, PaddingSweep(TINY)]
-    store(place, PaddingSweep(replace(TINY, seed=1)), 5.0)
-    table = status(runs, place)[0][[*COUNTS, "time left"]]
-    assert table.loc["mine"].tolist() == [1, 1, 0, 2, "5 s"]
-    assert table.loc[NEEDED].tolist() == [0, 1, 0, 1, "1 min 0 s"]
-    assert table.loc[ALL].tolist() == [0, 2, 0, 2, "1 min 5 s"]
-    place.store.weights_file(key(TINY, place)).write_bytes(b"")
-    table, _ = status(runs, place)
-    assert NEEDED not in table.index
-    assert table.loc[ALL, COUNTS].tolist() == [1, 1, 0, 2]
 
 
 @pytest.mark.parametrize(("seconds", "workers", "fit"), [(15_000, 1, 2), (15_000, 2, 4), (3_000, 1, 0)])

@@ -5,17 +5,15 @@ import re
 from contextlib import suppress
 from importlib import import_module
 
-import pandas as pd
 import pytest
 import torch
 from check_pages import as_python
 from scipy import stats
 
 from whenpool.base.paths import project_root
-from whenpool.book import try_it
-from whenpool.book.report import claims, few_shot, tables, verdicts
-from whenpool.book.report.claims import rows_at
-from whenpool.book.report.verdicts import published
+from whenpool.book import claims, thesis, try_it
+from whenpool.book.claims import rows_at
+from whenpool.book.results import published
 from whenpool.models.registry import COMPARED
 from whenpool.probes import window_importance
 from whenpool.runs.kinds.training import TRICKS
@@ -96,26 +94,14 @@ def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):
 
 
 def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorded):
-    evidence = tables.reference_runs(recorded.trainings)
-    cells = tables.judged(evidence, published("accuracy").query("table in ('1.5', '1.6', '1.8')"))
+    evidence = thesis.reference_runs(recorded.table("training"))
+    cells = thesis.judged(evidence, published("accuracy").query("table in ('1.5', '1.6', '1.8')"))
     apart = cells[cells["verdict"] == "differs"]
     assert len(apart)
     lower = apart[apart["ours"] < apart["mean"]]
     assert [*zip(lower["pooling"], lower["setting"], lower["size"], strict=True)] == [
         ("last", "left", 1_000)
     ]
-
-
-def test_no_difference_from_the_authors_code_can_be_told_nor_ruled_out_as_the_pages_say(recorded):
-    theirs = pd.read_csv(project_root() / "data" / "results" / "authors.csv").groupby("pooling")
-    asked = {"size": 1_000, "model": ["forget 2", *COMPARED[1:]], "masked": False}
-    ours = rows_at(recorded, "accuracy", "thesis", **asked).groupby("model")["value"]
-    assert len(ours) == len(theirs) == 5
-    for model, values in ours:
-        own = theirs["test_accuracy"].get_group("last" if model == "forget 2" else model)
-        found = stats.ttest_ind(values, own, equal_var=False).confidence_interval()
-        assert found.low < 0 < found.high
-        assert found.low < -verdicts.MARGIN or found.high > verdicts.MARGIN
 
 
 def test_the_words_that_matter_most_are_those_of_the_caption():
@@ -129,25 +115,15 @@ def test_the_words_that_matter_most_are_those_of_the_caption():
     assert "The words *{}* matter most to MaxAtt, then *{}*.".format(*most) in source
 
 
-def test_what_dropconnect_gains_and_strong_decay_costs_is_as_the_caption_says(recorded):
-    runs = recorded.select("training", "compact", drop_connect=..., weight_decay=..., size=1_000)
-    runs = runs[runs["model"] == runs["pooling"]]
-    rates = ["drop_connect", "weight_decay", "pooling"]
-    means = runs.query("layers == 1 and bidirectional").groupby(rates)["test_accuracy"].mean().unstack()
-    gains = means - means.loc[0, 0]
-    assert gains.loc[0.3, 0].between(0, 1, inclusive="neither").sum() == 5
-    assert gains.loc[0, 1e-3].lt(0).sum() == 5
-
-
 def test_with_ten_labels_vampire_is_ahead_as_the_captions_say(recorded):
     rules = max(one.registered for one in claims.claims() if one.chapter == "few_shot")
-    assert rules == few_shot.RULES_OF
-    runs = few_shot.on_record(recorded.few_shots)
+    assert rules == thesis.RULES_OF
+    runs = thesis.on_record(recorded.table("few-shot"))
     seeds = runs.groupby(["per_class", "system"])["test_accuracy"]
-    ten = seeds.mean().unstack().loc[few_shot.PER_CLASS]
+    ten = seeds.mean().unstack().loc[thesis.PER_CLASS]
     assert ten.idxmax() == "vampire"
     assert ten.drop(["last_words", "max_attention_words"]).idxmin() == "max_attention"
     for other in ("bert", "tmix", "max_attention"):
-        own = (seeds.get_group((few_shot.PER_CLASS, name)) for name in ("vampire", other))
+        own = (seeds.get_group((thesis.PER_CLASS, name)) for name in ("vampire", other))
         assert stats.ttest_ind(*own, equal_var=False).confidence_interval().low > 0
-    assert seeds.count().drop(few_shot.PER_CLASS, level="per_class").max() == 2  # "one or two seeds"
+    assert seeds.count().drop(thesis.PER_CLASS, level="per_class").max() == 2  # "one or two seeds"

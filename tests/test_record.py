@@ -1,13 +1,11 @@
 """Reference runs: which finished runs are published, and what comes back from the files."""
 
-import math
 from dataclasses import replace
 
 import pandas as pd
-import pytest
+from record import export
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
-from whenpool.book.publish import at_a_scale, export
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
@@ -23,22 +21,6 @@ MEASURED = {
         [{"setting_added": "mid", "share_added": 0.1 * n, "accuracy": 60.0 - n} for n in range(3)],
     WordImportance(KEPT, shortest=400, longest=500): [{"position": 1, "mean": 0.5, "std": 0.25}],
 }  # fmt: skip
-COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
-LOW = {"pooling": "last", "forget_bias": "low"}
-KINDS = [  # p: it is published, c: also on a part of a corpus
-    ("p", PaddingSweep(KEPT)), ("p", GradientTrace(KEPT)), ("p", GradientProfile(KEPT)),
-    ("p", GradientProfile(START)), ("p", GradientProfile(replace(START, **LOW))),
-    ("p", kinds.FirstSteps(replace(START, **LOW))), ("p", GradientProfile(replace(KEPT, **LOW))),
-    ("p", GradientTrace(replace(KEPT, pooling="last", trick="dropout_attention"))),
-    ("p", PaddingSweep(START)), ("p", PaddingSweep(replace(KEPT, test=1000))),
-    ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
-    ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
-    ("pc", kinds.FirstSteps(replace(START, max_words=140, hidden_size=64))),
-    ("", PaddingSweep(replace(KEPT, vectors=None))),
-    ("", PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
-    ("pc", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
-    ("", PaddingSweep(replace(KEPT, hidden_size=64))),
-]  # fmt: skip
 
 
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
@@ -54,19 +36,6 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
     assert export("training", elsewhere, elsewhere.store.published) == 1  # again, and nothing is lost
     record_run(elsewhere, replace(KEPT, masked=False))
     assert export("training", elsewhere, elsewhere.store.published) == 2  # the authors' way as well
-
-
-def test_a_trick_that_diverged_and_what_its_epochs_say_read_back(place):
-    run = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d", trick="gradient_directed")
-    fine = record_run(place, run, history=[{"factor": 10.0, "divergence": 0.5}, {"factor": 0.0}])
-    lost = record_run(place, replace(run, seed=1), math.nan)
-    store = on_record(place).store
-    table = store.current("training").set_index("key")
-    for column in (table["diverged"].eq(True), table["test_accuracy"].isna()):
-        assert column.to_dict() == {fine: False, lost: True}
-    assert {Training.of_row(row) for row in table.to_dict("records")} == {run, replace(run, seed=1)}
-    epochs = store.history("training")
-    assert (epochs["factor"].tolist(), epochs["divergence"].tolist()[0]) == ([10, 0], 0.5)
 
 
 def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedence(place, tmp_path):
@@ -113,17 +82,6 @@ def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
     place.store.rows("probe").to_csv(folder / "probes.csv", index=False)
     elsewhere = replace(place, store=Store(tmp_path / "empty", folder))
     assert list(standing([probe], elsewhere).absent) == [probe]
-
-
-@pytest.mark.parametrize(("expected", "probe"), KINDS)
-def test_of_which_kind_a_probe_is(place, expected, probe):
-    record_probe(place, probe)
-    record_probe(place, PaddingSweep(replace(KEPT, seed=9)))  # another row, so that columns are mixed
-    table = place.store.current("probe")
-    asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
-    part = table.assign(corpus_complete=False)
-    found = {"p": at_a_scale(table), "c": at_a_scale(part)}
-    assert {name for name, kind in found.items() if kind[asked].item()} == set(expected)
 
 
 def test_what_probes_measured_is_beside_what_they_ran_on(place):

@@ -1,13 +1,13 @@
 """The page "Try it": the file of its models, and what a browser computes with it, beside torch."""
 
 import json
-import math
 import random
 import re
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle, product
 
+import export_try_it as script
 import pandas as pd
 import pytest
 import torch
@@ -22,7 +22,6 @@ from whenpool.probes import gradient_norms
 from whenpool.probes.word_importance import window_importance
 from whenpool.runs.kinds.training import Training, trained
 from whenpool.settings import compose
-from whenpool.theory.shrinkage import expected_shrinkage, factor_of
 
 SCRIPTS = ROOT / "book" / "_static" / "try_it"
 SMALL = Training(SPEC, "standard", 60, "last", embedding_size=20, hidden_size=16, epochs=2, length="any")
@@ -54,7 +53,7 @@ def exported(shared):
     for run in runs.values():
         run.execute(shared, keep_weights=True)
     file = shared.cache / "weights.js"
-    try_it.export(runs, shared, file, words=40, say=lambda _: None)
+    script.export(runs, shared, file, words=40, say=lambda _: None)
     return runs, read_file(file)
 
 
@@ -66,7 +65,7 @@ def content():
 def test_a_matrix_is_there_to_within_half_a_step():
     matrix = torch.randn(7, 30) * torch.logspace(-6, 3, 7).unsqueeze(1)
     matrix[3] = 0
-    packed = try_it.pack(matrix)
+    packed = script.pack(matrix)
     assert re.fullmatch(r"[!-~]{210}", packed["values"])
     assert not {'"', "\\"} & set(packed["values"])
     off = (try_it.unpack(packed) - matrix).abs()
@@ -84,12 +83,12 @@ def test_an_exported_model_is_the_stored_one_but_for_its_steps(exported, shared,
     assert torch.allclose(ours(ids, batch.lengths), theirs(ids, batch.lengths), atol=0.05)
     written = content["models"][name]
     assert written["accuracy"] == shared.store.get(written["key"])["result"]["test_accuracy"]
-    assert written["here"] == try_it.accuracy(ours, prepared.dataset.test)
+    assert written["here"] == script.accuracy(ours, prepared.dataset.test)
 
 
 def test_chapters_read_the_models_and_reviews_of_the_page():
     page = try_it.on_page()
-    assert set(page.models) == {*try_it.POOLINGS, "chrono"}
+    assert set(page.models) == {*script.POOLINGS, "chrono"}
     assert (len(page.reviews), page.filler[0][:3]) == (6, ["the", "river", "rises"])
     assert page.ids(["zzzz", "good"]).tolist() == [[0, page.numbers["good"]]]
     words, label = page.reviews["The opinion at the start"]
@@ -104,7 +103,7 @@ def test_chapters_read_the_models_and_reviews_of_the_page():
 def test_the_page_has_the_models_of_reference_runs(content):
     file = ROOT / "data" / "results" / "trainings.csv"
     recorded = pd.read_csv(file, low_memory=False).set_index("key")
-    for name, run in try_it.chosen_runs().items():
+    for name, run in script.chosen_runs().items():
         model, row = content["models"][name], recorded.loc[content["models"][name]["key"]]
         assert model["accuracy"] == row["test_accuracy"]
         assert abs(model["here"] - model["accuracy"]) < 4
@@ -180,13 +179,6 @@ def shown(chromium, folder, size=DESKTOP, scheme="light", name="try_it"):
         yield page, complaints
 
 
-@pytest.fixture
-def widget(chromium, tmp_path):
-    with shown(chromium, tmp_path) as (page, complaints):
-        yield page
-        assert complaints == []
-
-
 def answered(page):
     page.locator(".try-state", has_text=" words").wait_for()
 
@@ -202,60 +194,6 @@ def chosen(page, **values):
     return {row.split()[0].strip(","): "positive" in row for row in rows}
 
 
-def flips(page):
-    page.get_by_role("button", name="Hide the opinion").click()
-    page.locator(".try-state", has_text="changes its mind").wait_for()
-    cells = page.locator("tbody tr td:last-child").all_inner_texts()
-    return [math.inf if cell == "never" else int(cell.split()[0]) for cell in cells]
-
-
-def middle_over_first(page, pooling, **values):
-    """From the sentence under the line of gradient norms."""
-    page.locator(f"input[value={pooling}]").check()
-    page.evaluate("document.querySelector('.try-norms').textContent = ''")
-    chosen(page, **values)
-    page.locator(".try-norms", has_text="the middle divided").wait_for()
-    written = re.search(r"first is (\S+)\.$", page.locator(".try-norms").inner_text())[1]
-    return float(written.replace("·10", "e").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
-
-
-@slow
-def test_models_do_what_the_page_says(widget):
-    assert all(chosen(widget, example="The opinion at the start").values())
-    with_padding = chosen(widget, padding="read")
-    assert [name for name, positive in with_padding.items() if not positive] == ["BiLSTM"]
-    assert not any(chosen(widget, example="A negation", padding="masked").values())
-    assert all(chosen(widget, review=widget.evaluate("whenpoolTryIt.filler.join(' ')")).values())
-    assert "cut at 200 words" in widget.locator(".try-state").inner_text()
-
-    chosen(widget, example="The opinion at the end", setting="right")
-    assert flips(widget)[0] == math.inf
-    chosen(widget, setting="left")
-    bilstm, mean, largest, attention, max_attention = flips(widget)
-    assert bilstm < min(mean, max_attention, attention)
-    assert largest == math.inf
-    chosen(widget, bias="chrono")
-    assert flips(widget)[0] > bilstm
-
-
-@slow
-def test_the_gradient_vanishes_as_the_page_says(widget):
-    assert middle_over_first(widget, "last", share=80) < 1e-4
-    assert middle_over_first(widget, "last", share=80, trained="before") < 1e-6
-    assert middle_over_first(widget, "last", bias="chrono", trained="after") > 1e-2
-    assert 0.3 < middle_over_first(widget, "mean") < 3
-
-
-@slow
-def test_two_models_change_their_mind_on_the_front_page(chromium, tmp_path):
-    with shown(chromium, tmp_path, PHONE, name="index") as (page, complaints):
-        assert not any(chosen(page, share=0).values())
-        positive = [name for name, is_positive in chosen(page, share=60).items() if is_positive]
-        assert positive == ["BiLSTM", "MeanPool"]
-        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-        assert complaints == []
-
-
 @slow
 @pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, size, scheme):
@@ -269,18 +207,3 @@ def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, s
         assert page.locator(".try-words span").count() == 2 * len(tokenize(review))
         assert complaints == []
         assert violations(page) == []  # last: it asks for stylesheets that a page from disk may not read
-
-
-@slow
-def test_the_sliders_of_theory_draw_its_factor(chromium, tmp_path):
-    file = tmp_path / "theory.html"
-    file.write_text(f'<script src="{(SCRIPTS.parent / "gradient_theory.js").as_uri()}"></script>')
-    with looked_at(chromium, file) as (page, _):
-        for bias in (-1.0, -0.2, 0.0, 1.0, 1.3, 3.0):
-            found = page.evaluate("b => whenpoolGradientTheory.curve(b, 50)", bias)
-            step = page.evaluate("b => whenpoolGradientTheory.factor(b)", bias)
-            expected = factor_of(expected_shrinkage("lstm", 128, 100, bias, 1.0, 30), 10, 30)
-            assert step == pytest.approx(expected, abs=1e-4 if 2 * bias == round(2 * bias) else 4e-3)
-            distance = torch.arange(50.0)
-            expected = torch.hypot(step**distance, step ** (49 - distance)).double()
-            close([10**norm for norm in found], expected, 1e-4)

@@ -1,38 +1,59 @@
-"""From sources to pages: missing runs are computed, chapters executed, and pages rendered."""
+"""From sources to pages: missing runs are computed, chapters executed, and pages rendered.
 
+A chapter is executed again when something that it depends on has changed: its text and parameters, packages
+and corpora, the small tables of ``data``, the modules that its kernel has imported from the library or from
+beside it, the runs of its request, and the answers that the finished runs gave to what it asked of them.
+Hashes of all these stay in ``executed.json`` beside the executed notebooks. The pages are rendered again when
+one of their sources has changed.
+"""
+
+import functools
 import json
 import os
 import re
 import shutil
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import jupytext
+import nbformat
+import papermill
 import psutil
 import yaml
+from jupyter_client.kernelspec import NoSuchKernel
+from jupytext.myst import MystMetadataParsingError
+from nbclient.exceptions import DeadKernelError
+from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError
-from whenpool.base.files import hash_of, write_atomically
+from whenpool.base.files import hash_of, hash_of_states, write_atomically
 from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED, planned
-from whenpool.book.execute import execute, is_notebook
-from whenpool.book.fresh import Freshness, sources_of_pages
+from whenpool.book.claims import ask_again
 from whenpool.book.pages import render
-from whenpool.book.report.measures import Runs
-from whenpool.book.report.tables import duration
+from whenpool.book.results import Runs
+from whenpool.book.tables import duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
+from whenpool.runs.kinds import KINDS
 from whenpool.runs.plans import chapter_named, needed
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
 
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters
+CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
+LIBRARY = Path(__file__).resolve().parents[1]
+LAST_CELL = "from whenpool.book.results import used\nprint(used())"
+"""What a chapter's kernel executes last."""
 
 
 def read_yaml(file: Path) -> Any:
@@ -43,6 +64,11 @@ def read_yaml(file: Path) -> Any:
         raise BookError(f"{file} has YAML that is not valid: {' '.join(str(error).split())}") from None
 
 
+def is_notebook(source: Path) -> bool:
+    """Whether a page has cells to execute."""
+    return "\nkernelspec:" in source.read_text("utf-8")
+
+
 @dataclass(frozen=True)
 class Builder:
     """Builds the book of a clone."""
@@ -51,7 +77,7 @@ class Builder:
     request: Request  # what the chapters show
     place: Place  # where runs find data and leave results
     workforce: Workforce = field(default_factory=Workforce.default)
-    say: Callable[[str], None] = print  # told what happens, a line at a time
+    say: Callable[[str], None] = print  # called with what happens, a line at a time
 
     @property
     def output(self) -> Path:
@@ -70,9 +96,9 @@ class Builder:
         return self.output / "_build" / "stage"
 
     def build(self, asked: Sequence[str] = (), force: bool = False) -> Path:
-        """Compute missing runs, execute the chapters that need it (`whenpool.book.fresh`), or all with
-        ``force``, or those that are ``asked`` for, and render the pages; returns the first page. Raises
-        `BookError` when a chapter fails or the pages cannot be rendered."""
+        """Compute missing runs, execute the chapters that need it (see the module), or all with ``force``, or
+        those that are ``asked`` for, and render the pages; returns the first page. Raises `BookError` when a
+        chapter fails or the pages cannot be rendered."""
         started = time.perf_counter()
         toc = read_yaml(self.root / "_toc.yml")
         parts = [toc, *toc.get("parts", [])]
@@ -85,7 +111,8 @@ class Builder:
             chapters = [name for name in chapters if name in again or not self._executed(name).exists()]
         failed = self._compute(chapters)
         self._copy_sources(pages)
-        self._execute(chapters, pages, pages if force else asked)
+        with variables(self._environment()):
+            self._execute(chapters, pages, pages if force else asked)
         page = self._render()
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
         if failed:
@@ -131,9 +158,7 @@ class Builder:
         """Execute the chapters that were asked for or are not fresh, `AT_ONCE` at a time, and the status
         last, which reports on them; ``executed.json`` says when and from what each was made."""
         log_file, parameters = self.stage / "executed.json", self._parameters()
-        with variables(self._environment()):  # smoke-sized runs are not among the finished ones
-            runs = Runs(Place.default() if self.request.profile == "smoke" else self.place)
-        fresh = Freshness(self.root, parameters, self.place.data.resolve(), runs)
+        fresh = _Freshness(self, parameters)
         try:
             log = json.loads(log_file.read_text())
         except (OSError, ValueError):
@@ -141,8 +166,8 @@ class Builder:
         todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is reported, and the inputs
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
             before = log.get(name, {}) if self._executed(name).exists() else {}
-            runs_of_page = planned(name, self.request, self.place)
-            keys = standing(runs_of_page, self.place).done.values() if runs_of_page else ()
+            runs = planned(name, self.request, self.place)
+            keys = standing(runs, self.place).done.values() if runs else ()
             inputs = fresh.inputs(self._source(name), [fresh.state] if name == STATUS else keys)
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
@@ -160,15 +185,17 @@ class Builder:
             line, inputs = todo[name]
             self.say(line)
             began = time.time()
-            used = execute(self._source(name), self._executed(name), parameters)
-            record = {"seconds": time.time() - began, "profile": self.request.profile}
-            record |= fresh.record(inputs, used, began)
+            kernel = json.loads(execute(self._source(name), self._executed(name), parameters))
+            record = {"seconds": time.time() - began, "profile": self.request.profile, "inputs": inputs}
+            record |= {"asked": kernel["asked"], "state": fresh.state}
             with writing:
-                log[name] = record
+                log[name] = record | {
+                    "files": {x: fresh.code[x] for x in kernel["files"] if x in fresh.code}
+                }
                 in_order = {page: log[page] for page in pages if page in log}
                 write_atomically(log_file, json.dumps(in_order, indent=1))
 
-        with variables(self._environment()), ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 for group in ([name for name in todo if name != STATUS], {STATUS} & todo.keys()):
                     for future in as_completed([pool.submit(execute_chapter, name) for name in group]):
@@ -185,29 +212,25 @@ class Builder:
         request = self.request
         narrowing = {name: getattr(request, name) for name in (*NARROWING, "paraphrases")}
         narrowing["masked"] = None if request.masked else False
-        narrowing = {key: value for key, value in narrowing.items() if value is not None}
+        only = {key: value for key, value in narrowing.items() if value is not None}
         parameters: dict[str, Any] = {"profile": request.profile, "corpus": request.corpora or None}
-        parameters["only"] = narrowing
-        parameters["encoder"] = request.encoder
+        parameters |= {"only": only, "encoder": request.encoder}
         if request.profile == "smoke":  # the sections that train on the page take seconds
             parameters |= {"texts": 44, "epochs": 1}
         return json.loads(json.dumps(parameters))  # lists, not tuples
 
-    def _folders(self) -> dict[str, Path]:
-        """Where a chapter finds data, runs (or the folder of smoke-sized ones) and caches, by variable."""
+    def _environment(self) -> dict[str, str]:
+        """Where a chapter finds data, runs (or the folder of smoke-sized ones) and caches."""
         store = self.place.store.directory
         store = store.parent if self.request.profile == "smoke" else store
         folders = {"DATA": self.place.data, "STORE": store, "CACHE": self.place.cache}
-        return {f"WHENPOOL_{name}": folder.resolve() for name, folder in folders.items()}
-
-    def _environment(self) -> dict[str, str]:
         # With more threads than processors, those of one kernel would wait for those of another.
         threads = max(1, processors() // AT_ONCE)
         return {
             "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
             "JUPYTER_PLATFORM_DIRS": "1",
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            **{name: str(folder) for name, folder in self._folders().items()},
+            **{f"WHENPOOL_{name}": str(folder.resolve()) for name, folder in folders.items()},
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
             COMPUTED: "1",
             **self.workforce.variables(),
@@ -215,13 +238,121 @@ class Builder:
 
     def _render(self) -> Path:
         """Render the pages unless their sources are those of the last time; returns the first page."""
-        rendered, sources = self.output / "_build" / "rendered.txt", sources_of_pages(self.stage)
-        page = self.output / "_build" / "html" / "index.html"
-        if page.exists() and rendered.exists() and rendered.read_text() == sources:
+        folder = self.output / "_build"
+        log, page = folder / "rendered.txt", folder / "html" / "index.html"
+        files = [file for file in self.stage.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+        files = [file for file in files if file.name != "executed.json"]
+        files += [LIBRARY / "book" / name for name in ("build.py", "pages.py")]
+        sources = hash_of(*(f"{file} {digest(file)}" for file in sorted(files)))
+        if page.exists() and log.exists() and log.read_text() == sources:
             self.say("The pages are unchanged")
             return page
         self.say("Rendering the pages")
-        rendered.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
         page = render(self.stage, self.output)
-        write_atomically(rendered, sources)
+        write_atomically(log, sources)
         return page
+
+
+class _Freshness:
+    """Compares what chapters depend on with what they depended on when they were executed."""
+
+    def __init__(self, builder: Builder, parameters: Mapping[str, Any]) -> None:
+        self.root = root = builder.root
+        # smoke-sized runs are not among the finished ones
+        self.runs = Runs(Place.default() if builder.request.profile == "smoke" else builder.place)
+        modules = [*LIBRARY.rglob("*.py"), *(builder.stage.resolve() / "book").rglob("*.py")]
+        self.code = {str(file): digest(file) for file in modules}  # before any chapter imports it
+        store, folder = self.runs.store.directory, root / "data"
+        written = [*folder.glob("*/*.csv"), *folder.glob("*/*.yml")]
+        self.state = hash_of_states([*store.glob("*.json"), *written])
+        """Changes whenever a run is stored or published, or a claim is edited."""
+        of_runs = {f"{kind.table}{history and '_'}{history}" for kind in KINDS.values()
+                   for history in ("", *kind.histories)}  # fmt: skip
+        tables = [file for file in folder.glob("*/*.csv") if file.stem not in of_runs]
+        tables += [folder / "paper" / "advice.yml", root / "book" / "_static" / "ledger_table.html"]
+        self.shared = {
+            "parameters": hash_of(json.dumps(parameters, sort_keys=True)),
+            "packages": hash_of(sys.version, digest(root / "requirements.txt")),
+            "corpora": hash_of_states(builder.place.data.resolve().rglob("*")),
+            "tables": hash_of(*(f"{file.name} {digest(file)}" for file in sorted(tables))),
+        }
+        self.answers: dict[str, str] = {}  # of today, as far as they were asked for again
+
+    def inputs(self, source: Path, keys: Iterable[str]) -> dict[str, str]:
+        """Hashes of what a chapter depends on, apart from what its kernel used; ``keys``: of its runs."""
+        return {"text": digest(source), **self.shared, "runs": hash_of(*sorted(keys))}
+
+    def changed(self, inputs: Mapping[str, str], record: Mapping[str, Any]) -> str:
+        """Why a chapter has to be executed again, or nothing."""
+        if "asked" not in record:
+            return "it has not been executed yet"
+        for name, value in record["inputs"].items():
+            if value != inputs.get(name):
+                return f"its {name} changed"
+        for name, value in record["files"].items():
+            if self.code.get(name) != value:
+                library = "the library's " if Path(name).is_relative_to(LIBRARY) else ""
+                return f"{library}{os.path.relpath(name, LIBRARY if library else self.root)} changed"
+        if record["state"] != self.state:
+            new = [query for query in record["asked"] if query not in self.answers]
+            self.answers |= ask_again(self.runs, new)
+            for query, answer in record["asked"].items():
+                if answer != self.answers[query]:
+                    return f"its {' '.join(map(str, json.loads(query)[:2]))} changed"
+        return ""
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file; nothing where there is none."""
+    return _digest(file, file.stat().st_mtime_ns) if file.is_file() else ""
+
+
+@functools.cache
+def _digest(file: Path, changed: int) -> str:
+    return sha256(file.read_bytes()).hexdigest()
+
+
+def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
+    """Execute a chapter in a kernel and put the notebook where pages are rendered from; returns what the
+    kernel prints in `LAST_CELL`. papermill sets those ``parameters`` that the chapter's parameters cell has.
+    Raises `BookError` when a cell fails; the notebook as far as it got stays beside ``target``."""
+    executing = target.with_suffix(".executing.ipynb")
+    try:
+        notebook = jupytext.read(source)
+        notebook.cells.append(nbformat.v4.new_code_cell(LAST_CELL))
+        jupytext.write(notebook, executing)
+    except (yaml.YAMLError, MystMetadataParsingError) as error:
+        raise BookError(f"{source} has YAML that is not valid: {' '.join(str(error).split())}") from None
+    known = papermill.inspect_notebook(executing)
+    kernel = ["--IPKernelApp.log_level=50"]  # its errors are reported below
+    try:
+        executed = papermill.execute_notebook(
+            executing, executing, {name: value for name, value in parameters.items() if name in known},
+            # not papermill's cwd, which changes the folder of this whole process
+            resources={"metadata": {"path": str(target.parent.resolve())}},
+            kernel_name="python3", execution_timeout=CELL_SECONDS, extra_arguments=kernel,
+            progress_bar=False,
+        )  # fmt: skip
+    except (PapermillExecutionError, NoSuchKernel, RuntimeError, OSError) as error:
+        kind, message = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", error)
+        why, where = f"{kind}: {' '.join(str(message).split())}", ""
+        if isinstance(error, DeadKernelError):
+            why += f"; where memory ran out, execute it alone with --chapter {source.stem}"
+        cells = nbformat.read(executing, 4).cells
+        begun = [cell for cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
+        if begun:  # else the kernel has not started
+            text, code = source.read_text("utf-8"), begun[-1].source
+            line = text.count("\n", 0, text.find(f"\n{code}\n```") + 1) + 1
+            where = f", the cell at line {line} ({code.partition(chr(10))[0]})"
+            why += f"\nThe notebook up to this cell is {executing}"
+        raise BookError(f"book/{source.name}{where}: {why}") from None
+    printed = "".join(output["text"] for output in executed.cells.pop()["outputs"])
+    del executed.metadata.papermill["input_path"], executed.metadata.papermill["output_path"]
+    # who opens the notebook changes its own parameters cell; each figure says which runs it has
+    executed.cells = [
+        cell for cell in executed.cells if "injected-parameters" not in cell.metadata.get("tags", [])
+    ]
+    nbformat.write(executed, executing)
+    executing.replace(target)
+    return printed

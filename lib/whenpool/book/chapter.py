@@ -8,21 +8,14 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
 from whenpool.base.errors import check, check_known
-from whenpool.book.report import your_run
-from whenpool.book.report.claims import (
-    Decision,
-    Finding,
-    claims_table,
-    decisions,
-    rows_at,
-    sample_of,
-)
-from whenpool.book.report.measures import MEASURES, Runs
-from whenpool.book.report.tables import CaptionedTable, html_of, provenance_line
+from whenpool.book.claims import Decision, Finding, claims_table, decisions, rows_at
+from whenpool.book.measures import MEASURES
+from whenpool.book.results import Runs, Sample
+from whenpool.book.tables import CaptionedTable, html_of, provenance_line
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
@@ -66,7 +59,7 @@ class Chapter:
         """Finished runs as a tidy table, with the ``key`` of each row's run.
 
         Args:
-            what: a measure, a key of `whenpool.book.report.measures.MEASURES`, such as "accuracy": a row
+            what: a measure, a key of `whenpool.book.measures.MEASURES`, such as "accuracy": a row
                 with a ``value`` for each number; or a kind of run ("training", "few-shot", "tagging" or
                 "probe"): a row each; or a kind of probe ("gradients", "trace", "sweep", "nwi", ...):
                 a row for each point that it measured.
@@ -77,19 +70,13 @@ class Chapter:
 
         Raises `InputError` for a name that there is not."""
         if scale == "yours":
-            tables, keys = self._yours
-            rows = tables.table(what)
-            return rows[rows["key"].isin(keys)]
+            rows = Runs(self.place).table(what)
+            return rows[rows["key"].isin(standing(self.runs, self.place).done.values())]
         if what in MEASURES and (scale or what not in KINDS):  # "tagging" is both
             check(isinstance(scale, str), f"a measure such as {what} needs a scale, thesis or compact")
             return rows_at(self.finished, what, str(scale), **selection)
         check_known("kind", what, (*MEASURES, *KINDS, *PROBES))
         return self.finished.select(what, scale, **selection)
-
-    @cached_property
-    def _yours(self) -> tuple[Runs, list[str]]:
-        """What is stored where the request's runs are, and the keys of those that are finished."""
-        return Runs(self.place), [*standing(self.runs, self.place).done.values()]
 
     def finding(
         self, measure: str, scale: str, of: Mapping[str, Any],
@@ -101,7 +88,12 @@ class Chapter:
         terms = [(1, dict(of))] + ([] if against is None else [(-1, {**of, **against})])
         if versus is not None:
             terms += [(-sign, {**selection, **versus}) for sign, selection in terms]
-        samples = [(sign, sample_of(self.finished, measure, scale, **asked)) for sign, asked in terms]
+        samples: list[tuple[int, Sample | None]] = []
+        for sign, selection in terms:
+            rows = self.results(measure, scale, **selection)
+            values = np.log(rows["value"]) if MEASURES[measure].ratio else rows["value"]
+            by_seed = dict(zip(rows["seed"], values, strict=True))
+            samples.append((sign, Sample.of(by_seed) if by_seed else None))
         return Finding.of(*samples, ratio=MEASURES[measure].ratio)
 
     def spoken(self, *asked: Any, **more: Any) -> str:
@@ -112,7 +104,7 @@ class Chapter:
         self, frame: pd.DataFrame, caption: str, name: str, runs: pd.DataFrame | None = None,
         legend: str = "", prose: bool = False,
     ) -> CaptionedTable:  # fmt: skip
-        """A numbered table, see `whenpool.book.report.tables.CaptionedTable`; below it stands where its
+        """A numbered table, see `whenpool.book.tables.CaptionedTable`; below it stands where its
         numbers come from, given the ``runs`` (or anything with their ``key``)."""
         line = "" if runs is None else self.provenance(runs).line
         return CaptionedTable(frame, caption, name, line, legend, prose)
@@ -128,7 +120,7 @@ class Chapter:
         same by scale."""
         decided = {decision.claim.id: decision for decision in decisions(self.finished, self.name)}
         for name, decision in decided.items():
-            glue(f"claim_{name}", decision.said)
+            glue(f"claim_{name}", decision.as_verb)
             glue(f"measured_{name}", decision.best.spoken or "no run")
             for scale in decision.at:
                 glue(f"{scale}_{name}", decision.spoken(scale))
@@ -145,7 +137,10 @@ class Chapter:
     def your_run(self) -> None:
         """Show what the runs of the request gave, a figure and a table for each kind of result; nothing for
         the usual request."""
+        import matplotlib.pyplot as plt
         from IPython.display import display
+
+        from whenpool.book import your_run
 
         kinds = {getattr(run, "probe", run.kind) for run in self.runs}
         for name, kind in your_run.KINDS.items():
@@ -184,7 +179,7 @@ def open_chapter(
             "paraphrases".
         encoder: of few-shot runs: a name or folder that transformers loads.
     """
-    from whenpool.book.report.figures import use_style
+    from whenpool.book.figures import use_style
 
     use_style()
     check(

@@ -16,7 +16,7 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 
 from whenpool.base.errors import BookError
-from whenpool.book.report.phones import PHONE, parted
+from whenpool.book.figures import PHONE, parted
 
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
 _FIGURE = re.compile(r'(?<!-phone\.svg">)<img [^>]*src="([\w./-]*_images/([\w-]+))\.svg"[^>]*>')
@@ -92,11 +92,9 @@ def definitions(page: str) -> dict[str, str]:
     """The definitions of a page's glossary, as plain text by the anchors of their terms."""
     if not re.search(r'<dl class="[^"]*\bglossary', page):
         return {}
-    found = {}
-    for term in BeautifulSoup(page, "html.parser").select("dl.glossary > dt[id]"):
-        if definition := term.find_next_sibling("dd"):  # several terms may share one
-            found[str(term["id"])] = " ".join(definition.get_text().split())
-    return found
+    terms = BeautifulSoup(page, "html.parser").select("dl.glossary > dt[id]")
+    texts = {str(term["id"]): term.find_next_sibling("dd") for term in terms}  # several may share one
+    return {term: " ".join(text.get_text().split()) for term, text in texts.items() if text}
 
 
 def with_phones(page: str, narrow: Set[str]) -> str:

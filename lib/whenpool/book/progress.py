@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from whenpool.book.report.tables import duration
-from whenpool.book.report.verdicts import column, spread
-from whenpool.runs.compute import rows_of, standing, weights_needed
+from whenpool.book.results import column
+from whenpool.book.tables import duration, spread
+from whenpool.runs.compute import rows_of, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.plans import thesis_table
 from whenpool.runs.request import Request
-from whenpool.runs.run import Place, Run, key
+from whenpool.runs.run import Place, Run
 
-ALL, NEEDED = "all, each once", "trainings they need"
-"""The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
-STATES = ("done", "missing", "no data")
+ALL = "all, each once"  # The last row
+ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
+"""What `outcome_table` says of each run; other parts of a configuration where they vary."""
 
 
 class Progress(NamedTuple):
@@ -37,41 +37,30 @@ def status_table(
 ) -> Progress:
     """How far the runs of some chapters are, per table of the thesis or chapter. "time left" is for runs
     that are missing, "time of all" for all; "?" means that no run like them was done yet."""
-    groups: dict[str, list[Run]] = {}  # by table, or by chapter of runs in none; one can be in several
+    groups: dict[str, dict[Run, None]] = {}  # by table, or by chapter of runs in none
     for chapter, runs in chapters.items():
         for run in runs:
             tables = thesis_table(run) if request.profile == "paper" else ()
             for name in [f"Table {table}" for table in tables] or [chapter]:
-                groups.setdefault(name, []).append(run)
-    groups = {name: list(dict.fromkeys(groups[name])) for name in sorted(groups)}
+                groups.setdefault(name, {})[run] = None
+    groups = dict(sorted(groups.items()))
     every = dict.fromkeys(run for runs in groups.values() for run in runs)
-    standings = standing(every, place)
-    state = dict.fromkeys(standings.done, "done") | dict.fromkeys(standings.missing, "missing")
-    state |= dict.fromkeys(standings.absent, "no data")
-    missing = {*standings.missing}
-    again: list[Run] = [  # trainings whose weights the missing runs need and which are not here
-        run
-        for run in weights_needed(standings.missing, place)
-        if run not in missing and not place.store.has(key(run, place), with_weights=True)
-    ]
-    if again:
-        groups[NEEDED] = again
-    groups[ALL] = [*dict.fromkeys([*every, *again])]
+    stand = standing(every, place)
+    state = dict.fromkeys(stand.done, "done") | dict.fromkeys(stand.missing, "missing")
+    state |= dict.fromkeys(stand.absent, "no data")
+    groups[ALL] = every
     pace = Pace.measured(place, workforce)
     seconds = {run: pace.seconds(run) for run in groups[ALL]}
     elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
     workers = workforce.workers or (1 if elsewhere else processors())
-    rows = []
-    for name, runs in groups.items():
-        states = state | (dict.fromkeys(again, "missing") if name in (NEEDED, ALL) else {})
-        left = [run for run in runs if states[run] == "missing"]
-        counts = {count: sum(states[run] == count for run in runs) for count in STATES}
-        times = {
-            "time left": _time(left, seconds, workers),
-            "time of all": _time(runs, seconds, workers),
-        }
-        rows.append({"runs of": name, **counts, "all": len(runs), **times})
-    notes = [*standings.damaged, *dict.fromkeys(standings.absent.values())]
+    rows, left = [], []
+    for name, group in groups.items():
+        left = [run for run in group if state[run] == "missing"]
+        counts = pd.Series([state[run] for run in group], dtype=str).value_counts()
+        row = {"runs of": name, **{n: counts.get(n, 0) for n in ("done", "missing", "no data")}}
+        row |= {"all": len(group), "time left": _time(left, seconds, workers)}
+        rows.append(row | {"time of all": _time([*group], seconds, workers)})
+    notes = [*stand.damaged, *dict.fromkeys(stand.absent.values())]
     lines = []
     if any(seconds.values()):
         workers_are = f"{workers} worker{'s' * (workers > 1)} on {workforce.device}"
@@ -98,10 +87,6 @@ def _time(runs: Sequence[Run], seconds: Mapping[Run, float | None], workers: int
     return words if len(known) == len(runs) else f"{words} + ?"
 
 
-ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
-"""What `outcome_table` says of each run; other parts of a configuration where they vary."""
-
-
 def outcome_table(runs: Sequence[Run], place: Place) -> str:
     """What came out of finished runs, over the seeds: a table of each kind that has an accuracy or F1."""
     parts = []
@@ -115,13 +100,6 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         f1 = column(rows, "entity_f1").astype(float)
         rows["score"] = f1.fillna(rows["test_accuracy"])
         rows[""] = f1.isna().map({True: "accuracy in %", False: "F1 in %"})
-        groups = rows.groupby([*shown, ""], sort=False)
-        table = groups["score"].agg(spread).rename("mean ± std (n)").reset_index()
-        if "types" in KINDS[kind].histories and f1.notna().any():
-            types = place.store.history(kind, "types").groupby(["key", "type"])["type_f1"].mean()
-            table["by type"] = [
-                ", ".join(f"{name} {f1:.1f}" for name, f1 in types[keys].groupby("type").mean().items())
-                for keys in groups["key"].agg(list)
-            ]
-        parts.append(table.to_string(index=False))
+        scores = rows.groupby([*shown, ""], sort=False)["score"].agg(spread)
+        parts.append(scores.rename("mean ± std (n)").reset_index().to_string(index=False))
     return "\n\n".join(parts)

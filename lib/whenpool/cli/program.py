@@ -3,6 +3,7 @@
 
 import os
 import re
+import runpy
 import signal
 import sys
 import time
@@ -198,6 +199,12 @@ def _clone() -> Path:
     raise InputError("the book and its runs are not here; run this inside a clone of the repository")
 
 
+def _script(name: str) -> dict[str, Any]:
+    """What a script of the clone defines: tools of those who write the book."""
+    _clone()  # outside of which there are none
+    return runpy.run_path(str(Path(__file__).parents[3] / "scripts" / f"{name}.py"))
+
+
 @cli.command()
 @request_options
 @engine_options
@@ -216,8 +223,7 @@ def book(chapters: tuple[str, ...], force: bool, **options: Any) -> None:
 @click.option("--paper", is_flag=True, help="Print the book's article instead of the whole book.")
 def pdf(paper: bool) -> None:
     """Print the built book into a PDF, with this machine's Chromium."""
-    from whenpool.book.printing import print_book
-
+    print_book = _script("print_book")["print_book"]
     click.echo(f"The {'paper' if paper else 'book'} is printed: {print_book(_clone(), paper)}")
 
 
@@ -286,10 +292,10 @@ def status(chapters: tuple[str, ...], **options: Any) -> None:
 @click.option("--verdict", help="Show only claims with this verdict, such as holds or 'not run'.")
 @click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
-    """Print the claims with our verdicts. A table shows how much of the thesis is reproduced."""
+    """Print the claims with our verdicts."""
     import torch
 
-    from whenpool.book.report.ledger import written
+    from whenpool.book.ledger import written
     from whenpool.runs.run import Place
 
     torch.set_num_threads(1)  # theory's networks are small: threads would wait for each other
@@ -320,13 +326,13 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 @store_option
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs into data/results/. Only runs on whole published corpora are copied."""
-    from whenpool.book.publish import export, export_statistics
+    script = _script("record")
     from whenpool.runs.kinds import KINDS
     from whenpool.runs.run import Place
 
     place, folder = Place.default(data, store), _clone() / "data" / "results"
-    counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
-    corpora = export_statistics(place, folder)
+    counts = [f"{script['export'](kind, place, folder)} {kind} runs" for kind in KINDS]
+    corpora = script["export_statistics"](place, folder)
     click.echo(f"{', '.join(counts)} and the statistics of {corpora} corpora are now in {folder}")
 
 
@@ -343,8 +349,8 @@ def export(data: Path | None, store: Path | None) -> None:
     from whenpool.book import try_it
     from whenpool.runs.run import Place
 
-    file = _clone() / try_it.FILE
-    try_it.export(try_it.chosen_runs(), Place.default(data, store), file, say=click.echo)
+    file, script = _clone() / try_it.FILE, _script("export_try_it")
+    script["export"](script["chosen_runs"](), Place.default(data, store), file, say=click.echo)
     click.echo(f"{file} was written, {file.stat().st_size / 1e6:.1f} MB")
 
 

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from math import inf
 from typing import Any
 
 from whenpool.base.errors import check, check_known
 from whenpool.base.paths import project_root
-from whenpool.book.report.claims import claims, decide, entries_of
-from whenpool.book.report.few_shot import NAMES
-from whenpool.book.report.measures import Runs
-from whenpool.book.report.verdicts import paper_file
+from whenpool.book.claims import claims, decide, entries_of
+from whenpool.book.results import Runs, paper_file
+from whenpool.book.thesis import PER_CLASS, SYSTEM_NAMES
 from whenpool.fewshot.pretrained import MINILM
-from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
+from whenpool.runs.kinds.few_shot import READ_BY_ENCODER
 from whenpool.runs.run import Place
 
 WHERE = ("unknown", "everywhere", "start", "middle", "end")
@@ -25,13 +24,13 @@ class Advice:
 
     id: str
     text: str  # what to do, in whole sentences
-    claims: tuple[str, ...]  # ids of those that it rests on
-    verdicts: tuple[str, ...] = ()  # on each of them, see `with_verdicts`
+    claims: Sequence[str]  # ids of those that it rests on
+    verdicts: Sequence[str] = ()  # on each of them, see `with_verdicts`
     topic: str = ""  # its heading
     when: str = ""  # the case that it is for
-    words: tuple[float, float] | None = None  # from and up to how many a text has
-    texts: tuple[float, float] | None = None  # likewise labelled texts
-    where: tuple[str, ...] = ()  # a part of `WHERE`; empty: wherever
+    words: Sequence[Any] | None = None  # from and up to how many a text has; None is open
+    texts: Sequence[Any] | None = None  # likewise labelled texts
+    where: Sequence[str] = ()  # a part of `WHERE`; empty: wherever
     beside: str = ""  # "few_shot": the text ends with what our own runs with few labels found
 
     @property
@@ -41,9 +40,14 @@ class Advice:
 
     def fits(self, words: float, texts: int, where: str) -> bool:
         """Whether it is for such texts."""
-        spans = ((self.words, int(words)), (self.texts, texts))
-        within = all(span is None or span[0] <= value <= span[1] for span, value in spans)
+        spans = ((self.words or (0, None), int(words)), (self.texts or (0, None), texts))
+        within = all(least <= value <= (inf if most is None else most) for (least, most), value in spans)
         return not self.general and within and (not self.where or where in self.where)
+
+
+def entries() -> list[Advice]:
+    """All advice there is. Raises `InputError` outside a clone."""
+    return entries_of(paper_file("advice.yml"), "advice", lambda entry: Advice(**entry))
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
@@ -54,33 +58,36 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
     if project_root() is None:
         return []
     fitting = [entry for entry in entries() if entry.fits(words, texts, where)]
-    found = with_verdicts(fitting, Runs(Place.default()))
-    return [advice for advice in found if support(advice) != "contradicted"]
+    given = with_verdicts(fitting, Runs(Place.default()))
+    return [advice for advice in given if support(advice) != "contradicted"]
 
 
 def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
     """Some advice with the verdicts on its claims, at the thesis's scale where they were run there."""
     wanted = {name for entry in chosen for name in entry.claims}
-    verdicts = {claim.id: decide(claim, runs).told for claim in claims() if claim.id in wanted}
-    found = []
-    for each in chosen:
-        text = each.text + (_rank_with_few_labels(runs) if each.beside else "")
-        found.append(replace(each, text=text, verdicts=tuple(verdicts[name] for name in each.claims)))
-    return found
+    verdicts = {claim.id: decide(claim, runs).in_short for claim in claims() if claim.id in wanted}
+    return [
+        replace(
+            each,
+            text=each.text + (_rank_with_few_labels(runs) if each.beside else ""),
+            verdicts=[verdicts[name] for name in each.claims],
+        )
+        for each in chosen
+    ]
 
 
 def _rank_with_few_labels(runs: Runs) -> str:
     """The place of max-attention in our own runs with few labels; nothing where it is the best or not run."""
-    rows = runs.select("few-shot", corpus="imdb", length="any", per_class=FewShot.per_class)
-    own = rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
-    ranked = rows[own].groupby("system")["test_accuracy"].mean().sort_values(ascending=False)
+    rows = runs.select("few-shot", corpus="imdb", length="any", per_class=PER_CLASS)
+    usual = rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
+    ranked = rows[usual].groupby("system")["test_accuracy"].mean().sort_values(ascending=False)
     if "max_attention" not in ranked.index[1:]:
         return ""
     place = list(ranked.index).index("max_attention") + 1
     return (
-        f" In our own runs with {FewShot.per_class} labelled IMDb reviews of each class, "
-        f"{NAMES[str(ranked.index[0])]} reaches {ranked.iloc[0]:.0f} % and max-attention on the frozen "
-        f"encoder MiniLM {ranked['max_attention']:.0f} %, place {place} of {len(ranked)}."
+        f" In our own runs with {PER_CLASS} labelled IMDb reviews of each class, "
+        f"{SYSTEM_NAMES[str(ranked.index[0])]} reaches {ranked.iloc[0]:.0f} % and max-attention on the "
+        f"frozen encoder MiniLM {ranked['max_attention']:.0f} %, place {place} of {len(ranked)}."
     )
 
 
@@ -95,23 +102,3 @@ def support(advice: Advice) -> str:
     if "does not hold" in bare:
         return "contradicted"
     return "undecided" if "undecided" in bare else "untested"
-
-
-def entries(file: Path | None = None) -> list[Advice]:
-    """All advice there is. Raises `InputError` outside a clone, or for an incomplete entry, named."""
-    known = {"claims": {claim.id for claim in claims()}, "where": set(WHERE)}
-
-    def advice(entry: dict[str, Any]) -> Advice:
-        values = entry | {name: tuple(entry.get(name, ())) for name in ("claims", "where")}
-        for name in {"words", "texts"} & set(entry):
-            least, most = entry[name]
-            values[name] = (least, float("inf") if most is None else most)
-        if not values["claims"]:
-            raise ValueError("it has no claim; name one of data/paper/claims.yml")
-        for kind, names in known.items():
-            for name in set(values[kind]) - names:
-                choices = f"a claim of data/paper/claims.yml nor one of {', '.join(WHERE)}"
-                raise ValueError(f"it names {name!r}, which is neither {choices}")
-        return Advice(**values)
-
-    return entries_of(file or paper_file("advice.yml", "the advice is"), "advice", "advice", advice)

@@ -1,4 +1,5 @@
-"""A second layout of each figure, for a phone: its panels below each other, or two beside each other.
+"""Figures in one style, and a second layout of each for a phone: its panels below each other, or two beside
+each other.
 
 A figure carries it in its metadata; a drawing made by hand names its panels, ``data-phone="x y width height;
 ..."``. `whenpool.book.pages` makes a file of it, which a narrow screen shows; a notebook shows the wide one.
@@ -7,20 +8,114 @@ A figure carries it in its metadata; a drawing made by hand names its panels, ``
 import math
 import re
 import textwrap
+import warnings
+from collections.abc import Sequence
 from html import escape, unescape
 from itertools import groupby, pairwise
 
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from IPython import get_ipython
 from matplotlib.artist import getp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
+from matplotlib_inline.backend_inline import set_matplotlib_formats
+from pandas import DataFrame, Series
+from seaborn.axisgrid import Grid
+
+from whenpool.book.tables import size_text
+from whenpool.models.registry import COLOURS, POOLING_NAMES
+from whenpool.models.registry import PALETTE as POOLING_PALETTE
+
+TRICK_COLOURS = {
+    "teacher_forcing": "#0072b2",
+    "penalty_attention": COLOURS["last_attention"],
+    "dropout_attention": "#002d5a",
+    "gradient_directed": "#692d0f",
+}
+"""For what is no pooling."""
+CHANCE_COLOUR = "#767676"
+START_COLOURS = {"forget 2": "#000000", "chrono": "#7b3294", "orthogonal": CHANCE_COLOUR}
+"""For other initialisations of the BiLSTM."""
+LOW = "BiLSTM_LowF"  # The BiLSTM whose forget gates start low
+STARTS = {"low": LOW, "chrono": "BiLSTM, chrono"}  # It and another, by what runs call their models
+PALETTE = POOLING_PALETTE | {LOW: POOLING_PALETTE["BiLSTM"]}
 
 PHONE = "-phone"  # What is appended to the name of the narrow file
 _OPEN, _CLOSE = '<metadata id="phone">', "</metadata></svg>"
 _WIDTH = 3.7  # Inches: what 390 pixels hold at the size of type that the wide figure has
 _PIXELS = 342  # What they hold of drawings made by hand
 _TALLEST = 2.6  # Inches of a panel
+
+
+def use_style() -> None:
+    """Set the style, and sharp drawings where a notebook shows them, with a layout for phones."""
+    sns.set_theme(context="notebook", style="whitegrid", font_scale=0.85)
+    plt.rcParams |= {"figure.constrained_layout.use": True, "svg.hashsalt": "whenpool"}
+    warnings.filterwarnings("ignore", "The figure layout has changed")  # by seaborn's grids, on purpose
+    if shell := get_ipython():
+        set_matplotlib_formats("svg")
+        shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, drawn_twice)
+
+
+def legend_above(grid: Grid, columns: int = 5) -> None:
+    """Put the legend of seaborn's panels above them, so that they have the whole width of a page."""
+    place = {"loc": "lower center", "bbox_to_anchor": (0.45, 1)}
+    sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
+
+
+def nothing_yet() -> Figure:
+    """A figure for runs that are still to be done."""
+    figure, axes = plt.subplots(figsize=(6, 1))
+    axes.text(0.5, 0.5, "no such runs yet", ha="center", va="center", color=CHANCE_COLOUR)
+    axes.axis("off")
+    return figure
+
+
+def named(rows: DataFrame) -> DataFrame:
+    """Points of probes with ``model`` as figures call it, the pooling or `LOW`, and ``texts``, the training
+    size. Both are in order."""
+    models = rows["pooling"].map(POOLING_NAMES).mask(rows["forget_bias"] == "low", LOW)
+    texts = [f"{size_text(size)} training texts" for size in sorted(set(rows["size"]))]
+    return rows.assign(
+        model=pd.Categorical(models, [name for name in PALETTE if name in {*models}]),
+        texts=pd.Categorical(rows["size"].map(size_text) + " training texts", texts),
+    )
+
+
+def course(traces: DataFrame, by: Sequence[str]) -> DataFrame:
+    """The mean course of the trainings that agree in the columns ``by``. They were looked at after different
+    numbers of texts; so each is interpolated at the same ones, ``examples``, from 100 on to where the first
+    training ends. The mean of the vanishing ``ratio`` is geometric, that of accuracies arithmetic."""
+    if traces.empty:
+        return traces
+    measured, parts = ["ratio", "train_accuracy", "validation_accuracy"], []
+    traces = traces.assign(ratio=np.log(traces["ratio"]), log=np.log(traces["examples"].clip(lower=1)))
+    for values, group in traces.groupby(list(by), observed=True):
+        runs = [run.sort_values("log") for _, run in group.groupby("key")]
+        last = max(min(run["examples"].max() for run in runs), 1)  # a short one is looked at once, at 0
+        at = np.log(np.geomspace(min(100, last / 2), last, 60))
+        each = [[np.interp(at, run["log"], run[name]) for name in measured] for run in runs]
+        means = DataFrame(np.mean(each, axis=0).T, columns=measured).assign(examples=np.exp(at))
+        parts.append(means.assign(ratio=np.exp(means["ratio"]), **dict(zip(by, values, strict=True))))
+    return pd.concat(parts)
+
+
+def geometric_means(rows: DataFrame) -> Series:
+    """Of the values of a measure, as `whenpool.book.chapter.Chapter.results` gives them, by model."""
+    return np.exp(np.log(rows["value"]).groupby(rows["model"]).mean())
+
+
+def times_smaller(ratio: float) -> str:
+    """How many times smaller than one, as one says it: "37 million", "1.3 million", "1,000"; "?" for NaN."""
+    times = float(f"{1 / ratio:.2g}")
+    if times >= 1e6:
+        return f"{times / 1e6:g} million"
+    return "?" if math.isnan(times) else f"{times:,.0f}"
 
 
 def drawn_twice(figure: Figure) -> str | None:

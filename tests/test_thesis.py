@@ -1,15 +1,21 @@
-"""The thesis's numbers as data, the verdicts on ours beside them, and the tables that show both."""
+"""The thesis's tables as data, the verdicts on ours beside them, and the tables that show both."""
 
+import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from made_up import trained
+from record import at_a_scale
+from small_runs import record_run as put
 
-from whenpool.book.report.tables import CaptionedTable, by_source, grid, judged
-from whenpool.book.report.verdicts import COLUMNS as PAPER_COLUMNS
-from whenpool.book.report.verdicts import judge, published
+from whenpool.book import thesis
+from whenpool.book.results import published
+from whenpool.book.tables import CaptionedTable, grid
+from whenpool.book.thesis import by_source, judge, judged
+from whenpool.runs.kinds.training import TRICKS, Training
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
 PLAIN = {"forget_bias": "thesis", "trick": None, "orthogonal": False}
@@ -36,10 +42,8 @@ def test_the_rule(accuracies, verdict):
 
 
 @pytest.mark.parametrize("change", [
-    {"hidden_size": 64}, {"epochs": 8}, {"max_words": 140}, {"learning_rate": 1e-3}, {"cell": "gru"},
-    {"forget_bias": "low"}, {"weight_decay": 1e-4}, {"share": 0.5}, {"test": 2000},
-    {"bidirectional": False}, {"embedding_size": 50}, {"drop_connect": 0.1}, {"layers": 2},
-    {"batch_size": 64}, {"vectors": None}, {"masked": False}, {"corpus_complete": False},
+    {"hidden_size": 64}, {"epochs": 8}, {"max_words": 140}, {"cell": "gru"}, {"forget_bias": "low"},
+    {"share": 0.5}, {"test": 2000}, {"vectors": None}, {"masked": False}, {"corpus_complete": False},
     {"trick": "penalty_attention"}, {"orthogonal": True}, {"forget_bias": 2.0},
 ])  # fmt: skip
 def test_another_protocol_or_a_part_of_a_corpus_is_not_judged(change):
@@ -104,16 +108,6 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     assert [part for part in shown if part not in bundle["text/html"]] == []
 
 
-def test_a_table_says_what_its_deviations_are_unless_its_caption_does():
-    frame, note = pd.DataFrame({"a": ["1.0 ± 0.5 (3)"]}), "±: standard deviation over seeds. Bold: ours."
-    shown = CaptionedTable(frame, "Of things.", "tab-x", legend="Bold: ours.")._repr_mimebundle_()
-    assert note in shown["text/markdown"]
-    assert note in shown["text/html"]
-    for caption in ("Mean ± standard deviation.", "Mean and 95 % interval."):
-        said = CaptionedTable(frame, caption, "tab-x")._repr_mimebundle_()["text/markdown"]
-        assert "over seeds" not in said
-
-
 def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
     """Tables 1.3 and 1.4 are parts of 1.5, 1.6 and 1.8."""
     place = ["length", "corpus", "setting", "size", "pooling"]
@@ -125,35 +119,6 @@ def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
     assert accuracy["mean"].between(0, 100).all()
     is_brief = accuracy["table"].isin(["1.3", "1.4"])
     assert len(accuracy[is_brief].merge(accuracy[~is_brief], on=[*place, "mean", "std"])) == 220
-    # §1.8.2: MaxAtt is best in about 80 % of the columns of Tables 1.3 and 1.4, Att in 18 %.
-    means = accuracy[is_brief].pivot(index=["table", *place[:-1]], columns="pooling", values="mean")
-    best = means.eq(means.max(axis=1), axis=0).sum()
-    assert len(means) == 44
-    assert (best["max_attention"], best["attention"]) == (35, 8)
-    # what the text says of the BiLSTM in the middle (§1.8.5), and chance (§1.8.2)
-    cells = accuracy.set_index(["table", "corpus", "size", "pooling", "setting"])["mean"]
-    for table, corpus, size, mean, within in (
-        ("1.5", "amazon", 25_000, 7.8, 1e-9), ("1.8", "amazon", 25_000, 51.5, 1e-9),
-        ("1.6", "imdb", 1000, 50, 1), ("1.5", "yahoo", 1000, 12, 1), ("1.5", "amazon", 1000, 5, 1),
-        ("1.6", "yelp", 1000, 50, 1),
-    ):  # fmt: skip
-        assert cells[table, corpus, size, "last", "mid"].item() == pytest.approx(mean, abs=within)
-
-
-def test_the_other_tables():
-    assert set(PAPER_COLUMNS) == {"accuracy", "corpora", "vanishing", "few_shot", "learnability"}
-    row = published("learnability").query("method == 'last'").set_index("setting")["accuracy"]
-    cells = "table == '1.3' and corpus == 'imdb' and size == 10000 and pooling == 'last'"
-    means = published("accuracy").query(cells).set_index("setting")["mean"]
-    assert row["standard"] == means["standard"] == 86.6
-    assert row["mid"] == pytest.approx(means["mid"], abs=0.2)
-    vanishing = published("vanishing")
-    assert vanishing.groupby("source").size().to_dict() == {"slides": 15, "thesis": 15}
-    both = vanishing.pivot_table("validation_accuracy", ["pooling", "size"], "source")
-    assert (both["slides"] == both["thesis"]).all()
-    few = published("few_shot")
-    best = few.query("unlabelled == 'no'").groupby("corpus")["accuracy"].idxmax()
-    assert (len(few), set(few.loc[best, "model"])) == (12, {"max_attention"})  # §1.10.3
 
 
 def test_each_source_of_numbers_has_a_line_of_its_own():
@@ -165,3 +130,97 @@ def test_each_source_of_numbers_has_a_line_of_its_own():
         ["max", "thesis", "80.0 ± 0.5"], ["max", "ours", "**80.0 ± 0.5 (3)** ✓"],
         ["max", "compact", "70.0 (1)"], ["last", "thesis", "50.0 ± 0.5"], ["majority class", "", "50.1"],
     ]  # fmt: skip
+
+
+THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
+SMALL_MODEL = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2000}
+SMALL = replace(THESIS, size=1000, **SMALL_MODEL)
+CHANGES = {
+    "last": {}, "max": {"pooling": "max"}, **{trick: {"trick": trick} for trick in TRICKS},
+    "max_attention": {"pooling": "max_attention"}, "forget 2": {"forget_bias": 2.0},
+    "chrono": {"forget_bias": "chrono"}, "orthogonal": {"orthogonal": True},
+}  # fmt: skip
+RUN_KINDS = {  # r: a reference run, p: plain, k: kept
+    "rpk": [
+        {}, {"pooling": "max"}, {"setting": "standard", "size": 1000}, {"pooling": "mean"},
+        {"setting": "left"}, {"masked": False}, {"corpus": "yelp"},
+    ],
+    "k": [
+        *({"trick": trick} for trick in TRICKS), SMALL_MODEL | {"trick": "penalty_attention"},
+        {"orthogonal": True}, {"forget_bias": 2.0}, {"forget_bias": "chrono"},
+        {"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"},
+    ],
+    "pk": [
+        SMALL_MODEL, SMALL_MODEL | {"share": 0.5}, SMALL_MODEL | {"cell": "gru"},
+        {"forget_bias": "low"}, SMALL_MODEL | {"test": None}, SMALL_MODEL | {"setting": "right"},
+        SMALL_MODEL | {"vectors": None}, SMALL_MODEL | {"corpus": "yahoo", "length": "short"},
+    ],
+    "p": [{"vectors": None}],
+    "": [{"hidden_size": 64, "trick": "dropout_attention"}],
+}  # fmt: skip
+EACH = [(one, kinds) for kinds, runs in RUN_KINDS.items() for one in runs]
+NUMBERS = published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
+IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
+BEST_ROWS = published("accuracy").query(IMDB).itertuples()
+BEST = {row.setting: f"{row.mean:.1f} ± {row.std:.1f}" for row in BEST_ROWS}
+
+
+def of(variant, setting="mid", seed=0, base=SMALL, **changes):
+    return replace(base, setting=setting, seed=seed, **(CHANGES[variant] | changes))
+
+
+def put_all(place, variant, setting, accuracies, base=SMALL):
+    for seed, accuracy in enumerate(accuracies):
+        put(place, of(variant, setting, seed, base), accuracy)
+
+
+def test_of_which_kind_runs_are(place):
+    expected = {put(place, replace(THESIS, **changes)): kinds for changes, kinds in EACH}
+    table = place.store.current("training").set_index("key")
+    kinds = {"r": thesis.is_reference, "p": thesis.is_plain, "k": at_a_scale}
+    for letter, kind in kinds.items():
+        assert {*table.index[kind(table)]} == {key for key in expected if letter in expected[key]}
+    part = table.assign(corpus_complete=False)
+    assert not thesis.is_reference(part).any()
+    compact = table["max_words"].eq(140)
+    assert at_a_scale(part).equals(at_a_scale(table) & compact)
+
+
+def thesis_cells(place):
+    return thesis.trick_cells(place.store.current("training")).set_index(["variant", "setting"])
+
+
+@pytest.mark.parametrize(("variant", "changes", "seeds", "verdict"), [
+    ("last", {}, 3, "reproduced"), ("penalty_attention", {}, 2, "so far"),
+    ("teacher_forcing", {"vectors": "wiki-reviews.100d"}, 3, "pilot"),
+])  # fmt: skip
+def test_ours_stand_below_with_a_verdict(place, variant, changes, seeds, verdict):
+    number = NUMBERS[variant, "mid"]
+    ours = [number + 0.5 + spread for spread in (-0.2, 0.0, 0.2)[:seeds]]
+    put_all(place, variant, "mid", ours, base=replace(THESIS, **changes))
+    put(place, of(variant, "mid", 5, THESIS, size=5000), 1.0)
+    table = thesis.trick_table(place.store.current("training"))
+    spread = "0.2" if seeds == 3 else "0.1"
+    text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {thesis.MARKS[verdict]}"
+    place_of_ours = table.frame["mid"].tolist().index(text)
+    assert table.frame["source"].tolist()[place_of_ours - 1 : place_of_ours + 1] == ["thesis", "ours"]
+    assert table.frame["mid"][place_of_ours - 1] == f"{number:.1f}"
+    assert f"{seeds} runs; corpus imdb; 10,000 training texts" in table.provenance
+
+
+def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):
+    mean, std = map(float, BEST["standard"].split(" ± "))
+    put_all(place, "max_attention", "standard", [mean - 0.5, mean, mean + 0.5], base=THESIS)
+    cell = thesis_cells(place).loc[("max_attention", "standard")]
+    assert (cell["verdict"], cell["n"], cell["table"], cell["std"]) == ("reproduced", 3, "1.3", std)
+    texts = thesis.trick_table(place.store.current("training")).frame["standard"].tolist()
+    assert texts[-2:] == [BEST["standard"], f"**{mean:.1f} ± 0.5 (3)** ✓"]
+
+
+def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
+    put_all(place, "gradient_directed", "mid", [80.0, math.nan, 80.5, math.nan, 81.0], base=THESIS)
+    put_all(place, "penalty_attention", "mid", [math.nan] * 3, base=THESIS)
+    cells = thesis_cells(place)
+    cell = cells.loc[("gradient_directed", "mid")]
+    assert (cell["n"], cell["ours"], cell["verdict"]) == (3, 80.5, "reproduced")
+    assert cells.loc[("penalty_attention", "mid"), "verdict"] == "not run"

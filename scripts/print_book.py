@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import matplotlib
 import yaml
 
 from whenpool.base.errors import InputError, check
 from whenpool.runs.run import commit
-
-if TYPE_CHECKING:  # the packages of the extra "print"
-    from playwright.sync_api import Browser, Page
 
 BROWSER = "WHENPOOL_BROWSER"  # Names another browser than the Chromium on the path
 ARTICLE = "book/article"
@@ -28,8 +25,8 @@ def find_browser() -> str | None:
 
 
 @contextmanager
-def opened_browser() -> "Iterator[Browser]":
-    """A browser that is closed in the end."""
+def opened_browser() -> Iterator[Any]:
+    """A browser of Playwright that is closed in the end."""
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
@@ -46,7 +43,7 @@ def opened_browser() -> "Iterator[Browser]":
             browser.close()
 
 
-def wait_for_formulas(page: "Page") -> None:
+def wait_for_formulas(page: Any) -> None:
     """Wait until the formulas of a page are typeset."""
     page.evaluate("() => window.MathJax && MathJax.startup && MathJax.startup.promise")
 
@@ -56,35 +53,42 @@ def print_book(root: Path, paper: bool = False) -> Path:
     PDF. Raises `InputError` when a page is not built, or there is no browser."""
     from pypdf import PdfWriter
 
-    html = root / "_build" / "html"
+    html, static = root / "_build" / "html", root / "book" / "_static"
     toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
     names = [toc["root"], *(page["file"] for part in toc["parts"] for page in part["chapters"])]
     names = [name for name in names if (name == ARTICLE) == paper]
     for name in names:
         check((html / f"{name}.html").exists(), f"page {name} is not built; run make book")
-    config = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
-    author = [config["author"], f"Commit {commit()}"]
-    book = PdfWriter()
+    author = [yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"], f"Commit {commit()}"]
+    # the serif that comes with matplotlib, so that a page looks the same on every machine
+    fonts = Path(matplotlib.get_data_path(), "fonts", "ttf").as_uri()
+    faces = "".join(
+        f"@font-face {{font-family: 'Book Serif'; {style} src: url('{fonts}/STIXGeneral{name}.ttf')}}"
+        for name, style in (
+            ("", ""),
+            ("Italic", "font-style: italic;"),
+            ("Bol", "font-weight: 700;"),
+            ("BolIta", "font-style: italic; font-weight: 700;"),
+        )
+    )
+    book, works = PdfWriter(), []
     with opened_browser() as browser:
         # as wide as A4 without its margins, in the pixels of CSS
         page = browser.new_page(viewport={"width": 643, "height": 900})
         page.emulate_media(media="print")
-        works = []
         if paper:
             page.goto((html / "book" / "bibliography.html").as_uri())
             works = page.locator("div.citation").evaluate_all("all => all.map(work => work.outerHTML)")
         for name in names:
             page.goto((html / f"{name}.html").as_uri(), wait_until="load")
-            page.add_style_tag(path=root / "book" / "_static" / "print.css")
-            page.add_style_tag(content=_font_faces())
-            page.add_script_tag(path=root / "book" / "_static" / "print.js")
+            page.add_style_tag(path=static / "print.css")
+            page.add_style_tag(content=faces)
+            page.add_script_tag(path=static / "print.js")
             wait_for_formulas(page)
             if paper:
                 page.evaluate("printedByItself", works)
-            title = page.evaluate(
-                "([before, author]) => forPrint(before, author)",
-                [len(book.pages), author if name == names[0] else None],
-            )
+            first = [len(book.pages), author if name == names[0] else None]
+            title = page.evaluate("([before, author]) => forPrint(before, author)", first)
             printed = page.pdf(
                 prefer_css_page_size=True, print_background=True, tagged=True, outline=True
             )
@@ -92,14 +96,3 @@ def print_book(root: Path, paper: bool = False) -> Path:
     target = root / "_build" / ("whenpool-paper.pdf" if paper else "whenpool.pdf")
     book.write(target)
     return target
-
-
-def _font_faces() -> str:
-    """The serifs that come with matplotlib, so that a page looks the same on every machine."""
-    folder = Path(matplotlib.get_data_path(), "fonts", "ttf").as_uri()
-    styles = {"": "", "Italic": "font-style: italic;", "Bol": "font-weight: 700;"}
-    styles["BolIta"] = styles["Italic"] + styles["Bol"]
-    return "".join(
-        f"@font-face {{font-family: 'Book Serif'; {style} src: url('{folder}/STIXGeneral{name}.ttf')}}"
-        for name, style in styles.items()
-    )

@@ -1,7 +1,7 @@
 """What the thesis claims, decided by our runs: ``data/paper/claims.yml``.
 
-A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.report.measures`), or
-the difference of two means over seeds, or their ratio; the rule is a threshold or a band. A claim may ask
+A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.measures`), or the
+difference of two means over seeds, or their ratio; the rule is a threshold or a band. A claim may ask
 for k comparisons. It *holds* when the 95 % interval of each satisfies the rule. It *does not hold* when
 the interval of at least one, at level 1 - 0.05 / k, lies wholly outside (Bonferroni). Else it is *undecided*;
 with fewer than three seeds the means say *so far*. The same rule is applied to runs at the thesis's scale, to
@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,9 @@ from pandas import DataFrame
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.tables import listed
-from whenpool.book.report.measures import MEASURES, READS, SCALES, USED, Measure, Numbers, Runs, note
-from whenpool.book.report.tables import number_text, spoken_number
-from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, estimate, paper_file
+from whenpool.book.measures import MEASURES, SEEDS_NEEDED, USED, Measure, numbers
+from whenpool.book.results import READS, SCALES, Numbers, Runs, Sample, estimate, note, paper_file
+from whenpool.book.tables import number_text, spoken_number
 from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
@@ -44,19 +43,18 @@ VERDICTS = (
 )  # fmt: skip
 DECIDED = VERDICTS[:2]
 LEVEL = 0.95  # of intervals
-_STARTS = dict.fromkeys(
-    variant_of("last", **start).split(", ")[0] for start in (*OTHER_STARTS, *START_OPTIONS)
-)
+LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
+_STARTS = [variant_of("last", **start).split(", ")[0] for start in (*OTHER_STARTS, *START_OPTIONS)]
 CHOICES: dict[str, Sequence[str]] = {
     "length": LENGTHS,
     "setting": SETTINGS,
-    "pooling": (*LISTED, *TRICKS, "low", *_STARTS),
+    "model": (*LISTED, *TRICKS, "low", *_STARTS),
     "system": (*SYSTEMS, *CONTRAST),
 }
 """The values of columns that do not take any."""
-LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
+Terms = Sequence[tuple[int, Sample | None]]  # A sum of means, each with its sign
 
 
 @dataclass(frozen=True)
@@ -83,27 +81,30 @@ class Rule:
             raise ValueError(f"the rule must be like '>= 10' or '-3 to 3', not {text!r}")
         return cls(low, high, open="=" not in sign)
 
+    @property
+    def is_band(self) -> bool:
+        """Whether it has two ends."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
     def slack(self, value: float, ratio: bool = False) -> float:
         """How far inside a value lies, negative outside; of ratios on a log scale."""
-        numbers = [value, self.low, self.high]
-        if ratio:
-            numbers = [math.log(x) if x > 0 else -math.inf for x in numbers]
-        low = math.inf if self.low == -math.inf else numbers[0] - numbers[1]
-        high = math.inf if self.high == math.inf else numbers[2] - numbers[0]
-        return min(low, high)
+        value, low, high = (
+            (math.log(x) if x > 0 else -math.inf) if ratio else x for x in (value, self.low, self.high)
+        )
+        below = math.inf if self.low == -math.inf else value - low
+        return min(below, math.inf if self.high == math.inf else high - value)
 
     def moved(self, part: float, ratio: bool = False, most: float | None = None) -> "Rule":
         """The same a part stricter, or laxer where it is negative: a threshold is moved by a part of itself,
         or of its distance from the ``most`` that the quantity can be; the ends of a band by a part of half
         its width, of ratios on a log scale. A threshold of 0 stays as it is."""
-        if math.isfinite(self.low) and math.isfinite(self.high):
+        if self.is_band:
             to, back = (math.log, math.exp) if ratio else (float, float)
             step = part * (to(self.high) - to(self.low)) / 2
             return replace(self, low=back(to(self.low) + step), high=back(to(self.high) - step))
         if math.isfinite(self.low):
-            return replace(
-                self, low=self.low + part * abs(self.low if most is None else most - self.low)
-            )
+            distance = abs(self.low if most is None else most - self.low)
+            return replace(self, low=self.low + part * distance)
         return replace(self, high=self.high - part * abs(self.high))
 
     def verdict(self, low: float, high: float) -> str:
@@ -133,8 +134,8 @@ class Finding:
 
     @classmethod
     def of(cls, *terms: tuple[int, Sample | None], ratio: bool = False) -> "Finding":
-        """A sum of means, each with its sign, and its interval, without a verdict; ``ratio``: the samples are
-        of logarithms. Empty where a sample is missing."""
+        """A sum of means and its interval, without a verdict; ``ratio``: the samples are of logarithms.
+        Empty where a sample is missing."""
         known = [(sign, sample) for sign, sample in terms if sample is not None]
         if len(known) < len(terms):
             return cls()
@@ -173,21 +174,13 @@ class Finding:
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
         known = math.isfinite(self.low) and math.isfinite(self.high)
-        return {
-            "verdict": self.verdict,
-            "value": self.value if math.isfinite(self.value) else None,
-            "interval": [self.low, self.high] if known else None,
-            "n": self.n,
-        } | {
-            name: value
-            for name, value, told in (
-                ("level", self.level, self.level > LEVEL),
-                ("firm", self.firm, self.firm is not None),
-                ("hangs_on", self.hangs_on, bool(self.hangs_on)),
-                ("part_of_corpus", True, self.part),
-            )
-            if told
-        }
+        value = self.value if math.isfinite(self.value) else None
+        data: dict[str, Any] = {"verdict": self.verdict, "value": value}
+        data |= {"interval": [self.low, self.high] if known else None, "n": self.n}
+        data |= {"level": self.level} if self.level > LEVEL else {}
+        data |= {"firm": self.firm} if self.firm is not None else {}
+        data |= {"hangs_on": self.hangs_on} if self.hangs_on else {}
+        return data | ({"part_of_corpus": True} if self.part else {})
 
 
 @dataclass(frozen=True)
@@ -208,22 +201,32 @@ class Claim:
     against: Mapping[str, Any] | None = None
     versus: Mapping[str, Any] | None = None
     scales: tuple[str, ...] = tuple(SCALES)
-    untested: tuple[str, ...] = ()
+    untested: Sequence[str] = ()
     compact: Mapping[str, Any] = field(default_factory=dict)
     published: float | None = None
     contradiction: str = ""
     remark: str = ""
     needs: str = ""
 
+    @classmethod
+    def read(cls, entry: dict[str, Any]) -> "Claim":
+        """From an entry of the file; an error says what is wrong with it."""
+        check_known("measure", entry["measure"], MEASURES)
+        values = {name: value for name, value in entry.items() if name != "with"}
+        values["registered"] = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
+        values["scales"] = tuple(entry.get("scales", SCALES))
+        claim = cls(**values, options=entry.get("with", {}))
+        for scale in claim.scales:
+            Rule.parse(claim.at(scale).rule)
+            _comparisons(claim.at(scale), scale)
+        return claim
+
     def at(self, scale: str) -> "Claim":
         """As it is read at a scale: the compact replication may need other texts, or another threshold."""
         changed = self.compact if scale == "compact" else {}
-        return replace(
-            self,
-            of={**self.of, **changed.get("of", {})},
-            options={**self.options, **changed.get("with", {})},
-            rule=changed.get("rule", self.rule),
-        )
+        of = {**self.of, **changed.get("of", {})}
+        options = {**self.options, **changed.get("with", {})}
+        return replace(self, of=of, options=options, rule=changed.get("rule", self.rule))
 
     @property
     def of_thesis(self) -> bool:
@@ -239,7 +242,7 @@ class Claim:
     def rule_text(self) -> str:
         """The rule as a reader sees it: ">= 10" is ≥ 10."""
         rule = Rule.parse(self.rule)
-        if math.isfinite(rule.low) and math.isfinite(rule.high):
+        if rule.is_band:
             return f"from {number_text(rule.low)} to {number_text(rule.high)}"
         sign, number = self.rule.split()
         return f"{_SIGNS[sign]} {number_text(float(number))}"
@@ -255,6 +258,7 @@ class Decision:
     thesis: Finding | None = None  # by the thesis's own numbers, none where it published none
 
     def verdict(self, scale: str) -> str:
+        """At a scale, or nothing where it does not decide the claim."""
         return self.at[scale].verdict if scale in self.at else ""
 
     @property
@@ -273,90 +277,67 @@ class Decision:
     def spoken(self, scale: str) -> str:
         """What runs at a scale measured, as a sentence has it; of pilots, and it says so, where there is no
         younger run."""
-        own, pilots = self.at.get(scale, Finding()), self.pilots.get(scale, Finding())
-        if own.n or not pilots.n:
-            return own.spoken or "not run"
+        runs, pilots = self.at.get(scale, Finding()), self.pilots.get(scale, Finding())
+        if runs.n or not pilots.n:
+            return runs.spoken or "not run"
         text = pilots.spoken
         return f"{text[:-1]}, pilots)" if text.endswith(")") else f"{text} (pilots)"
 
     @property
-    def told(self) -> str:
+    def in_short(self) -> str:
         """Their verdict, which says so where it is compact."""
         return self.best.verdict + " (compact)" * (self.scale == "compact")
 
     @property
-    def said(self) -> str:
+    def as_verb(self) -> str:
         """The same as the verb of a sentence whose subject is the claim."""
-        verdict, bracket, scale = self.told.partition(" (")
+        verdict, bracket, scale = self.in_short.partition(" (")
         verbs = {"undecided": "is undecided", "not run": "has not been tested yet"}
-        verb = (verbs | {OTHER_ENCODER: "is not tested, since another encoder was run"}).get(
-            verdict, verdict
-        )
+        verbs |= {OTHER_ENCODER: "is not tested, since another encoder was run"}
+        verb = verbs.get(verdict, verdict)
         if verb.startswith("so far "):
             verb = f"{verb.removeprefix('so far ')} so far"
         return verb + bracket + scale
 
     @property
     def keys(self) -> set[str]:
+        """Of the runs that decide."""
         return {key for finding in self.at.values() for key in finding.keys}
 
 
 def claims(file: Path | None = None) -> list[Claim]:
     """All claims of the ledger. Raises `InputError` outside a clone, or for an incomplete entry, named."""
-    return entries_of(file or paper_file("claims.yml", "the claims are"), "claims", "claim", _claim)
+    return entries_of(file or paper_file("claims.yml"), "claims", Claim.read)
 
 
-def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
-    """What ``make`` gives of each entry of a YAML file with ``what``; a fault is told with the entry's id."""
-    found = []
+def entries_of(file: Path, what: str, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    """What ``make`` gives of each entry of a YAML file with ``what``; a fault is named by the entry's id."""
+    entries = []
     for entry in listed(file, what):
-        told = f"{file}: each {one} must have an id and other fields, unlike {entry!r:.40}"
-        check(isinstance(entry, dict), told)
+        check(isinstance(entry, dict), f"{file}: each entry must have an id, unlike {entry!r:.40}")
         try:
-            found.append(make(entry))
+            entries.append(make(entry))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            told = f"correct the {one} {entry.get('id')!r:.40}: {error}"
-            raise InputError(f"{file}: {told}") from None
-    for name, times in Counter(made.id for made in found).items():
+            raise InputError(f"{file}: correct the entry {entry.get('id')!r:.40}: {error}") from None
+    for name, times in Counter(entry.id for entry in entries).items():
         check(times == 1, f"{file}: the id {name!r} occurs twice; rename one")
-    return found
-
-
-def _claim(entry: dict[str, Any]) -> Claim:
-    for name in ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence"):
-        if not isinstance(entry.get(name), str):
-            raise ValueError(f"{name} must be a text, not {entry.get(name)!r:.40}")
-    check_known("measure", entry["measure"], MEASURES)
-    values = {name: value for name, value in entry.items() if name != "with"}
-    values["registered"] = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
-    values |= {name: tuple(entry.get(name, ())) for name in ("scales", "untested")}
-    values["scales"] = values["scales"] or tuple(SCALES)
-    claim = Claim(**values, options=entry.get("with", {}))
-    for scale in claim.scales:
-        check_known("scale", scale, SCALES)
-        own = claim.at(scale)
-        Rule.parse(own.rule)
-        _comparisons(own, scale)
-        if not MEASURES[own.measure].drawn:  # what is wrong with its options is told without runs
-            MEASURES[own.measure].rows(Runs(None), **own.options)
-    return claim
+    return entries
 
 
 def _comparisons(claim: Claim, scale: str) -> list[list[tuple[int, Selection]]]:
     """What each comparison adds (1) and subtracts (-1); each combination of several values has one."""
-    found = []
-    for own in _each({**MEASURES[claim.measure].fixed.get(scale, {}), **claim.of}):
+    comparisons = []
+    for first in _each({**MEASURES[claim.measure].fixed.get(scale, {}), **claim.of}):
         for rival in _each(claim.against or {}):
-            terms = [(1, own)]
+            terms = [(1, first)]
             if claim.against is not None:
-                other = {**own, **rival}
-                if other == own:
+                if {**first, **rival} == first:
                     continue
-                terms.append((-1, other))
+                terms.append((-1, {**first, **rival}))
             for once_more in _each(claim.versus) if claim.versus is not None else []:
                 terms += [(-sign, {**selection, **once_more}) for sign, selection in terms[:2]]
-            found.append(terms)
-    return found
+            comparisons.append(terms)
+    return comparisons
 
 
 def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
@@ -369,13 +350,16 @@ def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
 
 
 def _sample(
-    numbers: Numbers, selection: Selection, measure: Measure, admits: Callable[[int], bool]
+    table: Numbers,
+    selection: Selection,
+    measure: Measure,
+    admits: Callable[[int], bool] = lambda _: True,
 ) -> Sample | None:
     """The admitted runs of a selection, the last of each seed; of several ways those that validate best."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
-    columns, tried = numbers.columns, []
+    columns, tried = table.columns, []
     for way in selection.get("best_of") or [{}]:
-        admitted = filter(admits, numbers.places({**plain, **way}))
+        admitted = filter(admits, table.places({**plain, **way}))
         tried.append(sorted({columns["seed"][place]: place for place in admitted}.values()))
     if not all(tried):
         return None  # the best of some is not the best of all
@@ -396,94 +380,80 @@ def _sample(
     return Sample.of(by_seed, keys, whole)
 
 
-def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
-    """A measure of one model at a scale, over the seeds that were run; none where none was. ``selection``:
-    what the runs have where it is not what `SCALES` says, such as ``model="last"``."""
-    _places(runs, measure, scale, selection)
-    chosen = {**MEASURES[measure].fixed[scale], **selection}
-    return _sample(runs.numbers(measure), chosen, MEASURES[measure], lambda place: True)
-
-
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
-    """The numbers of a measure at a scale, a row for each; ``selection`` is as for `sample_of`, and a list
-    stands for each of its values. Raises `InputError` for what there is not, naming those there are."""
-    return runs.numbers(measure).rows.iloc[_places(runs, measure, scale, selection)]
-
-
-def _places(runs: Runs, measure: str, scale: str, selection: Selection) -> list[int]:
-    """Which numbers of a measure are meant, see `rows_at`; remembers the question, see `note`."""
+    """The numbers of a measure at a scale, a row for each; ``selection``: what the runs have where it is not
+    what `SCALES` says, such as ``model="last"``; a list stands for each of its values. Raises `InputError`
+    for what there is not, naming those there are. It remembers the question, see `note`."""
     check_known("measure", measure, MEASURES)
     scales = MEASURES[measure].fixed
     check_known("scale", scale, scales)
     for name, value in selection.items():
         check_known("column", name, sorted(USED))
-        known = CHOICES.get("pooling" if name == "model" else name)
         for choice in value if isinstance(value, list | tuple) else [value]:
-            if known and isinstance(choice, str):
-                check_known(name, choice.partition(",")[0], known)  # a start comes behind a comma
-    numbers = runs.numbers(measure)
-    places = {at for values in _each({**scales[scale], **selection}) for at in numbers.places(values)}
-    keys = numbers.columns.get("key")
+            if name in CHOICES and isinstance(choice, str):
+                check_known(name, choice.partition(",")[0], CHOICES[name])  # a start is behind a comma
+    table = numbers(runs, measure)
+    places = {at for values in _each({**scales[scale], **selection}) for at in table.places(values)}
+    keys = table.columns.get("key")
     note([measure, scale, selection], (keys[at] for at in places) if keys else ())
-    return sorted(places)
+    return table.rows.iloc[sorted(places)]
 
 
-def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:
-    """The verdict on a claim from every comparison that it asks for, each a sum of samples."""
-    samples = [sample for terms in compared for _, sample in terms]
-    if not samples or None in samples:
+def judge(claim: Claim, compared: Sequence[Terms]) -> Finding:
+    """The verdict on a claim from every comparison that it asks for."""
+    samples = [sample for terms in compared for _, sample in terms if sample]
+    if not samples or len(samples) < sum(map(len, compared)):
         return Finding()
     rule, measure = Rule.parse(claim.rule), MEASURES[claim.measure]
-    ratio, exact = measure.ratio, measure.exact
-    found = _decided(rule, compared, ratio, exact)
-    if found.verdict in DECIDED:
-        others = (rule.moved(part, ratio, measure.most) for part in (LENIENCE, -LENIENCE))
-        changed = (_decided(other, compared, ratio, exact) for other in others)
-        hangs = ["the threshold"] if any(other.verdict != found.verdict for other in changed) else []
-        seeds = {seed for sample in samples if sample and sample.n > 1 for seed in sample.values}
+    finding = _decided(rule, compared, measure)
+    if finding.verdict in DECIDED:
+        others = (rule.moved(part, measure.ratio, measure.most) for part in (LENIENCE, -LENIENCE))
+        changed = (_decided(other, compared, measure) for other in others)
+        hangs = ["the threshold"] if any(other.verdict != finding.verdict for other in changed) else []
+        seeds = {seed for sample in samples if sample.n > 1 for seed in sample.values}
         fewer = (
-            [[(sign, one and one.without(seed)) for sign, one in terms] for terms in compared]
+            [[(sign, sample and sample.without(seed)) for sign, sample in terms] for terms in compared]
             for seed in seeds
         )
-        if any(_decided(rule, rest, ratio, exact, 2).verdict != found.verdict for rest in fewer):
+        if any(_decided(rule, rest, measure, 2).verdict != finding.verdict for rest in fewer):
             hangs.append("one seed")
-        found = replace(found, hangs_on=tuple(hangs))
-    return replace(
-        found,
-        part=not all(sample.whole for sample in samples if sample),
-        keys=tuple(dict.fromkeys(key for sample in samples if sample for key in sample.keys)),
-    )
+        finding = replace(finding, hangs_on=tuple(hangs))
+    keys = tuple(dict.fromkeys(key for sample in samples for key in sample.keys))
+    return replace(finding, part=not all(sample.whole for sample in samples), keys=keys)
 
 
-def _decided(rule: Rule, compared: Any, ratio: bool, exact: bool, enough: int = SEEDS_NEEDED) -> Finding:
+def _decided(rule: Rule, compared: Any, measure: Measure, enough: int = SEEDS_NEEDED) -> Finding:
     """What a rule says of all comparisons, with the one that decides; ``enough`` seeds make a verdict."""
+    ratio = measure.ratio
 
     def at(level: float) -> list[Finding]:
-        found = []
+        findings = []
         for terms in compared:
             value, low, high = estimate(terms, level)
             if ratio:  # past 690 it is as good as infinite
                 value, low, high = (math.inf if x > 690 else math.exp(x) for x in (value, low, high))
-            if exact:
+            if measure.exact:
                 low = high = value
             n = min(sample.n for _, sample in terms)
-            few = not exact and (n < enough or math.isnan(low))
+            few = not measure.exact and (n < enough or math.isnan(low))
             verdict = rule.verdict(value, value) if few else rule.verdict(low, high)
-            found.append(Finding(f"so far {verdict}" if few else verdict, value, low, high, n, level))
-        return found
+            findings.append(Finding(f"so far {verdict}" if few else verdict, value, low, high, n, level))
+        return findings
+
+    def slack(finding: Finding) -> tuple[float, float]:
+        return rule.slack(finding.low, ratio), rule.slack(finding.high, ratio)
 
     usual, wide = at(LEVEL), at(1 - (1 - LEVEL) / len(compared))
-    if against := [one for one in wide if one.verdict == "does not hold"]:
-        return min(against, key=lambda one: max(rule.slack(one.low, ratio), rule.slack(one.high, ratio)))
-    if any(one.verdict.startswith("so far") for one in usual):
-        worst = min(usual, key=lambda one: rule.slack(one.value, ratio))
-        says = rule.verdict(worst.value, worst.value)
-        return replace(worst, verdict=f"so far {says}", n=min(one.n for one in usual))
-    ends = [min(rule.slack(one.low, ratio), rule.slack(one.high, ratio)) for one in usual]
-    worst = usual[ends.index(min(ends))]  # whose interval reaches farthest
+    if against := [each for each in wide if each.verdict == "does not hold"]:
+        return min(against, key=lambda each: max(slack(each)))
+    if any(each.verdict.startswith("so far") for each in usual):
+        worst = min(usual, key=lambda each: rule.slack(each.value, ratio))
+        verdict = f"so far {rule.verdict(worst.value, worst.value)}"
+        return replace(worst, verdict=verdict, n=min(each.n for each in usual))
+    worst, wider = min(zip(usual, wide, strict=True), key=lambda pair: min(slack(pair[0])))
     if worst.verdict == "does not hold":  # at the usual level, but not at that of several comparisons
-        worst = wide[ends.index(min(ends))]
-    return replace(worst, verdict="undecided" if worst.verdict != "holds" else "holds")
+        worst = wider
+    return worst if worst.verdict == "holds" else replace(worst, verdict="undecided")
 
 
 def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Finding:
@@ -492,8 +462,8 @@ def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Findi
     measure = MEASURES[claim.measure]
     if measure.drawn and pilots:
         return Finding()
-    numbers = runs.numbers(claim.measure, **claim.options)
-    began, complete = numbers.columns.get("began"), numbers.columns.get("corpus_complete")
+    table = numbers(runs, claim.measure, **claim.options)
+    began, complete = table.columns.get("began"), table.columns.get("corpus_complete")
     part_will_do = measure.drawn or measure.exact or scale == "compact"
 
     def admits(place: int) -> bool:
@@ -504,31 +474,29 @@ def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Findi
     compared = []
     for terms in _comparisons(claim, scale):
         if pilots and "vectors" not in claim.of:  # pilots may have other vectors
-            terms = [(sign, {k: v for k, v in one.items() if k != "vectors"}) for sign, one in terms]
-        compared.append([(sign, _sample(numbers, one, measure, admits)) for sign, one in terms])
-    found = judge(claim, compared)
-    return (
-        replace(found, verdict=OTHER_ENCODER, hangs_on=None)
-        if found.n and scale in claim.untested
-        else found
-    )
+            terms = [(sign, {k: v for k, v in each.items() if k != "vectors"}) for sign, each in terms]
+        compared.append([(sign, _sample(table, each, measure, admits)) for sign, each in terms])
+    finding = judge(claim, compared)
+    if finding.n and scale in claim.untested:
+        return replace(finding, verdict=OTHER_ENCODER, hangs_on=None)
+    return finding
 
 
 def by_the_thesis(claim: Claim) -> Finding | None:
     """What the same rule says of the thesis's own numbers, where it published them."""
     measure = MEASURES[claim.measure]
-    compared: list[list[tuple[int, Sample | None]]] = []
+    compared: list[Terms] = []
     if claim.published is not None:
         number = math.log(claim.published) if measure.ratio else claim.published
-        compared.append([(1, Sample(number, math.nan, 1))])
+        compared = [[(1, Sample(number, math.nan, 1))]]
     elif claim.of_thesis and "thesis" in claim.scales:
         for terms in _comparisons(claim, "thesis"):
             # with tricks those of Table 2.1, which has other numbers for MaxPool than Table 1.6
-            more = {"with_tricks": bool({one.get("model") for _, one in terms} & set(TRICKS))}
-            numbers = [None if "best_of" in one else measure.published(one | more) for _, one in terms]
-            compared.append([(sign, one) for (sign, _), one in zip(terms, numbers, strict=True)])
-    found = judge(claim, compared)
-    return replace(found, hangs_on=None) if found.n else None  # of single numbers no seed can go
+            more = {"with_tricks": any(each.get("model") in TRICKS for _, each in terms)}
+            # of several ways it has no number
+            compared.append([(sign, measure.published({**each, **more})) for sign, each in terms])
+    finding = judge(claim, compared)
+    return replace(finding, hangs_on=None) if finding.n else None  # of single numbers no seed can go
 
 
 def decide(claim: Claim, runs: Runs) -> Decision:
@@ -545,8 +513,7 @@ def decide(claim: Claim, runs: Runs) -> Decision:
 
 def ask_again(runs: Runs, queries: Iterable[str]) -> dict[str, str]:
     """The answers of today, as `READS` has them, to queries that a page has asked."""
-    by_id = {claim.id: claim for claim in claims()}
-    answers = {}
+    by_id, answers = {claim.id: claim for claim in claims()}, {}
     for query in queries:
         what, *asked = json.loads(query)
         if what == "claim":
@@ -555,8 +522,10 @@ def ask_again(runs: Runs, queries: Iterable[str]) -> dict[str, str]:
         else:
             scale, selection = asked
             selection = {name: ... if value == "..." else value for name, value in selection.items()}
-            ask = partial(rows_at, runs) if what in MEASURES and scale else runs.select
-            ask(what, scale, **selection)
+            if what in MEASURES and scale:
+                rows_at(runs, what, scale, **selection)
+            else:
+                runs.select(what, scale, **selection)
         answers[query] = READS.get(query, "")
     return answers
 
@@ -570,7 +539,7 @@ def claims_table(decided: Sequence[Decision]) -> DataFrame:
     """A row for each claim: what it says, the rule, its verdict on the thesis's numbers, and on ours at both
     scales; without columns that are empty throughout."""
 
-    def told(finding: Finding | None) -> str:
+    def text(finding: Finding | None) -> str:
         if finding is None:
             return ""
         numbers = f"<br>{finding.measured}, n = {finding.n}" if finding.n else ""
@@ -580,9 +549,9 @@ def claims_table(decided: Sequence[Decision]) -> DataFrame:
         {
             "claim": f"{d.claim.statement} ({d.claim.source})",
             "rule": f"{d.claim.unit} {d.claim.rule_text}",
-            "the thesis": told(d.thesis),
-            "thesis's scale": told(d.at.get("thesis")),
-            "compact": told(d.at.get("compact")),
+            "the thesis": text(d.thesis),
+            "thesis's scale": text(d.at.get("thesis")),
+            "compact": text(d.at.get("compact")),
         }
         for d in decided
     )

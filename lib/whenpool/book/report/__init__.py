@@ -1,1 +1,0 @@
-"""From stored runs and published numbers to tables, figures and verdicts."""

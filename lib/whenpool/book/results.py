@@ -1,0 +1,220 @@
+"""Finished runs and the thesis's numbers as tidy tables; means over seeds and their intervals."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas import DataFrame, Series
+from scipy.special import stdtrit  # of `scipy.stats`, which takes long to load, the t quantile alone
+
+from whenpool.base.errors import InputError, check_known
+from whenpool.base.files import hash_of
+from whenpool.base.paths import project_root
+from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.probe import PROBES, Probe
+from whenpool.runs.kinds.training import with_model
+from whenpool.runs.plans import COMPACT
+from whenpool.runs.run import VECTORS, Place
+from whenpool.runs.store import NO_FOLDER, Store
+
+THESIS_MODEL: dict[str, Any] = {
+    "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
+    "forget_bias": "thesis", "epochs": 20, "batch_size": 32, "learning_rate": 2e-3, "weight_decay": 0,
+    "drop_connect": 0, "share": 0.66, "masked": True, "max_words": None, "test": None,
+}  # fmt: skip
+"""The thesis's model and training (§1.4.2)."""
+PLAIN = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
+PLAIN |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}
+SCALES: dict[str, dict[str, Any]] = {"thesis": PLAIN, "compact": PLAIN | COMPACT}
+"""What a run has at each scale where nothing else is asked for: the thesis's BiLSTM and training, or the
+compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long, plain reviews."""
+READS: dict[str, str] = {}
+"""What this process has asked of the finished runs, as JSON, with a hash of the answer. The build asks again,
+and executes a chapter anew where an answer has changed; see `whenpool.book.build`."""
+
+
+def note(query: Any, answer: Iterable[str]) -> None:
+    """Remember a query, a list that JSON can hold but for ``...``, and its answer, such as keys of runs."""
+    text = json.dumps(query, sort_keys=True, default=lambda value: "..." if value is ... else str(value))
+    READS[text] = hash_of(*sorted({*answer}))
+
+
+def used() -> str:
+    """The modules that this process has imported from the library or its working directory, and what it has
+    asked of finished runs, as JSON: what the build asks a chapter's kernel in the end."""
+    files = {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
+    near = (str(Path(__file__).resolve().parents[1]), str(Path.cwd().resolve()))
+    files = {file for name in files if (file := os.path.realpath(name)).startswith(near)}
+    return json.dumps({"files": sorted(files), "asked": READS})
+
+
+class Runs:
+    """The finished runs of a place as tables, each read once, with all columns of their kind."""
+
+    def __init__(self, place: Place | None) -> None:
+        self.store = place.store if place else Store(NO_FOLDER)
+        self.tables: dict[str, DataFrame] = {}
+        self.numbers: dict[Any, Numbers] = {}  # see `whenpool.book.measures.numbers`
+
+    def table(self, what: str) -> DataFrame:
+        """A row for each run of a kind, "training", "few-shot", "tagging" or "probe"; for each epoch of
+        trainings, "epochs"; or for each point that probes of a kind measured, such as "trace"."""
+        if what not in self.tables:
+            self.tables[what] = self._read(what)
+        return self.tables[what]
+
+    def _read(self, what: str) -> DataFrame:
+        if what == "epochs":
+            return self.store.history("training")
+        if what in PROBES:
+            points = self.store.measured_on(self.table("probe"), what)
+            columns = f"{Probe.histories[what]} {Probe.points}".split()
+            return points.reindex(columns=[*dict.fromkeys([*points, *columns, *self.table("probe")])])
+        rows = self.store.current(what)
+        ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
+        rows = rows.assign(began=ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s"))
+        rows = with_model(rows) if "pooling" in rows else rows
+        if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
+            rows["size"] = rows.get("labelled_texts", rows.get("train_texts"))
+        if "vectors" not in rows or what == "few-shot":  # of which most read no word vectors
+            return rows
+        return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
+
+    def select(self, what: str, scale: str | Sequence[str] | None = None, **selection: Any) -> DataFrame:
+        """The rows of a `table` whose columns have the values of a scale in `SCALES`, or of one of several,
+        and of ``selection``: a value, a list of them, or ``...`` for any. Raises `InputError` for an unknown
+        column."""
+        rows = self.table(what)
+        for name in selection:
+            check_known("column", name, sorted(rows))
+        scales = [scale] if isinstance(scale, str) else scale or ()
+        chosen = Series(not scales, index=rows.index, dtype=bool)
+        for name in scales:
+            check_known("scale", name, SCALES)
+            fixed = {k: v for k, v in SCALES[name].items() if k in rows and k not in selection}
+            chosen |= has(rows, fixed)
+        for name, value in selection.items():
+            if value is not ...:
+                values = value if isinstance(value, list | tuple) else [value]
+                chosen &= rows[name].isin(values) | (rows[name].isna() & (None in values))
+        note([what, scale, selection], rows.loc[chosen, "key"])
+        return rows[chosen]
+
+    def of(self, keys: Iterable[str]) -> DataFrame:
+        """The runs with some keys, a row each, for their provenance."""
+        wanted = {*keys}
+        parts = [rows[rows["key"].isin(wanted)] for rows in map(self.table, KINDS)]
+        return pd.concat([part for part in parts if len(part)] or parts[:1])
+
+
+class Numbers:
+    """A table looked up by the values of several columns, thousands of times: pandas is too slow for it."""
+
+    def __init__(self, rows: DataFrame) -> None:
+        plain = rows.astype(object).where(rows.notna(), None)
+        self.columns: dict[str, list[Any]] = {name: plain[name].tolist() for name in plain}
+        self.rows = rows
+        self._places: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
+
+    def places(self, selection: Mapping[str, Any]) -> Sequence[int]:
+        """Which rows have these values, None for an empty one; a column without values may be missing."""
+        names = tuple(name for name in selection if name in self.columns)
+        if any(value is not None and name not in names for name, value in selection.items()):
+            return []
+        if not names:
+            return range(len(self.rows))
+        if names not in self._places:
+            index = self._places[names] = {}
+            for place, values in enumerate(zip(*(self.columns[name] for name in names), strict=True)):
+                index.setdefault(values, []).append(place)
+        return self._places[names].get(tuple(selection[name] for name in names), [])
+
+
+def has(rows: DataFrame, values: Mapping[str, Any]) -> Series:
+    """Which rows have some values in their columns; None is an empty one."""
+    chosen = Series(True, index=rows.index)
+    for name, value in values.items():
+        chosen &= rows[name].isna() if value is None else rows[name] == value
+    return chosen
+
+
+def column(rows: DataFrame, name: str) -> Series:
+    """A column of some rows, empty where they are older than what it says."""
+    return rows[name] if name in rows else Series(None, index=rows.index, dtype=object)
+
+
+def paper_file(name: str) -> Path:
+    """A file of ``data/paper``; raises `InputError` outside a clone of the book."""
+    root = project_root()
+    if root is None:
+        raise InputError(
+            "the thesis's numbers are in the book's repository; run this inside a clone of it"
+        )
+    return root / "data" / "paper" / name
+
+
+def published(name: str) -> DataFrame:
+    """A file of the thesis's numbers, a row each, such as "accuracy"; ``table`` says in which table."""
+    return _read(paper_file(f"{name}.csv")).copy()
+
+
+@lru_cache
+def _read(file: Path) -> DataFrame:
+    return pd.read_csv(file, dtype={"table": str})
+
+
+def bag_of_words(scale: str, size: int, setting: str) -> float:
+    """The test accuracy, in %, of TF-IDF with logistic regression on the texts of IMDb's runs."""
+    rows = pd.read_csv(paper_file("").parent / "results" / "bag_of_words.csv")
+    return float(
+        rows[has(rows, {"scale": scale, "size": size, "setting": setting})]["test_accuracy"].iloc[0]
+    )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A number over the seeds of one model, or its logarithm: mean and standard deviation (n - 1)."""
+
+    mean: float
+    std: float
+    n: int
+    keys: tuple[str, ...] = ()  # of the runs; none for what the thesis published
+    whole: bool = True  # whether all runs read the whole corpus of its publisher
+    values: Mapping[int, float] = field(
+        default_factory=dict, compare=False
+    )  # by seed, where there are any
+
+    @classmethod
+    def of(cls, values: Mapping[int, float], keys: tuple[str, ...] = (), whole: bool = True) -> "Sample":
+        """From the value of each seed."""
+        numbers = np.array([*values.values()])
+        std = float(numbers.std(ddof=1)) if len(numbers) > 1 else np.nan
+        return cls(float(numbers.mean()), std, len(numbers), keys, whole, values)
+
+    def without(self, seed: int) -> "Sample":
+        """The same without a seed; unchanged where that is all there is, or is not there."""
+        rest = {other: value for other, value in self.values.items() if other != seed}
+        return Sample.of(rest, self.keys, self.whole) if rest else self
+
+
+def estimate(terms: Sequence[tuple[int, Sample]], level: float = 0.95) -> tuple[float, float, float]:
+    """A sum of means, each with its sign, and its interval at a level (value, low, high), NaN where a
+    deviation is missing: t for one mean, Welch's for a difference, Satterthwaite's degrees of freedom for
+    more."""
+    value = sum(sign * sample.mean for sign, sample in terms)
+    if any(sample.n < 2 or np.isnan(sample.std) for _, sample in terms):
+        return value, np.nan, np.nan
+    shares = [sample.std**2 / sample.n for _, sample in terms]
+    if not sum(shares):
+        return value, value, value
+    each = zip(shares, terms, strict=True)
+    freedom = sum(shares) ** 2 / sum(share**2 / (sample.n - 1) for share, (_, sample) in each)
+    reach = float(stdtrit(freedom, (1 + level) / 2)) * sum(shares) ** 0.5
+    return value, value - reach, value + reach

@@ -1,0 +1,322 @@
+"""The thesis's tables with ours beside, and whether a cell was reproduced, by a rule fixed before the runs.
+
+A verdict needs three seeds of the same protocol: the corpus in full, the same classes, training size, hidden
+units, epochs and word vectors. The 95 % Welch interval of the difference of means decides: wholly within ±3
+points is *reproduced*, wholly outside *differs*, anything else *undecided*. Runs from other vectors are
+*pilots*. The number of the compact replication is beside each cell and is never judged.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas import DataFrame, Series
+
+from whenpool.base.errors import InputError
+from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale
+from whenpool.book.results import THESIS_MODEL, Sample, column, estimate, has, published
+from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, provenance_line, spread
+from whenpool.corpora import find
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.sources import statistics_of
+from whenpool.fewshot.pretrained import MINILM
+from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
+from whenpool.runs.kinds.training import Training, with_model
+from whenpool.runs.plans import COMPACT, COMPACT_TEST
+from whenpool.runs.run import VECTORS, Place
+
+MARGIN = 3.0  # Points of accuracy
+MARKS = {"reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": ""}
+"""Each verdict with its mark: "so far" has fewer than three seeds, a pilot has other word vectors than the
+thesis's."""
+NOT_RUN: dict[str, Any] = {"ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run"}
+NOT_RUN |= {"keys": (), "compact": ""}
+"""What is beside a published cell of which there are no runs: mean and standard deviation (NaN for one run)
+of our test accuracies in %, the number of runs, the verdict, the keys of all runs, and what the compact
+replication reached."""
+PAIRS_NEEDED, LARGEST_MEAN = 25, 0.3
+"""Runs in less than float32 may be reference runs once so many pairs of trainings, in both precisions, differ
+by fewer than so many points of test accuracy in the mean; `whenpool record` applies it."""
+LEGEND = (
+    "Each model has a line for the thesis's mean ± standard deviation, one for our runs at its scale (in "
+    "bold, with the number of seeds), and one for the compact replication (64 units, 8 epochs, texts cut at "
+    f"140 words; * on a part of the corpus or a stand-in). {MARKS['reproduced']} reproduced, "
+    f"{MARKS['differs']} differs, {MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, "
+    f"{MARKS['pilot']} a pilot from other word vectors ({{ref}}`the rule <verdicts>`)."
+)
+_CELL = ["corpus", "length", "setting", "size"]
+
+
+def is_plain(runs: DataFrame) -> Series:
+    """Which runs have no trick and no other start than those of the thesis's first chapter."""
+    model = with_model(runs)["model"]
+    return model.eq(runs["pooling"]) | model.eq("low")
+
+
+def is_reference(runs: DataFrame) -> Series:
+    """Which runs follow the protocol (§1.4.2) on a whole corpus, with padding masked or not."""
+    model = has(runs, {name: value for name, value in THESIS_MODEL.items() if name != "masked"})
+    return model & runs["corpus_complete"].eq(True) & runs["vectors"].notna() & is_plain(runs)
+
+
+def reference_runs(stored: DataFrame) -> DataFrame:
+    """The runs that follow the thesis's protocol on a whole corpus of its."""
+    return stored[is_reference(stored) & stored["masked"].eq(True)].reset_index(drop=True)
+
+
+def finished(runs: DataFrame) -> DataFrame:
+    """The runs that did not diverge."""
+    return runs[~column(runs, "diverged").eq(True)]
+
+
+def _fullest(runs: DataFrame, varied: Iterable[str], *then: str) -> DataFrame:
+    """Of configurations that differ in ``varied`` the one with the most seeds, then the largest values."""
+    groups = [group for _, group in runs.groupby([*varied], dropna=False, sort=False)]
+    largest = max(groups, key=lambda group: [group["seed"].nunique(), *group[list(then)].max().tolist()])
+    return largest.drop_duplicates("seed", keep="last")
+
+
+def verdict_of(ours: list[float], mean: float, std: float) -> str:
+    """What the rule says of our values beside a published mean and standard deviation."""
+    if len(ours) < SEEDS_NEEDED:
+        return "so far"
+    sample = Sample.of(dict(enumerate(ours)))
+    _, low, high = estimate([(1, sample), (-1, Sample(mean, std, RUNS_PER_CELL))])
+    if low >= -MARGIN and high <= MARGIN:
+        return "reproduced"
+    return "differs" if low > MARGIN or high < -MARGIN else "undecided"
+
+
+def _cell(runs: DataFrame, verdict: str) -> dict[str, Any]:
+    """What is beside a published cell, see `NOT_RUN`."""
+    values = runs["test_accuracy"]
+    ours = {"ours": values.mean(), "ours_std": values.std(), "n": len(runs), "verdict": verdict}
+    return NOT_RUN | ours | {"keys": tuple(runs["key"])}
+
+
+def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
+    """What is beside a row of ``data/paper/accuracy.csv``, see `NOT_RUN`, from our runs of its cell."""
+    cell, used = NOT_RUN, reference_runs(ours)
+    if len(used):
+        thesis = used[used["vectors"] == VECTORS[0]]
+        used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
+        used = _fullest(used, [name for name in ("vectors", "validation") if name in used])
+        pilot = (used["vectors"] != VECTORS[0]).any()
+        verdict = verdict_of(used["test_accuracy"].tolist(), theirs["mean"], theirs["std"])
+        cell = _cell(used, "pilot" if pilot else verdict)
+    # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
+    wanted = ours["corpus"].map(COMPACT_TEST)
+    tested = ours["test"].eq(wanted) | (ours["test"].isna() & wanted.isna())
+    model = {name: value for name, value in (THESIS_MODEL | COMPACT).items() if name != "test"}
+    small = ours[has(ours, model | {"vectors": VECTORS[0]}) & tested & is_plain(ours)]
+    small = small.dropna(subset=["test_accuracy"]).drop_duplicates("seed", keep="last")
+    if len(small):
+        whole = small["corpus_complete"].eq(True).all()  # no part of the corpus, and no stand-in
+        text = spread(small["test_accuracy"]) + "*" * (not whole)
+        cell = cell | {"compact": text, "keys": (*cell["keys"], *small["key"])}
+    return cell
+
+
+def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
+    """The published cells with ours beside, see `NOT_RUN`."""
+    keys = [*_CELL, "pooling"]
+    groups = dict(iter(runs.groupby(keys)))
+    cells = [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for _, row in theirs.iterrows()]
+    return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
+
+
+def by_source(cells: DataFrame, rows: Sequence[str]) -> DataFrame:
+    """Judged cells as texts: for each line of the table the thesis's numbers, below them ours and those of
+    the compact replication where there are any; cells that bring a ``text`` keep it."""
+
+    def ours(row: Any) -> str:
+        text = mean_text(row["ours"], row["ours_std"], int(row["n"]))
+        return f"**{text}** {MARKS[row['verdict']]}" if row["n"] else ""
+
+    texts: dict[str, Callable[[Any], str]] = {
+        "thesis": lambda row: f"{row['mean']:.1f} ± {row['std']:.1f}".removesuffix(" ± nan"),
+        "ours": ours,
+        "compact": lambda row: row["compact"],
+    }
+    parts = []
+    for _, line in cells.groupby(list(rows), sort=False):
+        if "text" in line and line["text"].notna().all():
+            parts.append(line.assign(source=""))
+            continue
+        for source, text in texts.items():
+            written = line.assign(source=source, text=[text(row) for _, row in line.iterrows()])
+            if written["text"].any():
+                parts.append(written)
+    return pd.concat(parts)
+
+
+def beside_thesis(
+    cells: DataFrame, stored: DataFrame, rows: Sequence[str], columns: Sequence[str], caption: str,
+    name: str, heads: dict[str, Any] | None = None, legend: str = LEGEND,
+) -> CaptionedTable:  # fmt: skip
+    """A table of the thesis with ours in its cells, see `judged`, and where ours come from."""
+    runs = stored[stored["key"].isin({key for keys in cells["keys"].dropna() for key in keys})]
+    line = provenance_line(runs, "the thesis alone; none of it has been run here")
+    frame = grid(by_source(cells, rows), [*rows, "source"], columns, heads)
+    return CaptionedTable(frame, caption, name, line, legend)
+
+
+# Table 2.1, learnability tricks.
+
+VARIANTS = {
+    "last": "BiLSTM",
+    "max": "MaxPool",
+    "teacher_forcing": "Teacher forcing",
+    "penalty_attention": "Penalty attention",
+    "dropout_attention": "Dropout attention",
+    "gradient_directed": "Gradient-directed",
+    "max_attention": "MaxAtt",
+    "forget 2": "BiLSTM, forget bias 2",
+    "chrono": "BiLSTM, chrono start",
+    "orthogonal": "BiLSTM, orthogonal start",
+}
+"""What the chapter on learnability compares, in the order of Table 2.1, and how it calls it."""
+TRICK_SETTINGS = ("standard", "mid")
+
+
+def with_variant(runs: DataFrame) -> DataFrame:
+    """Those of the runs that have that chapter's settings and variants and the λ that is in use, in the order
+    of `VARIANTS`, with a column ``variant``, see `whenpool.runs.kinds.training.variant_of`."""
+    if runs.empty:
+        return runs.assign(variant=[], setting=[])
+    runs = runs.assign(variant=with_model(runs)["model"])
+    as_chosen = column(runs, "strength").eq(Training.strength)
+    as_chosen &= column(runs, "divergence").eq(Training.divergence)
+    runs = runs[as_chosen | column(runs, "trick").ne("gradient_directed")]
+    return in_order(runs.sort_values("seed", kind="stable"), variant=VARIANTS, setting=TRICK_SETTINGS)
+
+
+def trick_cells(stored: DataFrame) -> DataFrame:
+    """The cells of Table 2.1, one number each, and MaxAtt's of Table 1.3 beside, with ours and verdicts."""
+    best = published("accuracy").query(
+        "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention' "
+        f"and setting in {TRICK_SETTINGS}"
+    )
+    table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
+    cells = pd.concat([table.assign(length="long", std=np.nan), best], ignore_index=True)
+    runs = finished(with_variant(stored))
+    last = runs["pooling"] == "last"  # whose trick or start is no other protocol here (§2.2)
+    other_start = last & runs["forget_bias"].isin(("2.0", 2.0, "chrono"))
+    runs = runs.assign(
+        pooling=runs["variant"],
+        trick=runs["trick"].where(~last, None),
+        orthogonal=runs["orthogonal"].eq(True) & ~last,
+        forget_bias=runs["forget_bias"].mask(other_start, "thesis"),
+    )
+    return judged(runs, cells.fillna({"std": 0.0})).assign(std=cells["std"], variant=cells["pooling"])
+
+
+def trick_table(stored: DataFrame) -> CaptionedTable:
+    """Table 2.1 with ours beside."""
+    caption = "Table 2.1 of the thesis, IMDb, 10K training texts: test accuracy in %."
+    cells, heads = trick_cells(stored), {"variant": VARIANTS.get}
+    return beside_thesis(cells, stored, ["variant"], ["setting"], caption, "tab-thesis-2-1", heads)
+
+
+# Table 1.9, few labels. ``stored`` are rows of `Store.rows`, ``runs`` are such rows as `arranged` gives them.
+
+PER_CLASS = 10  # Labelled texts of each class in Table 1.9
+FEW_CORPORA = ("yahoo", "imdb")
+SYSTEM_NAMES = {
+    "vampire": "VAMPIRE",
+    "bert": "Fine-tuning",
+    "tmix": "TMix",
+    "max_attention": "MaxAtt",
+    "uda": "UDA",
+    "mixtext": "MixText",
+    "last_words": "BiLSTM, word vectors",
+    "max_attention_words": "MaxAtt, word vectors",
+}
+"""How each system is called, in the order of Table 1.9; then those for contrast."""
+RULES_OF = pd.Timestamp("2026-11-22T07:45:13+00:00")
+"""When the rules on Table 1.9 were registered: runs that began before are pilots, which no page shows."""
+
+
+def arranged(runs: DataFrame) -> DataFrame:
+    """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
+    texts, as training texts are elsewhere; ``encoder`` is empty where a system reads without one."""
+    if runs.empty:
+        runs = runs.reindex(columns=sorted(FewShot.names()))
+    encoders = runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
+    runs = runs.assign(size=runs["labelled_texts"], encoder=encoders)
+    return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=SYSTEM_NAMES)
+
+
+def on_whole_corpus(runs: DataFrame) -> Series:
+    """Which runs are on a whole corpus of Table 1.9, texts of any length."""
+    whole = runs["corpus_complete"].eq(True) & (runs["length"] == "any")
+    return whole & runs["corpus"].isin(FEW_CORPORA)
+
+
+def registered(stored: DataFrame) -> DataFrame:
+    """Those that began after the rules were registered."""
+    ended = pd.to_datetime(stored["finished"], utc=True, format="ISO8601")
+    return stored[ended - pd.to_timedelta(stored["seconds"].fillna(0), unit="s") > RULES_OF]
+
+
+def on_record(stored: DataFrame) -> DataFrame:
+    """What is shown of the whole of IMDb, read by the encoder that the most runs have; no pilots."""
+    runs = arranged(registered(stored))
+    runs = runs[on_whole_corpus(runs) & (runs["corpus"] == "imdb")]
+    encoder = runs["encoder"].mode().get(0, MINILM)
+    runs = runs[runs["encoder"].isna() | (runs["encoder"] == encoder)]
+    groups = runs.groupby(["system", "per_class"], sort=False)
+    return pd.concat([_fullest_few(group) for _, group in groups]) if len(runs) else runs
+
+
+def _fullest_few(runs: DataFrame) -> DataFrame:
+    """The runs of the configuration with the most seeds, then the most test texts, then the most steps."""
+    varied = [field.name for field in fields(FewShot) if field.name != "seed"]
+    return _fullest(runs, varied, "test_texts", "steps")
+
+
+def few_shot_cells(stored: DataFrame) -> DataFrame:
+    """The cells of Table 1.9 with ours: runs of its kind count before others, whole corpora before parts."""
+    numbers = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
+    runs, cells = arranged(stored), []
+    for row in numbers.itertuples():
+        asked = {"corpus": row.corpus, "system": row.system, "per_class": PER_CLASS, "length": "any"}
+        ours = runs[has(runs, asked)]
+        if ours.empty:
+            cells.append(NOT_RUN)
+            continue
+        whole = ours["corpus_complete"].eq(True)
+        thesis = on_whole_corpus(ours) & few_shot_scale(ours).eq("thesis")
+        used = _fullest_few(next((ours[kind] for kind in (thesis, whole) if kind.any()), ours))
+        verdict = verdict_of(used["test_accuracy"].tolist(), row.mean, 0.0) if thesis.any() else "pilot"
+        cells.append(_cell(used, verdict))
+    return numbers.assign(std=np.nan).join(DataFrame(cells, numbers.index, list(NOT_RUN)))
+
+
+# Tables 1.1 and 1.7, statistics of the corpora (§1.4.1, §1.8.5).
+
+FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
+
+
+def statistics(place: Place) -> DataFrame:
+    """Of the thesis's corpora; ``source`` is "here", "record", or why there are none."""
+    record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
+    rows = []
+    for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):
+        numbers: dict[Any, Any] = record.get((corpus, length), {})
+        source = "record" if numbers else "no files here"
+        if PUBLICATIONS[corpus].find(place.data) is not None:
+            try:
+                numbers, source = statistics_of(find(corpus, place.data), length), "here"
+            except InputError:
+                numbers, source = {}, "cannot be read"
+        rows.append({"corpus": corpus, "length": length, **numbers, "source": source})
+    return DataFrame(rows)
+
+
+def recorded_statistics() -> DataFrame:
+    """The published statistics of whole corpora, a row for each corpus and length."""
+    rows = Place.default().store.read_published("corpora")
+    return rows if "corpus" in rows else rows.assign(corpus=[], length=[])

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
-from record import export
 
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
@@ -111,6 +110,8 @@ def record_probe(place, probe, rows=(), complete=True, protocol=PROTOCOL, probe_
 
 def on_record(place, kind="training"):
     """The place with its finished runs put on record, and an empty store."""
+    from record import export  # which is where pytest looks, but not a new process
+
     folder = place.store.directory.with_name("results")
     export(kind, place, folder)
     return replace(place, store=Store(place.store.directory.with_name("empty"), folder))

@@ -97,7 +97,7 @@ def test_a_chapter_and_a_verdict_narrow_it(on_record, read_once):
 
 
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
-    text = run("--chapter", "gradients")  # a short name
+    text = run("--chapter", "gradient")  # a short name
     assert {claim.chapter for claim in LEDGER if f"{claim.id} " in text} == {"gradient_propagation"}
     line = ledger.as_text([DECISION]).splitlines()[1]
     assert line.split() == "a 2.1 < 0 undecided −0.5 (−2 to 1.5) n=3 so far holds 0.5 n=1".split()

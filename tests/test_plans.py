@@ -161,7 +161,8 @@ def test_a_mistake_in_what_a_notebook_narrows_is_one_line(only, message):
 
 
 def test_a_notebook_may_narrow_its_runs():
-    opened = open_chapter("training_to_skip", only={"sizes": [100], "seeds": 1})
+    narrow = {"sizes": [100], "seeds": 1, "poolings": ["max"], "settings": ["mid"]}
+    opened = open_chapter("training_to_skip", only=narrow)
     assert (opened.name, opened.request.sizes, opened.request.seeds) == ("training_to_skip", (100,), 1)
 
 

@@ -23,11 +23,11 @@ book: $(READY)  ## execute the chapters that have changed and build the pages in
 test: $(READY)  ## the tests, without the slow ones
 	@WHENPOOL_FAULT_TRIES=1 $(PYTEST) -m 'not slow' $(ARGS)
 
-test-all: $(READY)  ## the slow tests: whole books, a browser, a Ray cluster, kills, fuzzing
+test-all: $(READY)  ## the slow tests: whole books, a browser, a Ray cluster, kills
 	@$(PYTEST) -m 'slow or faults' $(ARGS)
 
-chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME=nwi
-	@test -n '$(NAME)' || { echo "name the chapter: make chapter NAME=nwi" >&2; exit 2; }
+chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME=skip
+	@test -n '$(NAME)' || { echo "name the chapter: make chapter NAME=skip" >&2; exit 2; }
 	@$(BIN)/whenpool book --chapter '$(NAME)' $(ARGS)
 
 live: $(READY)  ## serve the book on localhost and follow every edit; ctrl-C stops

@@ -16,7 +16,6 @@ from whenpool.cli.program import planned_runs
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs import plans
 from whenpool.runs.compute import compute, standing
-from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds import KINDS, FewShot, Probe, Tagging, Training
 from whenpool.runs.kinds import probe as probes
@@ -26,6 +25,7 @@ from whenpool.runs.kinds.training import TRICKS, variant_of
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of, kind_of
+from whenpool.runs.workforce import Workforce
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
 

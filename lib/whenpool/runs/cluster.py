@@ -21,10 +21,19 @@ from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
 from whenpool.models.precision import precision
-from whenpool.runs import engine
-from whenpool.runs.engine import Job, Result, Task, Workforce
 from whenpool.runs.run import ENGINE, Place, key
 from whenpool.runs.store import Store, key_of
+from whenpool.runs.workforce import (
+    WORKER_VARIABLES,
+    Job,
+    Result,
+    Task,
+    Workforce,
+    check_device,
+    do,
+    prepare_process,
+    processors,
+)
 
 _LOOK, _GRACE = 2.0, 3.0  # Seconds between looks at the nodes, and for cancelled tasks to end
 
@@ -46,7 +55,7 @@ def perform(version: str, order: Order) -> Result:
     node = f"node {platform.node()}"
     both = f"{node} has whenpool {__version__}, but this machine {version}"
     check(version == __version__, f"{both}; install the same version on both")
-    engine.prepare_process()
+    prepare_process()
     ENGINE[0] = "ray"
     if "WHENPOOL_CACHE" not in os.environ and order.cache.is_dir():
         os.environ["WHENPOOL_CACHE"] = str(order.cache)  # where fingerprints are looked up
@@ -54,13 +63,13 @@ def perform(version: str, order: Order) -> Result:
     with tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True) as folder:
         place = Place(Store(Path(folder)), data, cache_directory())
         try:
-            engine.check_device(order.workforce.device)
+            check_device(order.workforce.device)
             for name, weights in order.weights.items():
                 write_atomically(place.store.weights_file(name), weights)
             faults = {job.key: _fault(job, order, place) for job in order.task}
             able = tuple(job for job in order.task if not faults[job.key])
             with precision(order.workforce.precision):
-                result = engine.do(able, place, order.workforce.device) if able else Result()
+                result = do(able, place, order.workforce.device) if able else Result()
         except (InputError, StorageError) as error:
             raise InputError(f"{node}: {error}") from None
         stored = []
@@ -109,7 +118,7 @@ class RayPool:
                 raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
             sharing = ceil((workforce.workers or gpus) / gpus)
             self._needs["GPU"] = int(1e4 / sharing) / 1e4  # Ray counts in parts of 10,000
-        given = {name: os.environ.get(name, value) for name, value in engine.WORKER_VARIABLES.items()}
+        given = {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
         self._perform = ray.remote(perform).options(
             max_retries=0,
             runtime_env={"env_vars": given},
@@ -207,7 +216,7 @@ def _connect(workforce: Workforce) -> bool:
             except ConnectionError:
                 if address:
                     raise
-                count = workforce.workers or engine.processors()
+                count = workforce.workers or processors()
                 ray.init("local", num_cpus=count, include_dashboard=False, **options)
         except Exception as error:  # of many kinds, some of them plain
             where = f"at {address}" if address else "of this machine"

@@ -10,9 +10,10 @@ import pandas as pd
 
 from whenpool.base.errors import InputError
 from whenpool.fewshot.pretrained import locate
-from whenpool.runs.engine import Report, Workforce, run_all
+from whenpool.runs.engine import Report, run_all
 from whenpool.runs.kinds import KINDS, FewShot, Training
 from whenpool.runs.run import Place, Run, key
+from whenpool.runs.workforce import Workforce
 
 
 @dataclass(frozen=True)

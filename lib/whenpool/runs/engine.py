@@ -5,97 +5,43 @@ says, until all have ended or time is up.
 import math
 import multiprocessing
 import os
-import re
 import signal
 import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from whenpool.base.errors import InputError, StorageError, check_known
-from whenpool.base.memory import give_back_freed_memory, keep_freed_memory
+from whenpool.base.errors import InputError
 from whenpool.base.paths import variables
-from whenpool.models.precision import PRECISIONS, precision, processor_has_bfloat16
+from whenpool.models.precision import precision
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.kinds.training import Training, execute_batched
-from whenpool.runs.run import Place, Run, commit, key
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.run import Place, Run, key
+from whenpool.runs.workforce import (
+    WORKER_VARIABLES,
+    Job,
+    Result,
+    Task,
+    Workforce,
+    do,
+    prepare_process,
+    processors,
+)
 
 TRIES = 2  # How often a run is begun that was alone with a process that died
 WAIT = 0.5  # Seconds between two looks at the tasks, the clock, and what another command is doing
-WORKER_VARIABLES = {  # where the user has not set them
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time; read when torch is loaded
-    # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
-    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-}
-
-
-@dataclass(frozen=True)
-class Workforce:
-    """What executes runs. It changes no run, and is part of the provenance of each result."""
-
-    engine: str = "local"  # processes on this machine, or "ray", a cluster
-    address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
-    workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
-    device: str = "cpu"  # or "cuda"
-    models_per_batch: int | None = None  # of one shape, trained as one batch, at most; None: 1
-    precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
-    until: float | None = None  # `time.monotonic` when all stops
-
-    @classmethod
-    def default(cls) -> "Workforce":
-        """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
-        options: dict[str, Any] = {}
-        for name in ("engine", "address", "workers", "device", "models_per_batch", "precision"):
-            if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
-                is_count = name in ("workers", "models_per_batch")
-                if is_count and not (value.isdecimal() and int(value) >= 1):
-                    raise InputError(f"{variable} must be a whole number from 1, not {value!r}")
-                options[name] = int(value) if is_count else value
-        return cls(**options)
-
-    def variables(self) -> dict[str, str]:
-        """The environment that `default` reads, for the processes that are started."""
-        options = {name: value for name, value in asdict(self).items() if name != "until"}
-        return {f"WHENPOOL_{name.upper()}": str(v) for name, v in options.items() if v is not None}
-
-    def check(self, here: bool = True) -> None:
-        """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
-        needed ``here`` and is not."""
-        check_known("engine", self.engine, ("local", "ray"))
-        if self.address and self.engine != "ray":
-            raise InputError("only a Ray cluster has an address; add --engine ray or leave it out")
-        here = here and self.engine == "local"
-        check_device(self.device, here)
-        check_known("precision", self.precision, PRECISIONS)
-        rounds = self.precision == "bfloat16" and self.device == "cpu"
-        if here and rounds and not processor_has_bfloat16():
-            raise InputError("this processor has no bfloat16; use --precision float32")
-
-
-def check_device(device: str, here: bool = True) -> None:
-    """Raises `InputError` for an unknown device, or for CUDA that is needed ``here`` and is not."""
-    if re.fullmatch(r"cuda(:\d+)?", device):
-        if here and not torch.cuda.is_available():
-            raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
-    elif device != "cpu":
-        raise InputError(f"device {device!r} is unknown; choose cpu or cuda")
-
-
-def processors() -> int:
-    """How many processors this process may use, which a container can limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass
@@ -107,26 +53,6 @@ class Report:
     shared: int = 0  # done by another command on the same store
     left: int = 0  # not begun, or stopped, since time was up
     notes: list[str] = field(default_factory=list)  # sentences on the corpora, and how results were made
-
-
-class Job(NamedTuple):
-    """A run that is not stored yet."""
-
-    run: Run
-    key: str
-    keep_weights: bool = False
-
-
-Task = tuple[Job, ...]  # What one worker does in one go: a run, or several trainings together
-
-
-class Result(NamedTuple):
-    """How a task ended, beside the runs that it has stored."""
-
-    failures: Mapping[str, str] = {}  # why runs have failed, by key
-    note: str = ""  # a sentence for the report
-    death: str | None = None  # what became of its process, "" where that says nothing of the runs
-    stored: tuple[tuple[str, bytes, bytes | None], ...] = ()  # elsewhere: keys, files, weights if kept
 
 
 def run_all(
@@ -200,51 +126,7 @@ def pool_of(place: Place, workforce: Workforce, tasks: int) -> Any:
     return LocalPool(place, workforce, min(wanted, tasks), devices)
 
 
-# what a worker does
-
-
-def do(task: Task, place: Place, device: str) -> Result:
-    """Execute and store the runs of a task."""
-    failures: dict[str, str] = {}
-
-    def end(number: int, failure: str) -> None:
-        if failure:
-            failures[task[number].key] = failure
-
-    note = ""
-    try:
-        if len(task) == 1:
-            task[0].run.execute(place, device, task[0].keep_weights)
-        else:
-            runs: Any = [job.run for job in task]
-            execute_batched(runs, place, device, [job.keep_weights for job in task], end)
-    except StorageError:  # no other run could be stored
-        raise
-    except Exception as error:  # a run that fails must not stop the others
-        # cuBLAS and cuDNN, and a card that others fill as well, report a full memory in other ways
-        signs = ("CUDA error: out of memory", "ALLOC_FAILED")
-        full = isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in signs)
-        # torch has the other error since 2.8: the GPU computes nothing more for this process
-        if not full and isinstance(error, getattr(torch, "AcceleratorError", ())):
-            os._exit(70)
-        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        if len(task) == 1:
-            advice = "the GPU has too little memory; free some, or use --device cpu"
-            end(0, advice if full else " ".join(reason.split()))
-        elif full:  # of several each is to report another fault by itself
-            note = f"{len(task)} models together did not fit into the GPU's memory; "
-            note += "half as many were trained together instead."
-    give_back_freed_memory()
-    if device.startswith("cuda"):
-        torch.cuda.empty_cache()
-    return Result(failures, note)
-
-
-def prepare_process() -> None:
-    """What every process does before its first task."""
-    torch.set_num_threads(1)  # so that a result does not depend on how many workers there are
-    keep_freed_memory()
-    commit()  # of the code that this process has loaded, asked for before anything can change
+# processes of this machine
 
 
 def _begin() -> None:

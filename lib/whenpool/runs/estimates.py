@@ -7,9 +7,9 @@ from statistics import median
 
 import torch
 
-from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run, processor
+from whenpool.runs.workforce import Workforce
 
 
 @dataclass(frozen=True)

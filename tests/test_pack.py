@@ -143,7 +143,7 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
         command = ["bash", tree / "scripts" / "gpu_session.sh", "run"]
         child = subprocess.Popen(command, env=environment, text=True, **how)
         if is_killed:
-            wait_for(lambda: saved(out))
+            wait_for(lambda: saved(out) or child.poll() is not None)
             os.killpg(child.pid, signal.SIGKILL)
         said, _ = child.communicate(timeout=600)
         for part in out.glob("runs.tar.gz.*"):

@@ -633,7 +633,7 @@ COMPACT_AS_QUICK: dict[str, tuple[str, ...]] = {
 }
 """Chapters whose runs on published corpora are compact in the profile "quick" already, and those corpora."""
 SMOKE: dict[Any, Options] = {
-    Training: {"embedding_size": 8, "hidden_size": 8, "epochs": 1, "vectors": None},
+    Training: {"embedding_size": 8, "hidden_size": 8, "epochs": 1, "vectors": None, "test": None},
     FewShot: {
         "per_class": 2, "validation": 8, "test": 16, "max_tokens": 16, "steps": 2, "looks": 1,
         "unlabelled": 40, "hidden_size": 8, "topics": 4, "pretraining": 4,

@@ -286,11 +286,12 @@ def _end_peaks(profile: Any, filler: Any) -> Any:
 
 
 def few_shot_scale(rows: DataFrame) -> Series:
-    """Of runs with few labels: at the thesis's scale systems start from its encoder, read all texts and take
-    its steps; the compact replication starts from MiniLM."""
+    """Of runs with few labels: at the thesis's scale systems start from its encoder, read all texts, as many
+    tokens as it did, and take its steps; the compact replication starts from MiniLM."""
     reads = rows["system"].isin(READ_BY_ENCODER)
     bert, mini = (~reads | (rows["encoder"] == name) for name in (DEFAULT_ENCODER, MINILM))
     whole = rows["test"].isna() & (rows["steps"] >= rows["system"].map(STEPS))
+    whole &= rows["max_tokens"] >= np.where(rows["system"] == "max_attention", 512, 256)
     return Series(np.select([mini & ~whole, bert & whole], ["compact", "thesis"], "other"), rows.index)
 
 

@@ -19,7 +19,7 @@ from conftest import empty_place
 from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
 
 from whenpool import InputError, __version__
-from whenpool.runs import cluster, engine
+from whenpool.runs import cluster
 from whenpool.runs.cluster import Order, RayPool, perform
 from whenpool.runs.engine import run_all
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
@@ -264,6 +264,6 @@ def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
     lacking = GradientProfile(replace(SMALL, seed=7))
     assert "corpus has 60 train" in failure(order_for(replace(SMALL, size=1000), place))
     assert "are not stored" in failure(order_for(lacking, place))
-    monkeypatch.setattr(engine, "do", lambda *_: 1 / 0)
+    monkeypatch.setattr(cluster, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         perform(__version__, order_for(SMALL, place))

@@ -35,7 +35,7 @@ from whenpool.runs.workforce import (
     processors,
 )
 
-_LOOK, _GRACE = 2.0, 3.0  # Seconds between looks at the nodes, and for cancelled tasks to end
+_LOOK, _GRACE = 2.0, 10.0  # Seconds between looks at the nodes, and for cancelled tasks to end
 
 
 @dataclass(frozen=True)

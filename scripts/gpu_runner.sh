@@ -17,8 +17,7 @@
 #   TWICE, BOOK  0 leaves out running a cell twice, building the book   [1]
 #   PYTHON       an interpreter that has whenpool          [.venv/bin/python, else python3]
 #
-# Exit code: 0 also where some runs failed, which the status table tells; that of the last other step
-# that failed; 2 where the machine is not ready. What there is, is packed, unless it is not ready or
+# Exit code: 0 also where some runs failed, which runs.txt tells; that of the last other step that failed; 2 where the machine is not ready. What there is, is packed, unless it is not ready or
 # ctrl-C stops it.
 set -euo pipefail
 
@@ -44,7 +43,7 @@ fi
 whenpool() { "$PYTHON" -m whenpool "$@"; }
 run() {
     local said=0
-    whenpool run "$@" || said=$?
+    whenpool run "$@" 2> >(tee -a "$pack/runs.txt" >&2) || said=$?
     if [ "$said" = 1 ]; then
         echo "gpu_runner: some runs failed; the rest went on" >&2
     elif [ "$said" != 0 ]; then

@@ -66,7 +66,7 @@ block() { # a folder of runs, and options
     shift
     [ "$(left)" -gt 20 ] || return 0
     echo "== $* ($(left) s left)"
-    # A run that would end too late is not begun; one that goes on all the same is stopped.
+    # What has not ended in time is stopped; an unfinished training goes on in the next call.
     timeout -s INT "$(($(left) + 15))" "$PYTHON" -m whenpool run --packed "$WORK/packed" --store "$store" \
         --device "$DEVICE" ${WORKERS:+--workers "$WORKERS"} --deadline "$(left)s" "$@" || true
 }

@@ -51,7 +51,7 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
             print(next((line for line in lines if line.startswith("whenpool: ")), lines[-1]))
 
     if not (pages / "index.html").exists():
-        print("There is no book yet; the first build executes every chapter, which may take 20 minutes")
+        print("There is no book yet; the first build executes every chapter, which takes some minutes")
     build()
     if not (pages / "index.html").exists():
         raise InputError("there is no book yet, and it could not be built; run make book")

@@ -9,7 +9,7 @@ from functools import partial
 import click
 import pytest
 from click.testing import CliRunner
-from clones import CAPTURED, clone
+from clones import CAPTURED, ROOT, clone
 from small_runs import alive, children, wait_for
 
 from whenpool.cli import cli
@@ -95,7 +95,7 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
 
     # a deadline that is kept is no failure
     run = partial(told, "run", *SMOKE, "--settings", "mid", "--poolings", "max,last", "--workers", "1")
-    none = "0 had been stored before, 0 failed, 0 lack their data,"
+    none = "0 had been stored before, 0 were done by another command, 0 failed, 0 lack their data,"
     said = run("--dry-run", "--deadline", "1h")
     assert said.startswith("Runs of training_to_skip (profile smoke)")
     assert re.search(r"training_to_skip +0 +2 +0 +2 +\? +\?", said)
@@ -133,6 +133,7 @@ def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
 
 def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch):
     results = clone(tmp_path, {"index": "# A page"}) / "data" / "results"
+    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
     monkeypatch.chdir(tmp_path)
     before = {file.name: file.read_bytes() for file in results.iterdir()}
     assert "the statistics of 1 corpora are now in" in told("record", "--data", str(tmp_path))

@@ -59,7 +59,7 @@ def test_a_trick_is_validated_as_it_will_be_used_and_leaves_an_ordinary_lstm(tri
         with_attention = evaluate(learnability.AttentionForm(model), dataset.validation).accuracy
         judged.append((evaluate(model, dataset.validation), with_attention))
 
-    outcome = train(model, dataset, RECIPE, 0, objective=TRICKS[trick](dataset), on_epoch=judge)
+    outcome = train(model, dataset, RECIPE, 0, objective=TRICKS[trick](dataset), save=judge)
     assert set(outcome.weights) == names  # nothing was added
     batch = dataset.test.batch(torch.arange(len(dataset.test)), PADDING_INDEX)
     expected = logits_by_torch(outcome.weights, batch)

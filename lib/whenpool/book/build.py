@@ -136,7 +136,7 @@ class Builder:
             keep_weights=needed(self.request, self.place).__contains__, say=self.say,
         )  # fmt: skip
         if report.left:
-            self.say(f"{report.left} runs are left: they would not end in time; the pages show the rest")
+            self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
         return len(report.failed)
 
     def _copy_sources(self, pages: Sequence[str]) -> None:

@@ -163,7 +163,12 @@ def workforce_of(options: dict[str, Any]) -> Any:
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch scheduler's ctrl-C
+
+    def stop(*_: Any) -> None:  # as ctrl-C does, and once: a second signal would disturb the clean-up
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)  # of a batch scheduler
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # letters that its encoding lacks
     code = 2
@@ -201,8 +206,7 @@ def _clone() -> Path:
 
 def _script(name: str) -> dict[str, Any]:
     """What a script of the clone defines: tools of those who write the book."""
-    _clone()  # outside of which there are none
-    return runpy.run_path(str(Path(__file__).parents[3] / "scripts" / f"{name}.py"))
+    return runpy.run_path(str(_clone() / "scripts" / f"{name}.py"))
 
 
 @cli.command()
@@ -250,9 +254,11 @@ def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options:
     )  # fmt: skip
     click.echo(
         f"{line}: {report.done} runs were done now, {len(before.done)} had been stored before, "
-        f"{len(report.failed)} failed, {len(before.absent)} lack their data, {report.left} are left"
+        f"{report.shared} were done by another command, {len(report.failed)} failed, "
+        f"{len(before.absent)} lack their data, {report.left} are left"
     )
-    click.echo(outcome_table(runs, place))
+    if table := outcome_table(runs, place):
+        click.echo(table)
     sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
 
 
@@ -313,6 +319,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 
     folder = data or paths.data_directory()
     if action != "fetch":
+        check(not names, f"`whenpool data {action}` takes no names; leave out {' '.join(names)}")
         lines = published.listing(folder, verify=action == "verify")
     else:
         check(names, f"no download is named; choose some of {', '.join(published.DOWNLOADS)}")
@@ -331,6 +338,7 @@ def record(data: Path | None, store: Path | None) -> None:
     from whenpool.runs.run import Place
 
     place, folder = Place.default(data, store), _clone() / "data" / "results"
+    check(not store or store.is_dir(), f"folder of runs {store} does not exist; name one that does")
     counts = [f"{script['export'](kind, place, folder)} {kind} runs" for kind in KINDS]
     corpora = script["export_statistics"](place, folder)
     click.echo(f"{', '.join(counts)} and the statistics of {corpora} corpora are now in {folder}")

@@ -374,7 +374,7 @@ def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: float
     for base in learnt_among(simple, majority)[:1]:
         if difference(best, base, len(simple)).may_be_chance:
             first = f"It is right on {base.accuracy:.1f} %, and faster and simpler than a pooling."
-            then = f"If you still want a pooling: {title}."
+            then = f"If you still want a pooling: {title}." if pooling else f"{title}."
             return Verdict(pooling, f"Use {base.name}", (first, then, *sentences))
     return Verdict(pooling, title, tuple(sentences))
 

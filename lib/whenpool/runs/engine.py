@@ -81,9 +81,10 @@ def run_all(
     if workforce.until is not None and time.monotonic() >= workforce.until:
         report.left += len(jobs)
         return report
+    here = workforce.device if workforce.engine == "local" else "cpu"  # a cluster's GPUs are elsewhere
     for kind in KINDS.values():
         if of_kind := [job.run for job in jobs if isinstance(job.run, kind)]:
-            report.notes += kind.read_ahead(of_kind, place, workforce.device)
+            report.notes += kind.read_ahead(of_kind, place, here)
     tasks = tasks_of(jobs, workforce.models_per_batch or 1)
     _Loop(place, pool_of(place, workforce, len(tasks)), report, workforce.until).work(tasks, label)
     report.notes = list(dict.fromkeys(report.notes))
@@ -139,6 +140,7 @@ def _begin() -> None:
         os._exit(1)
 
     threading.Thread(target=follow_parent, daemon=True).start()
+    tqdm.set_lock(threading.RLock())  # one between processes would be left behind when this one ends
     prepare_process()
 
 
@@ -275,9 +277,11 @@ class _Loop:
         working: dict[Future[Any], Task] = {}
         jobs = [job for task in tasks for job in task]
         layout = f"{label} |{{bar:20}}| {{percentage:3.0f}}% {{elapsed}} elapsed, {{remaining}} left"
-        pause = 0.5 if sys.stderr.isatty() else 60.0  # a line a minute in a file
-        cost = sum(job.run.cost for job in jobs)
-        self._bar = tqdm(total=cost, bar_format=layout, miniters=0, mininterval=pause)
+        cost, shown = sum(job.run.cost for job in jobs), type(sys.stderr).__module__
+        interval = (
+            0.5 if sys.stderr.isatty() or "ipykernel" in shown else 60.0
+        )  # a line a minute in a file
+        self._bar = tqdm(total=cost, bar_format=layout, miniters=0, mininterval=interval)
         try:
             while (self._queue or working or self._elsewhere) and time.monotonic() < self._until:
                 while self._queue and self._pool.has_room():

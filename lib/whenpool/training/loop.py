@@ -184,21 +184,22 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 @dataclass(frozen=True, eq=False)
 class Student:
     """A model to train, and on what. With ``saved``, what ``save`` was given by a training of the same, it
-    goes on as if it had not been stopped, and calls ``on_epoch`` for the earlier epochs again."""
+    goes on as if it had not been stopped."""
 
     model: Any  # maps ids (B, T) and lengths (B,) to logits (B, C)
     dataset: Splits
     recipe: Recipe
     seed: int  # of the order of batches; DropConnect draws from torch's global generator
-    on_epoch: Callable[[Epoch], None] | None = None  # called after each epoch
     saved: State | None = None
-    save: Callable[[State], None] | None = None  # likewise; some of its tensors change in the next step
+    save: Callable[[State], None] | None = (
+        None  # called after each epoch; some of its tensors change in the next step
+    )
 
 
 def train(
     model: nn.Module, dataset: Splits, recipe: Recipe, seed: int, device: str = "cpu",
-    on_epoch: Callable[[Epoch], None] | None = None, watch: Callable[[int], None] | None = None,
-    objective: Objective | None = None, parameters: Iterable[dict[str, Any]] | None = None,
+    watch: Callable[[int], None] | None = None, objective: Objective | None = None,
+    parameters: Iterable[dict[str, Any]] | None = None,
     saved: State | None = None, save: Callable[[State], None] | None = None,
 ) -> Outcome:  # fmt: skip
     """Train a `Student` on a device, keep the weights of the best validation epoch, and test those. Raises
@@ -206,7 +207,7 @@ def train(
     step and after each one with the number of texts learnt from so far, and leaves the model as it was;
     ``parameters`` are groups for the optimiser, by default all of the model's."""
     objective = objective or Objective()
-    student = Student(model, dataset, recipe, seed, on_epoch, saved, save)
+    student = Student(model, dataset, recipe, seed, saved, save)
     steps = training_steps(student, device, objective, watch, parameters)
     answer: Any = None
     try:
@@ -231,7 +232,6 @@ def training_steps(
     started = clock()
     model, dataset, recipe = student.model, student.dataset, student.recipe
     on_gpu = torch.device(device).type == "cuda"
-    on_epoch = student.on_epoch or (lambda epoch: None)
     keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
@@ -253,8 +253,6 @@ def training_steps(
         best, weights, highest = facts["best"], parts["weights"], facts["highest"]
         started -= facts["seconds"]
         history = [Epoch(**epoch) for epoch in facts["history"]]
-        for epoch in history:
-            on_epoch(epoch)
 
     def look() -> None:
         nonlocal looked
@@ -302,7 +300,6 @@ def training_steps(
         value = more.get(objective.chosen_by, score.accuracy) - 1e-6 * recipe.by_loss * score.loss
         if objective.eligible and value > highest:
             best, weights, highest = number - 1, weights_of(model), value
-        on_epoch(history[-1])
         if student.save:
             facts = {
                 "best": best, "highest": highest, "seconds": clock() - started - looked,

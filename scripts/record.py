@@ -24,11 +24,8 @@ from whenpool.runs.run import Place
 from whenpool.runs.store import NO_FOLDER, Store
 
 PLACES = ("stage", "epoch", "examples", "position")  # Columns that say where in a history a point is
-COMPACT_UNITS = (
-    COMPACT["hidden_size"],
-    100,
-    128,
-)  # some cells need those of a word vector, or of both ways
+# of a compact model; some cells need as many as a word vector has, or as both directions have
+COMPACT_UNITS = (COMPACT["hidden_size"], 100, 128)
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
 """What can differ between two computations of one training; of the second one, with ``_other``."""
 

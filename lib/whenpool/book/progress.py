@@ -11,12 +11,12 @@ import pandas as pd
 
 from whenpool.book.results import column
 from whenpool.book.tables import duration, spread
-from whenpool.runs.compute import rows_of, standing, weights_needed
+from whenpool.runs.compute import has_weights, rows_of, standing, weights_needed
 from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.plans import thesis_table
 from whenpool.runs.request import Request
-from whenpool.runs.run import Place, Run, key
+from whenpool.runs.run import Place, Run
 from whenpool.runs.workforce import Workforce, processors
 
 ALL = "all, each once"  # The last row
@@ -49,7 +49,6 @@ def status_table(
     state = dict.fromkeys(stand.done, "done") | dict.fromkeys(stand.missing, "missing")
     state |= dict.fromkeys(stand.absent, "no data")
     groups[ALL] = every
-    again = [run for run in weights_needed(stand.missing, place) if state.get(run) != "missing"]
     pace = Pace.measured(place, workforce)
     seconds = {run: pace.seconds(run) for run in groups[ALL]}
     elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
@@ -63,7 +62,8 @@ def status_table(
         rows.append(row | {"time of all": _time([*group], seconds, workers)})
     notes = [*stand.damaged, *dict.fromkeys(stand.absent.values())]
     lines = []
-    if again := [run for run in again if not place.store.has(key(run, place), with_weights=True)]:
+    needed = (run for run in weights_needed(stand.missing, place) if state.get(run) != "missing")
+    if again := [run for run in needed if not has_weights(run, place)]:
         took = _time(again, {run: pace.seconds(run) for run in again}, workers)
         lines.append(f"{len(again)} trainings whose weights these runs need come on top: {took}")
     if any(seconds.values()):

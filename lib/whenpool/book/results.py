@@ -78,8 +78,7 @@ class Runs:
             columns = f"{Probe.histories[what]} {Probe.points}".split()
             return points.reindex(columns=[*dict.fromkeys([*points, *columns, *self.table("probe")])])
         rows = self.store.current(what)
-        ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
-        rows = rows.assign(began=ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s"))
+        rows = rows.assign(began=began(rows))
         rows = with_model(rows) if "pooling" in rows else rows
         if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
             rows["size"] = rows.get("labelled_texts", rows.get("train_texts"))
@@ -143,6 +142,12 @@ def has(rows: DataFrame, values: Mapping[str, Any]) -> Series:
     for name, value in values.items():
         chosen &= rows[name].isna() if value is None else rows[name] == value
     return chosen
+
+
+def began(rows: DataFrame) -> Series:
+    """When runs began."""
+    ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
+    return ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s")
 
 
 def column(rows: DataFrame, name: str) -> Series:

@@ -16,7 +16,7 @@ from pandas import DataFrame, Series
 
 from whenpool.base.errors import InputError
 from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale
-from whenpool.book.results import THESIS_MODEL, Sample, column, estimate, has, published
+from whenpool.book.results import THESIS_MODEL, Sample, began, column, estimate, has, published
 from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, provenance_line, spread
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
@@ -257,8 +257,7 @@ def on_whole_corpus(runs: DataFrame) -> Series:
 
 def registered(stored: DataFrame) -> DataFrame:
     """Those that began after the rules were registered."""
-    ended = pd.to_datetime(stored["finished"], utc=True, format="ISO8601")
-    return stored[ended - pd.to_timedelta(stored["seconds"].fillna(0), unit="s") > RULES_OF]
+    return stored[began(stored) > RULES_OF]
 
 
 def on_record(stored: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ corpus, split and setting alone: every model reads the same texts.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -155,25 +155,31 @@ def _numbers_in(vocabulary: Mapping[str, int], encoded: EncodedCorpus) -> Tensor
     return torch.tensor([number_of.get(word, UNKNOWN_INDEX) for word in encoded.words]).int()
 
 
-def refilled(
-    encoded: EncodedCorpus, dataset: Dataset, epoch: int, *, size: int, setting: str, share: float,
+def refiller(
+    encoded: EncodedCorpus, dataset: Dataset, *, size: int, setting: str, share: float,
     max_words: int | None, draw: int,
-) -> Tensor:  # fmt: skip
-    """The words of a dataset's training texts, one after the other, with filler that an ``epoch`` from 1 on
-    draws anew. Words that the vocabulary lacks are unknown."""
-    stream = f"train filler {epoch}"
-    texts, _ = _composed(encoded, "train", setting, share, size, max_words, draw * size, stream)
-    vocabulary = {word: place for place, word in enumerate(dataset.vocabulary)}
-    return _numbers_in(vocabulary, encoded)[texts.ids.flat]
+) -> Callable[[int], Tensor]:  # fmt: skip
+    """What gives for an epoch, from 1 on, the words of a dataset's training texts, one after the other, with
+    filler that is drawn anew. Words that the vocabulary lacks are unknown."""
+    number = _numbers_in({word: place for place, word in enumerate(dataset.vocabulary)}, encoded)
+    texts, sentences = (
+        encoded.texts["train"].first(size, draw * size),
+        encoded.filler["train"].to_lists(),
+    )
+
+    def words_of(epoch: int) -> Tensor:
+        stream = FillerStream(sentences, f"train filler {epoch}")
+        return number[_surrounded(texts, stream, setting, share, max_words).ids.flat]
+
+    return words_of
 
 
 @lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts
 def _composed(
     encoded: EncodedCorpus, split: str, setting: str, share: float, count: int, max_words: int | None,
-    start: int, stream_name: str = "",
+    start: int,
 ) -> tuple[Texts, int]:  # fmt: skip
-    """Some texts of a split, from a ``start`` on, in a setting, and how often the filler was begun; filler
-    of another name comes in another order."""
+    """Some texts of a split, from a ``start`` on, in a setting, and how often the filler was begun."""
     texts = encoded.texts[split].first(count, start)
     if setting == "standard" and max_words is None:
         return texts, 0
@@ -182,6 +188,13 @@ def _composed(
     if setting != "standard":
         check(encoded.filler, f"setting {setting!r} needs filler; run `whenpool data fetch wikitext`")
         sentences = encoded.filler[split].to_lists()
-    stream = FillerStream(sentences, stream_name or f"{split} filler")
+    stream = FillerStream(sentences, f"{split} filler")
+    return _surrounded(texts, stream, setting, share, max_words), stream.passes
+
+
+def _surrounded(
+    texts: Texts, stream: FillerStream[int], setting: str, share: float, max_words: int | None
+) -> Texts:
+    """Texts, cut first, with filler around them."""
     rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
-    return Texts(Ragged.of(rows), texts.labels), stream.passes
+    return Texts(Ragged.of(rows), texts.labels)

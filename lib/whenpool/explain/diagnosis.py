@@ -171,7 +171,8 @@ def diagnose(
         )  # fmt: skip
 
     try:
-        filler, sentences = find_filler(place.data).name, load_filler(find_filler(place.data))["test"]
+        articles = find_filler(place.data)
+        filler, sentences = articles.name, load_filler(articles)["test"]
     except InputError:
         filler, sentences = "", encyclopedia("test")
     read = [*filter(None, map(tokenize, sentences[:20_000]))]

@@ -78,7 +78,7 @@ def compute(
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
     kept = [run for run in wanted if isinstance(run, Training) and keep_weights(run)]
-    again = [run for run in kept if not _has_weights(run, place)]
+    again = [run for run in kept if not has_weights(run, place)]
     needed = weights_needed([*before.missing, *again], place)
     with_weights, missing = {*needed, *kept}, set(before.missing)
     phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
@@ -91,7 +91,7 @@ def compute(
             if run in missing and run.needs and run.needs in report.failed:
                 # there is no model to look at, or to learn from
                 report.failed[run] = report.failed[run.needs]
-            elif report.left and run.needs and not _has_weights(run.needs, place):
+            elif report.left and run.needs and not has_weights(run.needs, place):
                 report.left += run in missing  # what it needs was left, for want of time
             else:
                 ready.append(run)
@@ -116,11 +116,12 @@ def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
         need = run.needs
         while need and need not in needed:
             needed[need] = None
-            need = None if _has_weights(need, place) else need.needs
+            need = None if has_weights(need, place) else need.needs
     return sorted(needed, key=str)
 
 
-def _has_weights(run: Run, place: Place) -> bool:
+def has_weights(run: Run, place: Place) -> bool:
+    """Whether a run is stored here with its weights."""
     return place.store.has(key(run, place), with_weights=True)
 
 

@@ -389,9 +389,9 @@ def _last_state(request: Request, place: Place) -> Iterable[Run]:
             yield from _last_state_whole(base, request)
             continue
         # untrained states of some starts, each trained once, in the middle of filler
-        few = base.cell == Training.cell and [START_OPTIONS[number] for number in (1, 3, 6, 11)]
+        few = [START_OPTIONS[number] for number in (1, 3, 6, 11)] if base.cell == Training.cell else [{}]
         for seeded in each(replace(base, setting="mid"), seed=range(request.seeds or 1)):
-            for run in varied(seeded, *(few or [{}])):
+            for run in varied(seeded, *few):
                 yield from (probe.UntrainedStates(run), run)
 
 
@@ -539,18 +539,15 @@ def _regularised(request: Request, place: Place) -> Iterable[Training]:
     """The grids, learning rates and sustained trainings, DropConnect where there are recurrent weights."""
     remembers = LISTED_CELLS[request.cell or Training.cell].remembers
     paper = request.profile == "paper"
-    for corpus in corpora_of(request, "imdb"):
-        published = corpus in PUBLICATIONS
+    for base in bases(corpora_of(request, "imdb"), request, place, (1_000,)):
+        published = base.corpus in PUBLICATIONS
+        grid = _regularised_whole if published else _regularised_briefly
         seeds = range(request.seeds or (SEEDS if paper else FEWER_SEEDS if published else 1))
-        sizes = request.sizes or (1_000,) if published else sizes_of(corpus, request, place)["any"]
-        for size in sizes:
-            base = base_run(corpus, "long" if published else "any", size, request, place)
-            for plain in each(base, seed=seeds):
-                grid = _regularised_whole if published else _regularised_briefly
-                yield from (run for run in grid(plain, request) if remembers or not run.drop_connect)
-            timed = published and not (paper or request.seeds)
-            if timed and "standard" in (request.settings or SETTINGS):
-                yield from each(base, seed=TIMED_SEEDS, pooling=request.poolings or COMPARED)
+        for plain in each(base, seed=seeds):
+            yield from (run for run in grid(plain, request) if remembers or not run.drop_connect)
+        timed = published and not (paper or request.seeds)
+        if timed and "standard" in (request.settings or SETTINGS):
+            yield from each(base, seed=TIMED_SEEDS, pooling=request.poolings or COMPARED)
 
 
 def _regularised_whole(plain: Training, request: Request) -> Iterable[Training]:
@@ -675,15 +672,15 @@ def _runs(chapter: str, request: Request, place: Place) -> list[Run]:
 
 def _smoke(run: Run, request: Request) -> Run:
     """A run of the profile "quick" as `SMOKE` says, with fewer texts."""
-    changes = SMOKE.get(type(run), {})
+    changes = dict(SMOKE.get(type(run), {}))
     if isinstance(run, Probe):
-        changes = changes | {"training": _smoke(run.training, request)}
+        changes["training"] = _smoke(run.training, request)
     elif isinstance(run, Training):
-        changes = changes | {"size": run.size if request.sizes else min(run.size, 40)}
+        changes["size"] = run.size if request.sizes else min(run.size, 40)
         if grammar := grammar_of(run.corpus):
             changes |= {"validation": min(20, grammar.validation), "test": min(40, grammar.test)}
     elif isinstance(run, Tagging) and run.corpus == GENERATED:
-        changes = changes | {"corpus": f"{GENERATED}:train=40,validation=20,test=20"}
+        changes["corpus"] = f"{GENERATED}:train=40,validation=20,test=20"
     return replace(run, **changes)  # type: ignore[type-var]
 
 

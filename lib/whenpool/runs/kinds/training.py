@@ -17,7 +17,7 @@ from whenpool.base.errors import InputError, check
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.corpus import VALIDATION_LIMIT
-from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refilled
+from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
@@ -361,7 +361,7 @@ def _objective(run: Training, place: Place, start: Prepared) -> Objective:
         return TeacherForcing(trained(run.needs, place).model)
     if run.fresh:
         options = {name: getattr(run, name) for name in "size setting share max_words draw".split()}
-        return FreshFiller(lambda epoch: refilled(start.encoded, start.dataset, epoch, **options))
+        return FreshFiller(refiller(start.encoded, start.dataset, **options))
     return Objective()
 
 

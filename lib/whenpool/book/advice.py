@@ -8,6 +8,7 @@ from typing import Any
 from whenpool.base.errors import check, check_known
 from whenpool.base.paths import project_root
 from whenpool.book.claims import claims, decide, entries_of
+from whenpool.book.measures import results
 from whenpool.book.results import Runs, paper_file
 from whenpool.book.thesis import PER_CLASS, SYSTEM_NAMES
 from whenpool.fewshot.pretrained import MINILM
@@ -78,7 +79,7 @@ def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
 
 def _rank_with_few_labels(runs: Runs) -> str:
     """The place of max-attention in our own runs with few labels; nothing where it is the best or not run."""
-    rows = runs.select("few-shot", corpus="imdb", length="any", per_class=PER_CLASS)
+    rows = results(runs, "few-shot", corpus="imdb", length="any", per_class=PER_CLASS)
     usual = rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
     ranked = rows[usual].groupby("system")["test_accuracy"].mean().sort_values(ascending=False)
     if "max_attention" not in ranked.index[1:]:

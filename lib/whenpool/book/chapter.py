@@ -8,17 +8,14 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from whenpool.base.errors import check, check_known
-from whenpool.book.claims import Decision, Finding, claims_table, decisions, rows_at
-from whenpool.book.measures import MEASURES
-from whenpool.book.results import Runs, Sample
+from whenpool.book.claims import Decision, Finding, claims_table, compared, decisions, sample_of
+from whenpool.book.measures import MEASURES, results
+from whenpool.book.results import Runs
 from whenpool.book.tables import CaptionedTable, html_of, provenance_line
 from whenpool.runs.compute import compute, standing
-from whenpool.runs.kinds import KINDS
-from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
@@ -72,11 +69,7 @@ class Chapter:
         if scale == "yours":
             rows = Runs(self.place).table(what)
             return rows[rows["key"].isin(standing(self.runs, self.place).done.values())]
-        if what in MEASURES and (scale or what not in KINDS):  # "tagging" is both
-            check(isinstance(scale, str), f"a measure such as {what} needs a scale, thesis or compact")
-            return rows_at(self.finished, what, str(scale), **selection)
-        check_known("kind", what, (*MEASURES, *KINDS, *PROBES))
-        return self.finished.select(what, scale, **selection)
+        return results(self.finished, what, scale, **selection)
 
     def finding(
         self, measure: str, scale: str, of: Mapping[str, Any],
@@ -85,16 +78,12 @@ class Chapter:
         """The mean over seeds of a measure of the runs that are meant by ``of``, with its 95 % interval. With
         ``against`` the mean of the same selection with these values is subtracted, or divided by;
         with ``versus`` that difference once more, as in a claim. Empty where a run is missing."""
-        terms = [(1, dict(of))] + ([] if against is None else [(-1, {**of, **against})])
-        if versus is not None:
-            terms += [(-sign, {**selection, **versus}) for sign, selection in terms]
-        samples: list[tuple[int, Sample | None]] = []
-        for sign, selection in terms:
-            rows = self.results(measure, scale, **selection)
-            values = np.log(rows["value"]) if MEASURES[measure].ratio else rows["value"]
-            by_seed = dict(zip(rows["seed"], values, strict=True))
-            samples.append((sign, Sample.of(by_seed) if by_seed else None))
-        return Finding.of(*samples, ratio=MEASURES[measure].ratio)
+        about = MEASURES[measure]
+        (terms,) = compared(dict(of), against, versus)
+        samples = [
+            (sign, sample_of(self.results(measure, scale, **each), about)) for sign, each in terms
+        ]
+        return Finding.of(*samples, ratio=about.ratio)
 
     def spoken(self, *asked: Any, **more: Any) -> str:
         """A `finding` as a sentence has it: mean and interval, or "not run"."""

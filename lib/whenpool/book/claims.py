@@ -11,8 +11,8 @@ thresholds that are a quarter stricter or laxer, and without any one of the seed
 Verdicts read only runs that began after the rule was registered; what older runs say is a pilot.
 """
 
-import json
 import math
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,15 +26,19 @@ from pandas import DataFrame
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.tables import listed
-from whenpool.book.measures import MEASURES, SEEDS_NEEDED, USED, Measure, numbers
-from whenpool.book.results import READS, SCALES, Numbers, Runs, Sample, estimate, note, paper_file
+from whenpool.book.measures import MEASURES, SEEDS_NEEDED, Measure, numbers, results
+from whenpool.book.results import (
+    READS,
+    SCALES,
+    Numbers,
+    Runs,
+    Sample,
+    column,
+    estimate,
+    note,
+    paper_file,
+)
 from whenpool.book.tables import number_text, spoken_number
-from whenpool.corpora.corpus import LENGTHS
-from whenpool.corpora.settings import SETTINGS
-from whenpool.models.registry import LISTED
-from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
-from whenpool.runs.kinds.training import TRICKS, variant_of
-from whenpool.runs.plans import OTHER_STARTS, START_OPTIONS
 
 OTHER_ENCODER = "not tested: other encoder"
 """Of claims whose runs read another encoder, or trained other baselines, than the thesis's."""
@@ -44,14 +48,6 @@ VERDICTS = (
 DECIDED = VERDICTS[:2]
 LEVEL = 0.95  # of intervals
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
-_STARTS = [variant_of("last", **start).split(", ")[0] for start in (*OTHER_STARTS, *START_OPTIONS)]
-CHOICES: dict[str, Sequence[str]] = {
-    "length": LENGTHS,
-    "setting": SETTINGS,
-    "model": (*LISTED, *TRICKS, "low", *_STARTS),
-    "system": (*SYSTEMS, *CONTRAST),
-}
-"""The values of columns that do not take any."""
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
 Terms = Sequence[tuple[int, Sample | None]]  # A sum of means, each with its sign
@@ -81,31 +77,32 @@ class Rule:
             raise ValueError(f"the rule must be like '>= 10' or '-3 to 3', not {text!r}")
         return cls(low, high, open="=" not in sign)
 
-    @property
-    def is_band(self) -> bool:
-        """Whether it has two ends."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
+    def in_logs(self) -> "Rule":
+        """The same of the logarithm of a ratio."""
+        low, high = (math.log(x) if x > 0 else -math.inf for x in (self.low, self.high))
+        return replace(self, low=low, high=high)
 
-    def slack(self, value: float, ratio: bool = False) -> float:
-        """How far inside a value lies, negative outside; of ratios on a log scale."""
-        value, low, high = (
-            (math.log(x) if x > 0 else -math.inf) if ratio else x for x in (value, self.low, self.high)
-        )
-        below = math.inf if self.low == -math.inf else value - low
-        return min(below, math.inf if self.high == math.inf else high - value)
+    def slack(self, value: float) -> float:
+        """How far inside a value lies, negative outside."""
+        below = math.inf if self.low == -math.inf else value - self.low
+        return min(below, math.inf if self.high == math.inf else self.high - value)
 
-    def moved(self, part: float, ratio: bool = False, most: float | None = None) -> "Rule":
+    def moved(self, part: float, measure: Measure) -> "Rule":
         """The same a part stricter, or laxer where it is negative: a threshold is moved by a part of itself,
-        or of its distance from the ``most`` that the quantity can be; the ends of a band by a part of half
-        its width, of ratios on a log scale. A threshold of 0 stays as it is."""
-        if self.is_band:
-            to, back = (math.log, math.exp) if ratio else (float, float)
-            step = part * (to(self.high) - to(self.low)) / 2
-            return replace(self, low=back(to(self.low) + step), high=back(to(self.high) - step))
-        if math.isfinite(self.low):
-            distance = abs(self.low if most is None else most - self.low)
-            return replace(self, low=self.low + part * distance)
-        return replace(self, high=self.high - part * abs(self.high))
+        or of its distance from the most that the quantity can be; the ends of a band by a part of half its
+        width, of ratios on a log scale. A threshold of 0 stays as it is."""
+        low, high = self.low, self.high
+        if math.isinf(high):
+            return replace(
+                self, low=low + part * abs(low if measure.most is None else measure.most - low)
+            )
+        if math.isinf(low):
+            return replace(self, high=high - part * abs(high))
+        if measure.ratio:
+            step = (high / low) ** (part / 2)
+            return replace(self, low=low * step, high=high / step)
+        step = part * (high - low) / 2
+        return replace(self, low=low + step, high=high - step)
 
     def verdict(self, low: float, high: float) -> str:
         """Of an interval."""
@@ -128,21 +125,27 @@ class Finding:
     high: float = math.nan
     n: int = 0  # seeds, the fewest of what is compared
     level: float = LEVEL  # higher where one of several comparisons speaks against the claim
-    hangs_on: tuple[str, ...] | None = None  # what a verdict would not survive; None: there is none
+    firmness: str = ""  # of a verdict "firm", see the module, or what it hangs on
     part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
     keys: tuple[str, ...] = ()  # of the runs
 
     @classmethod
-    def of(cls, *terms: tuple[int, Sample | None], ratio: bool = False) -> "Finding":
+    def of(
+        cls, *terms: tuple[int, Sample | None], ratio: bool = False, level: float = LEVEL
+    ) -> "Finding":
         """A sum of means and its interval, without a verdict; ``ratio``: the samples are of logarithms.
         Empty where a sample is missing."""
         known = [(sign, sample) for sign, sample in terms if sample is not None]
         if len(known) < len(terms):
             return cls()
-        value, low, high = estimate(known)
-        if ratio:
-            value, low, high = map(math.exp, (value, low, high))
-        return cls("", value, low, high, min(sample.n for _, sample in known))
+        finding = cls("", *estimate(known, level), min(sample.n for _, sample in known), level)
+        return finding.of_ratio() if ratio else finding
+
+    def of_ratio(self) -> "Finding":
+        """The same of a ratio whose logarithm this is; past 690 it is as good as infinite."""
+        ends = (self.value, self.low, self.high)
+        value, low, high = (math.inf if end > 690 else math.exp(end) for end in ends)
+        return replace(self, value=value, low=low, high=high)
 
     @property
     def measured(self) -> str:
@@ -161,25 +164,17 @@ class Finding:
         interval = f" ({level}{text(self.low)} to {text(self.high)})" if self.low < self.high else ""
         return text(self.value) + interval
 
-    @property
-    def firm(self) -> bool | None:
-        """Whether the verdict is firm, see the module; None where there is no verdict yet."""
-        return None if self.hangs_on is None else not self.hangs_on
-
-    @property
-    def firmness(self) -> str:
-        """The same in words: "firm", or what the verdict hangs on; nothing where there is none."""
-        return "" if self.hangs_on is None else " and ".join(self.hangs_on) or "firm"
-
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
-        known = math.isfinite(self.low) and math.isfinite(self.high)
-        value = self.value if math.isfinite(self.value) else None
-        data: dict[str, Any] = {"verdict": self.verdict, "value": value}
-        data |= {"interval": [self.low, self.high] if known else None, "n": self.n}
+        known, value = np.isfinite([self.low, self.high]).all(), self.value
+        data: dict[str, Any] = {
+            "verdict": self.verdict, "value": value if math.isfinite(value) else None,
+            "interval": [self.low, self.high] if known else None, "n": self.n,
+        }  # fmt: skip
         data |= {"level": self.level} if self.level > LEVEL else {}
-        data |= {"firm": self.firm} if self.firm is not None else {}
-        data |= {"hangs_on": self.hangs_on} if self.hangs_on else {}
+        if self.firmness:
+            data["firm"] = self.firmness == "firm"
+            data |= {} if data["firm"] else {"hangs_on": self.firmness.split(" and ")}
         return data | ({"part_of_corpus": True} if self.part else {})
 
 
@@ -196,7 +191,6 @@ class Claim:
     rule: str
     unit: str
     evidence: str
-    options: Mapping[str, Any] = field(default_factory=dict)
     of: Mapping[str, Any] = field(default_factory=dict)
     against: Mapping[str, Any] | None = None
     versus: Mapping[str, Any] | None = None
@@ -212,21 +206,24 @@ class Claim:
     def read(cls, entry: dict[str, Any]) -> "Claim":
         """From an entry of the file; an error says what is wrong with it."""
         check_known("measure", entry["measure"], MEASURES)
-        values = {name: value for name, value in entry.items() if name != "with"}
-        values["registered"] = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
-        values["scales"] = tuple(entry.get("scales", SCALES))
-        claim = cls(**values, options=entry.get("with", {}))
+        registered = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
+        claim = cls(**entry | {"registered": registered, "scales": tuple(entry.get("scales", SCALES))})
         for scale in claim.scales:
             Rule.parse(claim.at(scale).rule)
-            _comparisons(claim.at(scale), scale)
+            claim.at(scale).comparisons(scale)
         return claim
 
     def at(self, scale: str) -> "Claim":
         """As it is read at a scale: the compact replication may need other texts, or another threshold."""
         changed = self.compact if scale == "compact" else {}
         of = {**self.of, **changed.get("of", {})}
-        options = {**self.options, **changed.get("with", {})}
-        return replace(self, of=of, options=options, rule=changed.get("rule", self.rule))
+        return replace(self, of=of, rule=changed.get("rule", self.rule))
+
+    def comparisons(self, scale: str) -> list[list[tuple[int, Selection]]]:
+        """What each comparison adds (1) and subtracts (-1); each combination of several values has one."""
+        return compared(
+            {**MEASURES[self.measure].fixed.get(scale, {}), **self.of}, self.against, self.versus
+        )
 
     @property
     def of_thesis(self) -> bool:
@@ -241,11 +238,13 @@ class Claim:
     @property
     def rule_text(self) -> str:
         """The rule as a reader sees it: ">= 10" is ≥ 10."""
-        rule = Rule.parse(self.rule)
-        if rule.is_band:
-            return f"from {number_text(rule.low)} to {number_text(rule.high)}"
-        sign, number = self.rule.split()
-        return f"{_SIGNS[sign]} {number_text(float(number))}"
+        *_, number = parts = self.rule.split()
+        end = number_text(float(number))
+        return (
+            f"from {number_text(float(parts[0]))} to {end}"
+            if len(parts) > 2
+            else f"{_SIGNS[parts[0]]} {end}"
+        )
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,7 @@ class Decision:
     @property
     def scale(self) -> str:
         """The scale that a sentence quotes: compact where only that is decided, or run at all."""
-        run = [scale for scale in SCALES if self.at.get(scale, Finding()).n]
+        run = [scale for scale in self.at if self.at[scale].n]
         open_yet = ("so far", OTHER_ENCODER)
         decided = [scale for scale in run if not self.at[scale].verdict.startswith(open_yet)]
         return (decided or run or ["thesis"])[0]
@@ -277,11 +276,10 @@ class Decision:
     def spoken(self, scale: str) -> str:
         """What runs at a scale measured, as a sentence has it; of pilots, and it says so, where there is no
         younger run."""
-        runs, pilots = self.at.get(scale, Finding()), self.pilots.get(scale, Finding())
+        runs, pilots = self.at[scale], self.pilots.get(scale, Finding())
         if runs.n or not pilots.n:
             return runs.spoken or "not run"
-        text = pilots.spoken
-        return f"{text[:-1]}, pilots)" if text.endswith(")") else f"{text} (pilots)"
+        return f"{pilots.spoken} (pilots)".replace(") (", ", ")
 
     @property
     def in_short(self) -> str:
@@ -294,10 +292,8 @@ class Decision:
         verdict, bracket, scale = self.in_short.partition(" (")
         verbs = {"undecided": "is undecided", "not run": "has not been tested yet"}
         verbs |= {OTHER_ENCODER: "is not tested, since another encoder was run"}
-        verb = verbs.get(verdict, verdict)
-        if verb.startswith("so far "):
-            verb = f"{verb.removeprefix('so far ')} so far"
-        return verb + bracket + scale
+        verbs |= {f"so far {one}": f"{one} so far" for one in DECIDED}
+        return verbs.get(verdict, verdict) + bracket + scale
 
     @property
     def keys(self) -> set[str]:
@@ -324,18 +320,19 @@ def entries_of(file: Path, what: str, make: Callable[[dict[str, Any]], Any]) -> 
     return entries
 
 
-def _comparisons(claim: Claim, scale: str) -> list[list[tuple[int, Selection]]]:
-    """What each comparison adds (1) and subtracts (-1); each combination of several values has one."""
+def compared(
+    first: Selection, against: Mapping[str, Any] | None = None, versus: Mapping[str, Any] | None = None
+) -> list[list[tuple[int, Selection]]]:
+    """A selection, minus the same with other values, and that once more with others: for each combination of
+    several values what is added (1) and subtracted (-1)."""
     comparisons = []
-    for first in _each({**MEASURES[claim.measure].fixed.get(scale, {}), **claim.of}):
-        for rival in _each(claim.against or {}):
-            terms = [(1, first)]
-            if claim.against is not None:
-                if {**first, **rival} == first:
-                    continue
-                terms.append((-1, {**first, **rival}))
-            for once_more in _each(claim.versus) if claim.versus is not None else []:
-                terms += [(-sign, {**selection, **once_more}) for sign, selection in terms[:2]]
+    for one in _each(first):
+        for rival in _each(against or {}):
+            terms = [(1, one)] + ([] if against is None else [(-1, {**one, **rival})])
+            if len(terms) == 2 and terms[0][1] == terms[1][1]:
+                continue
+            more = [] if versus is None else _each(versus)
+            terms += [(-sign, {**selection, **other}) for other in more for sign, selection in terms[:2]]
             comparisons.append(terms)
     return comparisons
 
@@ -349,108 +346,85 @@ def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
     return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
 
 
-def _sample(
-    table: Numbers,
-    selection: Selection,
-    measure: Measure,
-    admits: Callable[[int], bool] = lambda _: True,
-) -> Sample | None:
-    """The admitted runs of a selection, the last of each seed; of several ways those that validate best."""
-    plain = {name: value for name, value in selection.items() if name != "best_of"}
-    columns, tried = table.columns, []
-    for way in selection.get("best_of") or [{}]:
-        admitted = filter(admits, table.places({**plain, **way}))
-        tried.append(sorted({columns["seed"][place]: place for place in admitted}.values()))
-    if not all(tried):
-        return None  # the best of some is not the best of all
-
-    def read(name: str, places: list[int]) -> np.ndarray:
-        return np.array([columns[name][place] for place in places], float)
-
-    if len(tried) > 1:
-        tried.sort(key=lambda places: np.nanmean(read("validation_accuracy", places)), reverse=True)
-    chosen = tried[0][:1] if measure.exact else tried[0]
-    values = read("value", chosen)
+def sample_of(rows: DataFrame, measure: Measure) -> Sample | None:
+    """Of numbers of a measure the last of each seed; of ratios the logarithms."""
+    rows = rows.drop_duplicates("seed", keep="last")[: 1 if measure.exact else None]
+    if rows.empty:
+        return None
+    values = rows["value"].to_numpy(float)
     if measure.ratio:
         values = np.log(np.maximum(values, np.finfo(float).tiny))
-    keys = tuple(columns["key"][place] for place in chosen) if "key" in columns else ()  # none in theory
-    complete = columns.get("corpus_complete")
-    whole = complete is None or all(complete[place] is True for place in chosen)
-    by_seed = {columns["seed"][place]: float(value) for place, value in zip(chosen, values, strict=True)}
-    return Sample.of(by_seed, keys, whole)
+    by_seed = dict(zip(rows["seed"].tolist(), values.tolist(), strict=True))
+    whole = measure.drawn or bool(column(rows, "corpus_complete").eq(True).all())
+    return Sample.of(by_seed, tuple(column(rows, "key").dropna()), whole)
 
 
-def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
-    """The numbers of a measure at a scale, a row for each; ``selection``: what the runs have where it is not
-    what `SCALES` says, such as ``model="last"``; a list stands for each of its values. Raises `InputError`
-    for what there is not, naming those there are. It remembers the question, see `note`."""
-    check_known("measure", measure, MEASURES)
-    scales = MEASURES[measure].fixed
-    check_known("scale", scale, scales)
-    for name, value in selection.items():
-        check_known("column", name, sorted(USED))
-        for choice in value if isinstance(value, list | tuple) else [value]:
-            if name in CHOICES and isinstance(choice, str):
-                check_known(name, choice.partition(",")[0], CHOICES[name])  # a start is behind a comma
-    table = numbers(runs, measure)
-    places = {at for values in _each({**scales[scale], **selection}) for at in table.places(values)}
-    keys = table.columns.get("key")
-    note([measure, scale, selection], (keys[at] for at in places) if keys else ())
-    return table.rows.iloc[sorted(places)]
+def _sample(
+    table: Numbers, selection: Selection, measure: Measure, admits: Callable[[int], bool]
+) -> Sample | None:
+    """Of the admitted runs of a selection; of several ways those that validate best, where all were tried."""
+    plain = {name: value for name, value in selection.items() if name != "best_of"}
+    ways = ({**plain, **way} for way in selection.get("best_of", [{}]))
+    tried = [table.brief.iloc[[*filter(admits, table.places(way))]] for way in ways]
+    if any(rows.empty for rows in tried):
+        return None
+    if len(tried) > 1:
+        tried = [rows.drop_duplicates("seed", keep="last") for rows in tried]
+        tried = [max(tried, key=lambda rows: rows["validation_accuracy"].mean())]
+    return sample_of(tried[0], measure)
 
 
-def judge(claim: Claim, compared: Sequence[Terms]) -> Finding:
+def judge(claim: Claim, terms: Sequence[Terms]) -> Finding:
     """The verdict on a claim from every comparison that it asks for."""
-    samples = [sample for terms in compared for _, sample in terms if sample]
-    if not samples or len(samples) < sum(map(len, compared)):
+    samples = [sample for each in terms for _, sample in each if sample]
+    if not samples or len(samples) < sum(map(len, terms)):
         return Finding()
     rule, measure = Rule.parse(claim.rule), MEASURES[claim.measure]
-    finding = _decided(rule, compared, measure)
+    finding = _decided(rule, terms, measure)
     if finding.verdict in DECIDED:
-        others = (rule.moved(part, measure.ratio, measure.most) for part in (LENIENCE, -LENIENCE))
-        changed = (_decided(other, compared, measure) for other in others)
-        hangs = ["the threshold"] if any(other.verdict != finding.verdict for other in changed) else []
+        others = (_decided(rule.moved(part, measure), terms, measure) for part in (LENIENCE, -LENIENCE))
+        hangs = ["the threshold"] if any(other.verdict != finding.verdict for other in others) else []
         seeds = {seed for sample in samples if sample.n > 1 for seed in sample.values}
         fewer = (
-            [[(sign, sample and sample.without(seed)) for sign, sample in terms] for terms in compared]
+            [[(sign, sample and sample.without(seed)) for sign, sample in each] for each in terms]
             for seed in seeds
         )
         if any(_decided(rule, rest, measure, 2).verdict != finding.verdict for rest in fewer):
             hangs.append("one seed")
-        finding = replace(finding, hangs_on=tuple(hangs))
+        finding = replace(finding, firmness=" and ".join(hangs) or "firm")
+    finding = finding.of_ratio() if measure.ratio else finding
     keys = tuple(dict.fromkeys(key for sample in samples for key in sample.keys))
     return replace(finding, part=not all(sample.whole for sample in samples), keys=keys)
 
 
-def _decided(rule: Rule, compared: Any, measure: Measure, enough: int = SEEDS_NEEDED) -> Finding:
-    """What a rule says of all comparisons, with the one that decides; ``enough`` seeds make a verdict."""
-    ratio = measure.ratio
+def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDED) -> Finding:
+    """What a rule says of all comparisons, of ratios in logarithms, with the one that decides; ``enough``
+    seeds make a verdict."""
+    rule = rule.in_logs() if measure.ratio else rule
 
     def at(level: float) -> list[Finding]:
         findings = []
-        for terms in compared:
-            value, low, high = estimate(terms, level)
-            if ratio:  # past 690 it is as good as infinite
-                value, low, high = (math.inf if x > 690 else math.exp(x) for x in (value, low, high))
+        for each in terms:
+            finding = Finding.of(*each, level=level)
             if measure.exact:
-                low = high = value
-            n = min(sample.n for _, sample in terms)
-            few = not measure.exact and (n < enough or math.isnan(low))
-            verdict = rule.verdict(value, value) if few else rule.verdict(low, high)
-            findings.append(Finding(f"so far {verdict}" if few else verdict, value, low, high, n, level))
+                finding = replace(finding, low=finding.value, high=finding.value)
+            few = not measure.exact and (finding.n < enough or math.isnan(finding.low))
+            ends = (finding.value, finding.value) if few else (finding.low, finding.high)
+            findings.append(replace(finding, verdict="so far " * few + rule.verdict(*ends)))
         return findings
 
-    def slack(finding: Finding) -> tuple[float, float]:
-        return rule.slack(finding.low, ratio), rule.slack(finding.high, ratio)
+    def slack(finding: Finding) -> list[float]:
+        """How far inside the ends are, first that which is less so."""
+        return sorted((rule.slack(finding.low), rule.slack(finding.high)))
 
-    usual, wide = at(LEVEL), at(1 - (1 - LEVEL) / len(compared))
+    usual, wide = at(LEVEL), at(1 - (1 - LEVEL) / len(terms))
     if against := [each for each in wide if each.verdict == "does not hold"]:
-        return min(against, key=lambda each: max(slack(each)))
+        return min(against, key=lambda each: slack(each)[1])
     if any(each.verdict.startswith("so far") for each in usual):
-        worst = min(usual, key=lambda each: rule.slack(each.value, ratio))
+        worst = min(usual, key=lambda each: rule.slack(each.value))
         verdict = f"so far {rule.verdict(worst.value, worst.value)}"
         return replace(worst, verdict=verdict, n=min(each.n for each in usual))
-    worst, wider = min(zip(usual, wide, strict=True), key=lambda pair: min(slack(pair[0])))
+    worst, wider = min(zip(usual, wide, strict=True), key=lambda pair: slack(pair[0])[0])
     if worst.verdict == "does not hold":  # at the usual level, but not at that of several comparisons
         worst = wider
     return worst if worst.verdict == "holds" else replace(worst, verdict="undecided")
@@ -458,45 +432,39 @@ def _decided(rule: Rule, compared: Any, measure: Measure, enough: int = SEEDS_NE
 
 def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Finding:
     """What runs at a scale say of a claim: those that began after its rule was registered, or pilots."""
-    claim = claim.at(scale)
-    measure = MEASURES[claim.measure]
+    claim, measure = claim.at(scale), MEASURES[claim.measure]
     if measure.drawn and pilots:
         return Finding()
-    table = numbers(runs, claim.measure, **claim.options)
-    began, complete = table.columns.get("began"), table.columns.get("corpus_complete")
+    table = numbers(runs, claim.measure)
+    began, complete = table.column("began"), table.column("corpus_complete")
     part_will_do = measure.drawn or measure.exact or scale == "compact"
 
     def admits(place: int) -> bool:
-        if began and (began[place] is not None and began[place] <= claim.registered) != pilots:
-            return False
-        return part_will_do or (complete is not None and complete[place] is True)
+        older = began[place] is not None and began[place] <= claim.registered
+        return older == pilots and (part_will_do or complete[place] is True)
 
-    compared = []
-    for terms in _comparisons(claim, scale):
+    terms = []
+    for each in claim.comparisons(scale):
         if pilots and "vectors" not in claim.of:  # pilots may have other vectors
-            terms = [(sign, {k: v for k, v in each.items() if k != "vectors"}) for sign, each in terms]
-        compared.append([(sign, _sample(table, each, measure, admits)) for sign, each in terms])
-    finding = judge(claim, compared)
+            each = [(sign, {**one, "vectors": ...}) for sign, one in each]
+        terms.append([(sign, _sample(table, selection, measure, admits)) for sign, selection in each])
+    finding = judge(claim, terms)
     if finding.n and scale in claim.untested:
-        return replace(finding, verdict=OTHER_ENCODER, hangs_on=None)
+        return replace(finding, verdict=OTHER_ENCODER, firmness="")
     return finding
 
 
 def by_the_thesis(claim: Claim) -> Finding | None:
     """What the same rule says of the thesis's own numbers, where it published them."""
-    measure = MEASURES[claim.measure]
-    compared: list[Terms] = []
+    measure, terms = MEASURES[claim.measure], list[Terms]()
     if claim.published is not None:
         number = math.log(claim.published) if measure.ratio else claim.published
-        compared = [[(1, Sample(number, math.nan, 1))]]
-    elif claim.of_thesis and "thesis" in claim.scales:
-        for terms in _comparisons(claim, "thesis"):
-            # with tricks those of Table 2.1, which has other numbers for MaxPool than Table 1.6
-            more = {"with_tricks": any(each.get("model") in TRICKS for _, each in terms)}
-            # of several ways it has no number
-            compared.append([(sign, measure.published({**each, **more})) for sign, each in terms])
-    finding = judge(claim, compared)
-    return replace(finding, hangs_on=None) if finding.n else None  # of single numbers no seed can go
+        terms = [[(1, Sample(number, math.nan, 1))]]
+    elif claim.of_thesis and "thesis" in claim.scales:  # of several ways it has no number
+        for each in claim.comparisons("thesis"):
+            terms.append([(sign, measure.published(selection)) for sign, selection in each])
+    finding = judge(claim, terms)
+    return replace(finding, firmness="") if finding.n else None  # of single numbers no seed can go
 
 
 def decide(claim: Claim, runs: Runs) -> Decision:
@@ -515,17 +483,12 @@ def ask_again(runs: Runs, queries: Iterable[str]) -> dict[str, str]:
     """The answers of today, as `READS` has them, to queries that a page has asked."""
     by_id, answers = {claim.id: claim for claim in claims()}, {}
     for query in queries:
-        what, *asked = json.loads(query)
-        if what == "claim":
-            if asked[0] in by_id:
-                decide(by_id[asked[0]], runs)
-        else:
-            scale, selection = asked
-            selection = {name: ... if value == "..." else value for name, value in selection.items()}
-            if what in MEASURES and scale:
-                rows_at(runs, what, scale, **selection)
-            else:
-                runs.select(what, scale, **selection)
+        match literal_eval(query):
+            case "claim", name:
+                if name in by_id:
+                    decide(by_id[name], runs)
+            case what, scale, selection:
+                results(runs, what, scale, **selection)
         answers[query] = READS.get(query, "")
     return answers
 

@@ -45,7 +45,7 @@ def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:
 
 def firm(decided: Sequence[Decision], scale: str) -> tuple[int, int]:
     """How many verdicts at a scale are firm, see `whenpool.book.claims`, and how many there are."""
-    there = [bool(d.at[scale].firm) for d in decided if d.verdict(scale) in DECIDED]
+    there = [d.at[scale].firmness == "firm" for d in decided if d.verdict(scale) in DECIDED]
     return sum(there), len(there)
 
 

@@ -5,90 +5,112 @@ A measure is a table with a row for each number: the configuration of its run (c
 ``value``, ``seed``, ``key``, ``began``, and ``validation_accuracy`` where there is one.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
 
-from whenpool.base.paths import project_root
-from whenpool.book.results import PLAIN, SCALES, THESIS_MODEL, Numbers, Runs, Sample, has, published
+from whenpool.base.errors import check_known
+from whenpool.book.results import (
+    PLAIN,
+    SCALES,
+    THESIS_MODEL,
+    Numbers,
+    Runs,
+    Sample,
+    has,
+    note,
+    published,
+)
+from whenpool.corpora.corpus import LENGTHS
+from whenpool.corpora.settings import SETTINGS
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.models.registry import THESIS_POOLINGS
+from whenpool.models.registry import LISTED, THESIS_POOLINGS
 from whenpool.runs import plans
-from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
-from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.few_shot import CONTRAST, READ_BY_ENCODER, SYSTEMS, FewShot
+from whenpool.runs.kinds.probe import PROBES, SATURATED, DirectionUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.kinds.training import Training, variant_of
+from whenpool.runs.kinds.training import TRICKS, Training, variant_of
 from whenpool.runs.run import VECTORS
 from whenpool.theory import constructions, lattice, shrinkage
 
-Row = Mapping[str, Any]
-Rows = Callable[..., DataFrame]
 SEEDS_NEEDED = 3  # for a verdict
 RUNS_PER_CELL = 5  # Seeds behind each mean and standard deviation of the thesis (§1.4.2)
 STEPS = {name: settings.get("steps", FewShot.steps) for name, settings in plans.PAPER.items()}
 """The steps that each system with few labels takes at the thesis's scale."""
-USED = {item.name for kind in (Training, FewShot, Tagging) for item in fields(kind)}
-USED |= set("model value key began corpus_complete validation_accuracy added share_added".split())
-USED |= {"readout", "predictor", "scale", "attention", "network", "input_variance"}
-"""Columns that claims select by and read."""
+GATED = tuple(f"forget {v:g}, input {-v:g}" for v in plans.GATES)
+STARTS = tuple(variant_of("last", **start) for start in plans.START_OPTIONS)
+"""Every start that is compared, as `whenpool.runs.kinds.training.variant_of` calls it."""
+_STARTS = [variant_of("last", **start) for start in (*plans.OTHER_STARTS, *plans.START_OPTIONS)]
+CHOICES: dict[str, Sequence[str]] = {
+    "length": LENGTHS,
+    "setting": SETTINGS,
+    "model": (*LISTED, *TRICKS, "low", *(start.split(", ")[0] for start in _STARTS)),
+    "system": (*SYSTEMS, *CONTRAST),
+}
+"""The values of columns that do not take any; a model may have more behind a comma."""
+Read = Callable[[DataFrame], Any]
 
 
 @dataclass(frozen=True)
 class Measure:
     """How one number of a run is read."""
 
-    rows: Rows  # gives the table of all numbers, see the module; options by name
+    rows: Callable[[Runs], DataFrame]  # gives the table of all numbers, see the module
     ratio: bool = False  # whether it is one, compared on a log scale
     # what a run has where a claim does not say otherwise, by scale
-    fixed: Mapping[str, Row] = field(default_factory=lambda: SCALES)
-    theirs: Callable[[], DataFrame] | None = (
-        None  # the thesis's numbers: what they are of, mean, std and n
-    )
+    fixed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: SCALES)
+    theirs: Callable[[], DataFrame] | None = None  # the thesis's: what they are of, mean, std and n
     drawn: bool = False  # whether it needs no stored runs
     exact: bool = False  # whether one number is all there is: nothing in it is drawn at random
     most: float | None = None  # the most that it can be, where rules are near to it
 
-    def published(self, selection: Row) -> Sample | None:
-        """The thesis's own number, from its tables; ``with_tricks``: rather from that of chapter 2."""
+    def published(self, selection: Mapping[str, Any]) -> Sample | None:
+        """The thesis's own number, from its tables."""
         if self.theirs is None:
             return None
-        numbers, usual = _numbers_of(self.theirs, project_root()), self.fixed["thesis"]
-        selection = {"with_tricks": False, **selection}
-        other = selection.keys() - numbers.columns.keys() - {"with_tricks"}
-        if any(usual.get(name) != selection[name] for name in other):
-            return None
-        of = {name: selection.get(name) for name in numbers.columns if name not in ("mean", "std", "n")}
-        for place in numbers.places(of):
-            mean, std, n = (numbers.columns[name][place] for name in ("mean", "std", "n"))
-            return Sample(mean, np.nan if std is None else std, n)
+        usual = self.fixed["thesis"]
+        numbers = _usual_beside(self.theirs, tuple(usual.items()))
+        for place in numbers.places({**usual, **selection}):
+            mean, std, n = numbers.rows[["mean", "std", "n"]].iloc[place]
+            return Sample(mean, std, int(n))
         return None
 
 
 @lru_cache
-def _numbers_of(theirs: Callable[[], DataFrame], root: Path | None) -> Numbers:
-    """The thesis's numbers in the clone at a root."""
-    return Numbers(theirs())
+def _usual_beside(theirs: Callable[[], DataFrame], usual: tuple[tuple[str, Any], ...]) -> Numbers:
+    """The thesis's numbers, with what is usual of its models beside."""
+    rows = theirs()
+    return Numbers(rows.assign(**{name: value for name, value in usual if name not in rows}))
 
 
-def _values(
-    table: str, read: Callable[..., Series], select: Callable[[DataFrame], DataFrame] = lambda rows: rows
-) -> Rows:
-    """The selected rows of a `Runs.table` that have a value, with it."""
+def _measure(table: str, read: str | Read, select: Read = lambda rows: rows, **more: Any) -> Measure:
+    """Of the selected rows of a `Runs.table`; ``read`` gives their values, or is an expression of columns."""
 
-    def values(runs: Runs, **options: Any) -> DataFrame:
+    def values(runs: Runs) -> DataFrame:
         rows = select(runs.table(table))
         if rows.empty:
             return rows
-        return rows.assign(value=read(rows, **options)).dropna(subset=["value"])
+        value = rows.eval(read) if isinstance(read, str) else read(rows)
+        return rows.assign(value=value).dropna(subset=["value"])
 
-    return values
+    return Measure(values, **more)
+
+
+def _each(read: Callable[[DataFrame], float], order: str = "position") -> Read:
+    """One number of each run, which ``read`` gives of its points, in their order; for the first of these."""
+
+    def numbers(points: DataFrame) -> Series:
+        runs = points.sort_values(order).groupby("key")
+        return points.drop_duplicates("key")["key"].map({key: read(each) for key, each in runs})
+
+    return numbers
 
 
 def _tested(rows: DataFrame) -> DataFrame:
@@ -101,26 +123,26 @@ def _tested(rows: DataFrame) -> DataFrame:
     return rows.dropna(subset=["test_accuracy"])
 
 
-def _accuracy(read: Callable[[DataFrame], Series]) -> Rows:
-    """Of trainings."""
-    return _values("training", read, _tested)
+_accuracy = partial(_measure, "training", select=_tested)
 
 
-def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows:
-    """What ``read`` gives by key of epochs in order; ``timed``: of trainings with nothing else running."""
+def _timed(rows: DataFrame) -> DataFrame:
+    """Trainings with nothing else running."""
+    alone = rows["together"].fillna(1).eq(1) & rows["threads"].fillna(1).eq(1)
+    return _tested(rows[rows["seed"].isin(plans.TIMED_SEEDS) & alone])
+
+
+def _by_epochs(read: Read, select: Read = _tested, **more: Any) -> Measure:
+    """What ``read`` gives by key of epochs in order."""
 
     def values(runs: Runs) -> DataFrame:
-        rows = _tested(runs.table("training"))
-        if timed:
-            alone = rows["together"].fillna(1).eq(1) & rows["threads"].fillna(1).eq(1)
-            rows = rows[rows["seed"].isin(plans.TIMED_SEEDS) & alone]
-        epochs = runs.table("epochs")
+        rows, epochs = select(runs.table("training")), runs.table("epochs")
         epochs = epochs[epochs["key"].isin(rows["key"])]
         # what no run has is empty
         epochs = epochs.reindex(columns=["key", *Training.points.split()]).sort_values(["key", "epoch"])
         return rows.assign(value=rows["key"].map(read(epochs))).dropna(subset=["value"])
 
-    return values
+    return Measure(values, **more)
 
 
 def _gain_after_saturation(epochs: DataFrame) -> Series:
@@ -160,69 +182,58 @@ def cost_of_ending(epochs: DataFrame) -> Series:
     return (before - after).dropna()
 
 
-def _by_run(
-    kind: str, read: Callable[..., float], order: str = "position",
-    select: Callable[[DataFrame], DataFrame] = lambda rows: rows,
-) -> Rows:  # fmt: skip
-    """One number of each probe run of a kind, which ``read`` gives of its points, in their order."""
-
-    def values(points: DataFrame, **options: Any) -> Series:
-        numbers = {key: read(each, **options) for key, each in points.sort_values(order).groupby("key")}
-        return points.drop_duplicates("key")["key"].map(numbers)
-
-    return _values(kind, values, select)
-
-
 def _early(read: Callable[[Any], float], kind: str = "gradients") -> Measure:
     """Of the gradients of the model that one epoch on the first 500 texts leaves (§1.5)."""
     early = {"size": 500, "epochs": 1}
-    rows = _by_run(
+    return _measure(
         kind,
-        lambda points: read(points["mean"].to_numpy()),
-        select=lambda points: points[has(points, early) & ~points["untrained"].eq(True)],
+        _each(lambda points: read(points["mean"].to_numpy())),
+        lambda points: points[has(points, early) & ~points["untrained"].eq(True)],
+        ratio=True,
+        fixed={name: fixed | early for name, fixed in SCALES.items()},
     )
-    return Measure(rows, True, fixed={name: fixed | early for name, fixed in SCALES.items()})
 
 
 def _middle_to_ends(profile: Any) -> float:
     return float(profile[49:51].mean() / profile[[0, -1]].mean())
 
 
-def _looks(read: Callable[..., float]) -> Rows:
+def _looks(read: Callable[[Any], float], **more: Any) -> Measure:
     """Of what a trace saw while a training went on, in the order in which it looked."""
-    return _by_run("trace", read, "examples")
+    return _measure("trace", _each(read, "examples"), **more)
 
 
-def _ratio_at_95(looks: DataFrame, column: str = "ratio") -> float:
-    reached = looks[looks["train_accuracy"] >= SATURATED]
-    return float(reached[column].iloc[0]) if len(reached) else np.nan
+def _at_95(column: str) -> Callable[[DataFrame], float]:
+    """At the first look at which the training has saturated."""
+    return lambda looks: looks[column][looks["train_accuracy"] >= SATURATED].head(1).mean()
 
 
-def _nearest(column: str) -> Rows:
-    """At the look nearest to a number of texts learnt from; none where the training ended long before."""
+def _after(column: str, **more: Any) -> Measure:
+    """At the look nearest to a number of texts learnt from, ``examples``; none where the training ended long
+    before: it looks whenever the number has grown by a tenth."""
 
-    def read(looks: DataFrame, examples: int) -> float:
-        if looks["examples"].max() < 0.9 * examples:  # it looks whenever the number has grown by a tenth
-            return np.nan
-        return float(looks.loc[(looks["examples"] - examples).abs().idxmin(), column])
+    def rows(runs: Runs, seen: int) -> DataFrame:
+        def read(looks: DataFrame) -> float:
+            nearest = looks.loc[(looks["examples"] - seen).abs().idxmin(), column]
+            return float(nearest) if looks["examples"].max() >= 0.9 * seen else np.nan
 
-    return _looks(read)
+        return _looks(read).rows(runs).assign(examples=seen)
 
-
-def _looked_at(rows: DataFrame, texts: int) -> DataFrame:
-    """The probes that looked at as many texts as claims are about."""
-    return rows[rows["texts"].fillna(texts).eq(texts)]
+    return Measure(lambda runs: pd.concat(rows(runs, seen) for seen in (12_800, 8_000)), **more)
 
 
 def _swept(points: DataFrame) -> DataFrame:
     """A row for each share of filler and place of the text: its accuracy, and that without filler."""
-    points = _looked_at(points, PaddingSweep.texts)
+    points = points[points["texts"].fillna(PaddingSweep.texts).eq(PaddingSweep.texts)]
     points = points.assign(added=points["setting_added"], share_added=points["share_added"].round(3))
     start = points[points["share_added"] == 0].set_index(["key", "added"])["accuracy"]
     return points.join(start.rename("start"), on=["key", "added"])
 
 
-def _sides(read: Callable[[DataFrame], Series]) -> Rows:
+_sweep = partial(_measure, "sweep", select=_swept)
+
+
+def _sides(read: Read) -> Measure:
     """Of one model at one share of filler: what its accuracies with the text left, mid and right give."""
 
     def values(swept: DataFrame) -> Series:
@@ -230,7 +241,7 @@ def _sides(read: Callable[[DataFrame], Series]) -> Rows:
         numbers = read(swept.pivot_table("accuracy", place, "added")).rename("value")
         return swept[swept["added"] == "mid"].join(numbers, on=place)["value"]
 
-    return _values("sweep", values, _swept)
+    return _sweep(values)
 
 
 def text_span(setting: str, share: float) -> tuple[float, float]:
@@ -258,24 +269,23 @@ def _importance(read: Callable[..., float], mixed: bool = False) -> Measure:
     where ``read`` is given the profile and which positions are filler."""
 
     def profiles(points: DataFrame) -> DataFrame:
-        points = _looked_at(points[~(mixed & points["setting"].eq("standard"))], WordImportance.texts)
+        usual = points["texts"].fillna(WordImportance.texts).eq(WordImportance.texts)
+        points = points[usual & ~(mixed & points["setting"].eq("standard"))]
         bins = points["length"].map({"long": 400, "short": 50}).where(points["max_words"].isna())
         given = points["shortest"].astype(float)
         return points[(given == bins) | (given.isna() & bins.isna())]
 
-    def number(points: DataFrame, **options: Any) -> float:
+    def number(points: DataFrame) -> float:
         profile = points["mean"].to_numpy()
         if not mixed:
             return read(profile)
         setting, share = points[["setting", "share"]].iloc[0]
-        return float(read(profile, ~where_the_text_stands(setting, share, len(profile)), **options))
+        return float(read(profile, ~where_the_text_stands(setting, share, len(profile))))
 
-    return Measure(_by_run("nwi", number, select=profiles), ratio=True)
+    return _measure("nwi", _each(number), profiles, ratio=True)
 
 
-def _text_to_filler(profile: Any, filler: Any, minimum: str = "text") -> Any:
-    """Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean."""
-    profile = profile - profile.min() if minimum == "curve" else profile
+def _text_to_filler(profile: Any, filler: Any) -> Any:
     return profile[~filler].mean() / profile[filler].mean()
 
 
@@ -316,74 +326,62 @@ def _tagged(rows: DataFrame) -> DataFrame:
 
 EARLY = 3_000  # Texts learnt from: the course of a ratio is judged up to there
 FEWEST_STARTS = 14  # That an agreement of ranks is computed over
-GATED = tuple(f"forget {v:g}, input {-v:g}" for v in plans.GATES)
-STARTS = tuple(variant_of("last", **start) for start in plans.START_OPTIONS)
-"""Every start that is compared, as `whenpool.runs.kinds.training.variant_of` calls it."""
 _ALIKE = [*PLAIN, "seed"]  # What runs compared agree in
 
 
 def _held_out_looks(looks: DataFrame) -> DataFrame:
-    """Those at held-out texts; a ratio that float32 rounds to 0 counts as its smallest number."""
+    """Those at held-out texts; a ratio that float32 rounds to 0 counts as its smallest number. Whether labels
+    were shuffled is a column of its own."""
     looks = looks[looks["median_ratio"].notna()]
-    return looks.assign(median_ratio=looks["median_ratio"].clip(lower=np.finfo(np.float32).tiny))
+    return looks.assign(
+        median_ratio=looks["median_ratio"].clip(lower=np.finfo(np.float32).tiny),
+        model=looks["model"].astype(str).str.replace(", shuffled labels", ""),
+        shuffled=looks["shuffled"].eq(True),
+    )
 
 
-def _early_looks(looks: DataFrame) -> DataFrame:
-    """Those while the first `EARLY` texts are learnt from."""
-    return looks[looks["examples"] <= EARLY]
-
-
-def _held_out(read: Callable[[DataFrame], float]) -> Measure:
-    """Of the looks at held-out texts; whether labels were shuffled is a column of its own."""
-
-    def select(looks: DataFrame) -> DataFrame:
-        model = looks["model"].astype(str).str.replace(", shuffled labels", "")
-        return _held_out_looks(looks.assign(model=model, shuffled=looks["shuffled"].eq(True)))
-
+def _held_out(read: Callable[[Series], float]) -> Measure:
+    """Of the ratios at held-out texts, by ``examples`` learnt from."""
     fixed = {name: scale | {"shuffled": False} for name, scale in SCALES.items()}
-    return Measure(_by_run("trace", read, "examples", select), ratio=True, fixed=fixed)
+    by_examples = lambda looks: read(looks.set_index("examples")["median_ratio"])  # noqa: E731
+    return _looks(by_examples, select=_held_out_looks, ratio=True, fixed=fixed)
 
 
 def _over_chrono(runs: Runs) -> DataFrame:
     """Of each run the smallest quotient of its ratio and chrono's, with its seed, after as many texts."""
-    looks = _early_looks(_held_out_looks(runs.table("trace")))
-    same = [*_ALIKE, "size", "examples"]
+    looks, same = _held_out_looks(runs.table("trace")), [*_ALIKE, "size", "examples"]
+    looks = looks[~looks["shuffled"] & looks["examples"].le(EARLY)]
     chrono = looks[looks["model"] == "chrono"][[*same, "median_ratio", "began"]]
     both = looks.merge(chrono, on=same, suffixes=("", "_of_chrono"))
-    least = (both["median_ratio"] / both["median_ratio_of_chrono"]).groupby(both["key"]).min()
-    rows = both.drop_duplicates("key")
-    return rows.assign(
-        value=rows["key"].map(least), began=rows[["began", "began_of_chrono"]].min(axis=1)
-    )
+    both["value"] = both["median_ratio"] / both["median_ratio_of_chrono"]
+    both["began"] = both[["began", "began_of_chrono"]].min(axis=1)
+    return both.sort_values("value").drop_duplicates("key").sort_index()
 
 
 def _rank_agreement(runs: Runs) -> DataFrame:
     """Spearman's correlation, over the `STARTS` of one seed, of test accuracy with what the untrained last
     state holds ("held"), or with the ratio before training or its lowest ("start_ratio", "lowest_ratio")."""
     trained = _tested(runs.table("training"))
-    usual = trained["share"].eq(THESIS_MODEL["share"]) & trained["size"].eq(1_000)
-    trained = trained[trained["model"].isin(STARTS) & usual]
-    states = runs.table("states").query("readout == 'last'")
-    looks = _held_out_looks(runs.table("trace")).sort_values("examples")
-    looked, by_key = looks.drop_duplicates("key"), looks.groupby("key")["median_ratio"]
-    lowest = _early_looks(looks).groupby("key")["median_ratio"].min()
+    usual = {"share": THESIS_MODEL["share"], "size": 1_000, "model": list(STARTS)}
+    trained = trained[has(trained, usual)]
+    states, looks = runs.table("states"), _held_out_looks(runs.table("trace"))
+    looks = looks[~looks["shuffled"] & looks["examples"].le(EARLY)]
     predictors = {
-        "held": states.assign(predicts=states["accuracy"]),
-        "start_ratio": looked.assign(predicts=looked["key"].map(by_key.first())),
-        "lowest_ratio": looked.assign(predicts=looked["key"].map(lowest)),
+        "held": states[states["readout"] == "last"].assign(predicts=states["accuracy"]),
+        "start_ratio": looks.assign(predicts=looks["median_ratio"]).sort_values("examples"),
+        "lowest_ratio": looks.assign(predicts=looks["median_ratio"]).sort_values("median_ratio"),
     }
     rows = []
     for predictor, table in predictors.items():
-        if table.empty:
-            continue
-        there = table[[*_ALIKE, "model", "began", "predicts"]]
+        there = table.drop_duplicates("key")[[*_ALIKE, "model", "began", "predicts"]]
         both = trained.merge(there, on=[*_ALIKE, "model"], suffixes=("", "_there"))
         for _, group in both.groupby(_ALIKE, dropna=False):
             if group["model"].nunique() >= FEWEST_STARTS:
-                ranks = group.drop_duplicates("model")[["predicts", "test_accuracy"]].rank()
-                began = min(group["began"].min(), group["began_there"].min())
-                row = group.iloc[0].to_dict() | {"model": "last", "began": began, "predictor": predictor}
-                rows.append(row | {"value": ranks["predicts"].corr(ranks["test_accuracy"])})
+                one = group.drop_duplicates("model")
+                value = one["predicts"].corr(one["test_accuracy"], "spearman")
+                began = group[["began", "began_there"]].min(axis=None)
+                row = {"model": "last", "began": began, "predictor": predictor, "value": value}
+                rows.append(group.iloc[0].to_dict() | row)
     return DataFrame(rows)
 
 
@@ -391,33 +389,35 @@ def _reach(runs: Runs) -> DataFrame:
     """Spearman's correlation, over the `GATED` starts of one seed, of v with the largest share of filler at
     which a review in the middle is still learnt: at least 10 points above chance."""
     trained = _tested(runs.table("training"))
-    mid = has(trained, {"size": 1_000, "setting": "mid"})
-    trained = trained[trained["model"].isin(GATED) & mid]
+    trained = trained[has(trained, {"size": 1_000, "setting": "mid", "model": list(GATED)})]
+    trained["learnt"] = trained["share"].where(
+        trained["test_accuracy"] - trained["majority_accuracy"] >= 10
+    )
     rows = []
     for _, group in trained.groupby([name for name in _ALIKE if name != "share"], dropna=False):
-        above = group[group["test_accuracy"] - group["majority_accuracy"] >= 10]
-        learnt = above.groupby("model")["share"].max()
-        if group.groupby("model")["share"].nunique().reindex(GATED).eq(len(plans.SHARES) + 1).all():
-            ranks = learnt.reindex(GATED).fillna(-1).rank().reset_index(drop=True)
-            value = ranks.corr(Series(range(len(GATED)))) if ranks.nunique() > 1 else 0.0
+        starts = group.groupby("model")["share"].nunique().reindex(GATED)
+        if starts.eq(len(plans.SHARES) + 1).all():
+            learnt = group.groupby("model")["learnt"].max().reindex(GATED).fillna(-1)
+            value = learnt.reset_index(drop=True).corr(Series(range(len(GATED))), "spearman")
             row = group[group["share"] == THESIS_MODEL["share"]].iloc[0].to_dict()
+            value = 0.0 if np.isnan(value) else value
             rows.append(row | {"model": "last", "began": group["began"].min(), "value": value})
     return DataFrame(rows)
 
 
-def _by_draw(runs: Runs) -> DataFrame:
-    """Test accuracies of trainings on other draws of texts; the draw takes the place of the seed."""
-    rows = _tested(runs.table("training"))
+def _draws(rows: DataFrame) -> DataFrame:
+    """Trainings on other draws of texts; the draw takes the place of the seed."""
+    rows = _tested(rows)
     rows = rows[rows["draw"].fillna(0) > 0]
     model = rows["model"].astype(str).str.replace(r",? ?draw \d+$", "", regex=True)
-    return rows.assign(value=rows["test_accuracy"], seed=rows["draw"], model=model)
+    return rows.assign(seed=rows["draw"], model=model)
 
 
 def _highest_mean(runs: Runs) -> DataFrame:
     """In how many % of the cases of Tables 1.3 and 1.4, those with three seeds of all five models, MaxAtt has
     the highest mean: a number over all runs, and one over later seeds alone once they fill every case."""
     trained = _tested(runs.table("training"))
-    trained = trained[trained["model"].isin(THESIS_POOLINGS) & trained["masked"].eq(True)]
+    trained = trained[has(trained, {"model": list(THESIS_POOLINGS), "masked": True})]
     case = ["corpus", "length", "setting", "size"]
     cases = published("accuracy").query("table in ('1.3', '1.4')")[case].drop_duplicates()
     trained, rows = trained.merge(cases, on=case), []
@@ -426,161 +426,183 @@ def _highest_mean(runs: Runs) -> DataFrame:
         some = trained[has(trained, model) & (trained["seed"].ge(plans.SEEDS_FROM) | (not later))]
         some = some.drop_duplicates([*case, "model", "seed"], keep="last")
         cells = some.groupby([*case, "model"])["test_accuracy"].agg(["mean", "count"]).unstack()
-        cells = cells[cells["count"].fillna(0).min(axis=1) >= SEEDS_NEEDED] if len(cells) else cells
-        if len(cells) == len(cases) or (len(cells) and not later):
-            best = cells["mean"].idxmax(axis=1).eq("max_attention").mean()
-            row = (
-                some.iloc[0].to_dict() | fixed | {"model": "max_attention", "began": some["began"].min()}
-            )
-            rows.append(row | {"seed": int(later), "value": 100 * best})
+        full = cells[cells["count"].fillna(0).min(axis=1) >= SEEDS_NEEDED] if len(cells) else cells
+        if len(full) == len(cases) or (len(full) and not later):
+            value = 100 * full["mean"].idxmax(axis=1).eq("max_attention").mean()
+            row = {"model": "max_attention", "seed": int(later), "value": value}
+            rows.append(some.iloc[0].to_dict() | fixed | row | {"began": some["began"].min()})
     return DataFrame(rows)
 
 
 # Theory, which needs no stored runs: networks are drawn, built or searched.
 
 
-def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int = 128) -> DataFrame:
+def _step_changes(_: Runs) -> DataFrame:
     """By how many % the gradient norm changes with each step from the last state, before training."""
-    # The claim on the size of inputs is of wide networks: one kind, at two sizes of the inputs.
-    wide = hidden_size > 128
-    return DataFrame(
-        {"network": network, "input_variance": variance, "seed": seed, "value": value}
-        for network in (["LSTM, forget bias 1"] if wide else shrinkage.MODELS)
-        for variance in ((1.0, 0.01) if wide else (1.0,))
-        for seed, value in enumerate(shrinkage.step_changes(network, hidden_size, variance, first, last))
-    )
+    drawn = [(name, 128, 1.0, 10, 30) for name in shrinkage.MODELS]
+    drawn += [("LSTM, forget bias 1", 256, variance, 20, 50) for variance in (1.0, 0.01)]
+    names = ["network", "hidden_size", "input_variance", "first", "last", "seed", "value"]
+    changes = ((*each, *pair) for each in drawn for pair in enumerate(shrinkage.step_changes(*each)))
+    return DataFrame(changes, columns=names)
 
 
-def _parity_reach(runs: Runs) -> DataFrame:
+def _exact(value: Callable[[], float]) -> Measure:
+    """What is built or searched, one number."""
+    rows = lambda _: DataFrame([{"seed": 0, "value": value()}])  # noqa: E731
+    return Measure(rows, fixed={"thesis": {"seed": 0}}, drawn=True, exact=True)
+
+
+def _parity_reach() -> float:
     """On how many of the texts 1, 11, 111, … the last value of the best machine gives the parity, over the
     number for the best max-pooled machine; the least of units with two, three and four values."""
     reach = [lattice.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
-    return DataFrame([{"seed": 0, "value": min(last / pooled for pooled, last in reach)}])
+    return min(last / pooled for pooled, last in reach)
 
 
 # The thesis's own numbers.
 
 
-def _their_accuracy() -> DataFrame:
-    """Of all tables of chapter 1; where tricks are compared, first those of Table 2.1."""
+@lru_cache
+def _their_accuracy(first: str = "chapter 1") -> DataFrame:
+    """Of all tables of chapter 1, and of Table 2.1, which has other numbers for MaxPool than Table 1.6."""
     usual = published("accuracy").rename(columns={"pooling": "model"}).assign(n=RUNS_PER_CELL)
     tricks = published("learnability").rename(columns={"method": "model", "accuracy": "mean"})
-    tricks = tricks.assign(length="long", std=np.nan, n=1, with_tricks=True)
-    rows = pd.concat([tricks, *(usual.assign(with_tricks=either) for either in (True, False))])
-    return rows[["corpus", "length", "setting", "size", "model", "with_tricks", "mean", "std", "n"]]
+    tricks = tricks.assign(length="long", std=np.nan, n=1)
+    return pd.concat([usual, tricks] if first == "chapter 1" else [tricks, usual])
 
 
+@lru_cache
 def _their_lead() -> DataFrame:
     rows, largest_class = _their_accuracy(), {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
     return rows.assign(mean=rows["mean"] - rows["corpus"].map(largest_class))  # in % (§1.8.2)
 
 
-def _single(file: str, column: str, change: Callable[[Any], Any] = np.asarray, **fixed: Any) -> Any:
-    """Reads single numbers from a column of a file of ``data/paper``."""
+def _single(file: str, column: str, of: Mapping[str, str], change: Any = np.asarray) -> Any:
+    """Reads single numbers from a column of a file of ``data/paper``; ``of``: columns that say of what they
+    are, and what runs call these."""
 
+    @lru_cache
     def rows() -> DataFrame:
-        table = published(file).rename(columns={"pooling": "model"}).assign(std=np.nan, n=1, **fixed)
-        if file == "few_shot":
-            table = table.rename(columns={"model": "system"})
+        table = published(file)
         table = table[table["source"] == "thesis"] if "source" in table else table
-        names = [name for name in ("model", "system", "corpus", "size", *fixed) if name in table]
-        return table.assign(mean=change(table[column]))[[*dict.fromkeys(names), "mean", "std", "n"]]
+        numbers = {"mean": change(table[column]), "std": np.nan, "n": 1}
+        return table[[*of]].rename(columns=of).assign(**numbers)
 
     return rows
 
 
-_LONG: dict[str, Any] = {"corpus": "imdb", "length": "long", "setting": "standard"}
+_BY_SIZE = {"pooling": "model", "size": "size"}
+_their_ratio = _single("vanishing", "ratio", _BY_SIZE, np.log)
 _FEW = {name: {"corpus": "imdb", "per_class": FewShot.per_class, "scale": name} for name in SCALES}
 _TAGGERS = {"bidirectional": True, "encoding": "own", "cell": "lstm", "vectors": VECTORS[0]}
 _TAGGERS |= {"hidden_size": Tagging.hidden_size}
+_TAGGED = "test_accuracy entity_f1 boundary_share accuracy_above_f1 gradient_evenness gradient_reach"
 _WIDE = {name: PLAIN[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
 MEASURES: dict[str, Measure] = {
-    "accuracy": Measure(_accuracy(lambda rows: rows.test_accuracy), theirs=_their_accuracy),
-    "above_chance": Measure(
-        _accuracy(lambda rows: rows.test_accuracy - rows.majority_accuracy), theirs=_their_lead
+    "accuracy": _accuracy("test_accuracy", theirs=_their_accuracy),
+    "trick_accuracy": _accuracy(
+        "test_accuracy", theirs=partial(_their_accuracy, "Table 2.1")
     ),
-    "validation_accuracy": Measure(
-        _accuracy(lambda rows: rows.validation_accuracy),
-        theirs=_single("vanishing", "validation_accuracy", **_LONG),
+    "above_chance": _accuracy("test_accuracy - majority_accuracy", theirs=_their_lead),
+    "validation_accuracy": _accuracy(
+        "validation_accuracy", theirs=_single("vanishing", "validation_accuracy", _BY_SIZE)
     ),
-    "epoch_seconds": Measure(
-        _by_epochs(lambda epochs: epochs.groupby("key")["seconds"].min(), timed=True), ratio=True
+    "accuracy_by_draw": _measure("training", "test_accuracy", _draws),
+    "highest_mean": Measure(_highest_mean, exact=True),
+    "epoch_seconds": _by_epochs(
+        lambda epochs: epochs.groupby("key")["seconds"].min(), _timed, ratio=True
     ),
-    "gain_after_saturation": Measure(_by_epochs(_gain_after_saturation)),
-    "largest_fall": Measure(_by_epochs(_largest_fall)),
-    "teacher_error": Measure(_by_epochs(mean_squared_error), ratio=True),
-    "attention_left": Measure(_by_epochs(mass_before_the_end), ratio=True),
-    "ending_cost": Measure(_by_epochs(cost_of_ending)),
+    "last_train_accuracy": _by_epochs(
+        lambda epochs: epochs.groupby("key")["train_accuracy"].last(), most=100.0
+    ),
+    "gain_after_saturation": _by_epochs(_gain_after_saturation),
+    "largest_fall": _by_epochs(_largest_fall),
+    "teacher_error": _by_epochs(mean_squared_error, ratio=True),
+    "attention_left": _by_epochs(mass_before_the_end, ratio=True),
+    "ending_cost": _by_epochs(cost_of_ending),
     "early_gradient": _early(lambda profile: float(profile[49:51].mean())),
     "early_middle_to_ends": _early(_middle_to_ends),
     "first_middle_to_ends": _early(_middle_to_ends, "first_steps"),
-    "ratio_at_95": Measure(
-        _looks(_ratio_at_95), ratio=True, theirs=_single("vanishing", "ratio", np.log, **_LONG)
-    ),
-    "ratio_after": Measure(_nearest("ratio"), ratio=True),
-    "train_accuracy_after": Measure(_nearest("train_accuracy"), most=100.0),
+    "ratio_at_95": _looks(_at_95("ratio"), ratio=True, theirs=_their_ratio),
+    "band_ratio_at_95": _looks(_at_95("band_ratio"), ratio=True, theirs=_their_ratio),
+    "ratio_after": _after("ratio", ratio=True),
+    "train_accuracy_after": _after("train_accuracy", most=100.0),
     # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.
-    "low_ratio": Measure(_looks(lambda looks: looks.ratio.quantile(0.05)), ratio=True),
-    "ratio_recovery": Measure(_looks(lambda looks: looks.ratio.iloc[-1] / looks.ratio.iloc[0]), ratio=True),
-    "held": Measure(
-        _values("states", lambda points: points.accuracy - points.majority_accuracy),
+    "low_ratio": _looks(lambda looks: looks.ratio.quantile(0.05), ratio=True),
+    "ratio_recovery": _looks(lambda looks: looks.ratio.iloc[-1] / looks.ratio.iloc[0], ratio=True),
+    "held": _measure(
+        "states", "accuracy - majority_accuracy",
         fixed={name: fixed | {"size": 4_000} for name, fixed in SCALES.items()},
     ),
-    "dip": _held_out(lambda looks: _early_looks(looks).median_ratio.min() / looks.median_ratio.iloc[0]),
-    "median_recovery": _held_out(lambda looks: looks.median_ratio.iloc[-1] / looks.median_ratio.iloc[0]),
+    "dip": _held_out(lambda ratios: ratios[:EARLY].min() / ratios.iloc[0]),
+    "median_recovery": _held_out(lambda ratios: ratios.iloc[-1] / ratios.iloc[0]),
     "ratio_over_chrono": Measure(_over_chrono, ratio=True),
     "rank_agreement": Measure(_rank_agreement, most=1.0),
     "reach": Measure(_reach, most=1.0),
-    "accuracy_by_draw": Measure(_by_draw),
-    "last_train_accuracy": Measure(
-        _by_epochs(lambda epochs: epochs.groupby("key")["train_accuracy"].last()), most=100.0
-    ),
-    "highest_mean": Measure(_highest_mean, exact=True),
-    "swept_accuracy": Measure(_values("sweep", lambda swept: swept.accuracy, _swept)),
-    "swept_loss": Measure(_values("sweep", lambda swept: swept.start - swept.accuracy, _swept)),
-    "sweep_asymmetry": Measure(_sides(lambda sides: sides.left - sides.right)),
-    "both_ends_cost": Measure(_sides(lambda sides: sides[["left", "right"]].min(axis=1) - sides.mid)),
-    "direction_gap": Measure(
-        _values(
-            "probe",
-            lambda rows: rows.accuracy_forward - rows.accuracy_backward,
-            lambda rows: _looked_at(rows[rows.probe == "directions"], DirectionUse.texts),
-        )
+    "swept_accuracy": _sweep("accuracy"),
+    "swept_loss": _sweep("start - accuracy"),
+    "sweep_asymmetry": _sides(lambda sides: sides.left - sides.right),
+    "both_ends_cost": _sides(lambda sides: sides[["left", "right"]].min(axis=1) - sides.mid),
+    "direction_gap": _measure(
+        "probe", "accuracy_forward - accuracy_backward",
+        lambda rows: rows[has(rows, {"probe": "directions", "texts": [None, DirectionUse.texts]})],
     ),
     "ends_to_middle": _importance(lambda profile: np.divide(*ends_and_middle(profile))),
     "text_to_filler": _importance(_text_to_filler, mixed=True),
+    # Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean.
+    "text_to_filler_by_code": _importance(
+        lambda profile, filler: _text_to_filler(profile - profile.min(), filler), mixed=True
+    ),
     "end_peaks": _importance(_end_peaks, mixed=True),
-    "few_shot_accuracy": Measure(
-        _values("few-shot", lambda rows: rows.test_accuracy, _few_shot), fixed=_FEW,
-        theirs=_single("few_shot", "accuracy"),
+    "few_shot_accuracy": _measure(
+        "few-shot", "test_accuracy", _few_shot, fixed=_FEW,
+        theirs=_single("few_shot", "accuracy", {"model": "system", "corpus": "corpus"}),
     ),
-    "tagging": Measure(
-        _values("tagging", lambda rows, column: rows[column], _tagged), fixed={"compact": _TAGGERS}
-    ),
+    **{
+        f"tagging_{name}": _measure("tagging", name, _tagged, fixed={"compact": _TAGGERS})
+        for name in _TAGGED.split()
+    },
     # Memory depends on shapes alone: one run is enough.
-    "memory_exponent": Measure(
-        _values(
-            "probe",
-            lambda rows: rows.exponent.where(rows.longest == 4_000),
-            lambda rows: rows[rows.probe == "memory"],
-        ),
-        fixed={"thesis": _WIDE},
-        exact=True,
+    "memory_exponent": _measure(
+        "probe", "exponent", lambda rows: rows[has(rows, {"probe": "memory", "longest": 4_000})],
+        fixed={"thesis": _WIDE}, exact=True,
     ),
-    "step_change": Measure(_step_change, fixed={"thesis": {"input_variance": 1.0}}, drawn=True),
-    "construction_error": Measure(
-        lambda runs: DataFrame([{"seed": 0, "value": constructions.largest_error()}]),
-        fixed={"thesis": {}}, drawn=True, exact=True,
+    "step_change": Measure(
+        _step_changes, fixed={"thesis": {"input_variance": 1.0, "hidden_size": 128}}, drawn=True
     ),
-    "parity_reach": Measure(_parity_reach, fixed={"thesis": {}}, drawn=True, exact=True),
+    "construction_error": _exact(constructions.largest_error),
+    "parity_reach": _exact(_parity_reach),
 }  # fmt: skip
 """Every measure that ``data/paper/claims.yml`` may name."""
 
 
-def numbers(runs: Runs, measure: str, **options: Any) -> Numbers:
-    """All numbers of a measure with its options, read once."""
-    name = (measure, *sorted(options.items()))
-    if name not in runs.numbers:
-        rows = MEASURES[measure].rows(runs, **options)
-        runs.numbers[name] = Numbers(rows[[column for column in rows if column in USED]])
-    return runs.numbers[name]
+def numbers(runs: Runs, measure: str) -> Numbers:
+    """All numbers of a measure, read once."""
+    if measure not in runs.numbers:
+        runs.numbers[measure] = Numbers(MEASURES[measure].rows(runs))
+    return runs.numbers[measure]
+
+
+def results(
+    runs: Runs, what: str, scale: str | Sequence[str] | None = None, **selection: Any
+) -> DataFrame:
+    """The numbers of a measure, or the rows of a `Runs.table`, whose columns have the values of a scale, or
+    of one of several, and of ``selection``, see `whenpool.book.results.has`. It remembers the question, see
+    `note`. Raises `InputError` for what there is not, naming those there are."""
+    check_known("measure or kind", what, (*MEASURES, *KINDS, *PROBES))
+    scales = MEASURES[what].fixed if what in MEASURES else SCALES
+    rows = numbers(runs, what).rows if what in MEASURES else runs.table(what)
+    for name, value in selection.items():
+        check_known("column", name, sorted(rows) if len(rows) else [name])
+        for choice in value if isinstance(value, list | tuple) else [value]:
+            if name in CHOICES and isinstance(choice, str):
+                check_known(name, choice.partition(",")[0], CHOICES[name])
+    given = {name: value for name, value in selection.items() if name in rows}
+    chosen = Series(not scale, index=rows.index, dtype=bool)
+    for name in [scale] if isinstance(scale, str) else scale or ():
+        check_known("scale", name, scales)
+        fixed = {k: v for k, v in scales[name].items() if k in rows and k not in selection}
+        chosen |= has(rows, fixed)
+    rows = rows[chosen & has(rows, given)]
+    note([what, scale, selection], rows.get("key", ()))
+    return rows

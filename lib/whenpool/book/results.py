@@ -14,7 +14,7 @@ import pandas as pd
 from pandas import DataFrame, Series
 from scipy.special import stdtrit  # of `scipy.stats`, which takes long to load, the t quantile alone
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError
 from whenpool.base.files import hash_of
 from whenpool.base.paths import project_root
 from whenpool.runs.kinds import KINDS
@@ -36,14 +36,13 @@ SCALES: dict[str, dict[str, Any]] = {"thesis": PLAIN, "compact": PLAIN | COMPACT
 """What a run has at each scale where nothing else is asked for: the thesis's BiLSTM and training, or the
 compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long, plain reviews."""
 READS: dict[str, str] = {}
-"""What this process has asked of the finished runs, as JSON, with a hash of the answer. The build asks again,
-and executes a chapter anew where an answer has changed; see `whenpool.book.build`."""
+"""What this process has asked of the finished runs, with a hash of each answer. The build asks again, and
+executes a chapter anew where an answer has changed; see `whenpool.book.build`."""
 
 
-def note(query: Any, answer: Iterable[str]) -> None:
-    """Remember a query, a list that JSON can hold but for ``...``, and its answer, such as keys of runs."""
-    text = json.dumps(query, sort_keys=True, default=lambda value: "..." if value is ... else str(value))
-    READS[text] = hash_of(*sorted({*answer}))
+def note(query: list[Any], answer: Iterable[str]) -> None:
+    """Remember a query, which `ast.literal_eval` can read, and its answer, such as keys of runs."""
+    READS[repr(query)] = hash_of(*sorted({*answer}))
 
 
 def used() -> str:
@@ -86,26 +85,6 @@ class Runs:
             return rows
         return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
 
-    def select(self, what: str, scale: str | Sequence[str] | None = None, **selection: Any) -> DataFrame:
-        """The rows of a `table` whose columns have the values of a scale in `SCALES`, or of one of several,
-        and of ``selection``: a value, a list of them, or ``...`` for any. Raises `InputError` for an unknown
-        column."""
-        rows = self.table(what)
-        for name in selection:
-            check_known("column", name, sorted(rows))
-        scales = [scale] if isinstance(scale, str) else scale or ()
-        chosen = Series(not scales, index=rows.index, dtype=bool)
-        for name in scales:
-            check_known("scale", name, SCALES)
-            fixed = {k: v for k, v in SCALES[name].items() if k in rows and k not in selection}
-            chosen |= has(rows, fixed)
-        for name, value in selection.items():
-            if value is not ...:
-                values = value if isinstance(value, list | tuple) else [value]
-                chosen &= rows[name].isin(values) | (rows[name].isna() & (None in values))
-        note([what, scale, selection], rows.loc[chosen, "key"])
-        return rows[chosen]
-
     def of(self, keys: Iterable[str]) -> DataFrame:
         """The runs with some keys, a row each, for their provenance."""
         wanted = {*keys}
@@ -117,30 +96,37 @@ class Numbers:
     """A table looked up by the values of several columns, thousands of times: pandas is too slow for it."""
 
     def __init__(self, rows: DataFrame) -> None:
-        plain = rows.astype(object).where(rows.notna(), None)
-        self.columns: dict[str, list[Any]] = {name: plain[name].tolist() for name in plain}
         self.rows = rows
+        self.brief = rows.reindex(columns="seed key value validation_accuracy corpus_complete".split())
+        self._columns: dict[str, list[Any]] = {}
         self._places: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
 
+    def column(self, name: str) -> list[Any]:
+        """The values of a column, None for empty ones and where there is no such column."""
+        if name not in self._columns:
+            values = column(self.rows, name).astype(object)
+            self._columns[name] = values.where(values.notna(), None).tolist()
+        return self._columns[name]
+
     def places(self, selection: Mapping[str, Any]) -> Sequence[int]:
-        """Which rows have these values, None for an empty one; a column without values may be missing."""
-        names = tuple(name for name in selection if name in self.columns)
-        if any(value is not None and name not in names for name, value in selection.items()):
-            return []
-        if not names:
-            return range(len(self.rows))
+        """Which rows have these values, None for an empty one, ``...`` for any."""
+        asked = {name: value for name, value in selection.items() if value is not ...}
+        names = tuple(asked)
         if names not in self._places:
             index = self._places[names] = {}
-            for place, values in enumerate(zip(*(self.columns[name] for name in names), strict=True)):
-                index.setdefault(values, []).append(place)
-        return self._places[names].get(tuple(selection[name] for name in names), [])
+            for place, *values in zip(range(len(self.rows)), *map(self.column, names), strict=True):
+                index.setdefault(tuple(values), []).append(place)
+        return self._places[names].get(tuple(asked.values()), [])
 
 
-def has(rows: DataFrame, values: Mapping[str, Any]) -> Series:
-    """Which rows have some values in their columns; None is an empty one."""
+def has(rows: DataFrame, selection: Mapping[str, Any]) -> Series:
+    """Which rows have some values in their columns: a value, one of a list, None for an empty one, or ``...``
+    for any."""
     chosen = Series(True, index=rows.index)
-    for name, value in values.items():
-        chosen &= rows[name].isna() if value is None else rows[name] == value
+    for name, value in selection.items():
+        if value is not ...:
+            values = value if isinstance(value, list | tuple) else [value]
+            chosen &= rows[name].isin(values) | (rows[name].isna() & (None in values))
     return chosen
 
 
@@ -178,9 +164,8 @@ def _read(file: Path) -> DataFrame:
 def bag_of_words(scale: str, size: int, setting: str) -> float:
     """The test accuracy, in %, of TF-IDF with logistic regression on the texts of IMDb's runs."""
     rows = pd.read_csv(paper_file("").parent / "results" / "bag_of_words.csv")
-    return float(
-        rows[has(rows, {"scale": scale, "size": size, "setting": setting})]["test_accuracy"].iloc[0]
-    )
+    asked = {"scale": scale, "size": size, "setting": setting}
+    return float(rows[has(rows, asked)]["test_accuracy"].iloc[0])
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,7 @@ from typing import Any
 from whenpool.base.errors import check, check_known
 from whenpool.base.paths import project_root
 from whenpool.book.claims import claims, decide, entries_of
-from whenpool.book.measures import results
 from whenpool.book.results import Runs, paper_file
-from whenpool.book.thesis import PER_CLASS, SYSTEM_NAMES
-from whenpool.fewshot.pretrained import MINILM
-from whenpool.runs.kinds.few_shot import READ_BY_ENCODER
 from whenpool.runs.run import Place
 
 WHERE = ("unknown", "everywhere", "start", "middle", "end")
@@ -32,18 +28,14 @@ class Advice:
     words: Sequence[Any] | None = None  # from and up to how many a text has; None is open
     texts: Sequence[Any] | None = None  # likewise labelled texts
     where: Sequence[str] = ()  # a part of `WHERE`; empty: wherever
-    beside: str = ""  # "few_shot": the text ends with what our own runs with few labels found
-
-    @property
-    def general(self) -> bool:
-        """Whether it is for no particular texts."""
-        return self.words is self.texts is None and not self.where
 
     def fits(self, words: float, texts: int, where: str) -> bool:
-        """Whether it is for such texts."""
+        """Whether it is for such texts; what is for no particular texts is not."""
+        if self.words is self.texts is None and not self.where:
+            return False
         spans = ((self.words or (0, None), int(words)), (self.texts or (0, None), texts))
         within = all(least <= value <= (inf if most is None else most) for (least, most), value in spans)
-        return not self.general and within and (not self.where or where in self.where)
+        return within and (not self.where or where in self.where)
 
 
 def entries() -> list[Advice]:
@@ -67,29 +59,7 @@ def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
     """Some advice with the verdicts on its claims, at the thesis's scale where they were run there."""
     wanted = {name for entry in chosen for name in entry.claims}
     verdicts = {claim.id: decide(claim, runs).in_short for claim in claims() if claim.id in wanted}
-    return [
-        replace(
-            each,
-            text=each.text + (_rank_with_few_labels(runs) if each.beside else ""),
-            verdicts=[verdicts[name] for name in each.claims],
-        )
-        for each in chosen
-    ]
-
-
-def _rank_with_few_labels(runs: Runs) -> str:
-    """The place of max-attention in our own runs with few labels; nothing where it is the best or not run."""
-    rows = results(runs, "few-shot", corpus="imdb", length="any", per_class=PER_CLASS)
-    usual = rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
-    ranked = rows[usual].groupby("system")["test_accuracy"].mean().sort_values(ascending=False)
-    if "max_attention" not in ranked.index[1:]:
-        return ""
-    place = list(ranked.index).index("max_attention") + 1
-    return (
-        f" In our own runs with {PER_CLASS} labelled IMDb reviews of each class, "
-        f"{SYSTEM_NAMES[str(ranked.index[0])]} reaches {ranked.iloc[0]:.0f} % and max-attention on the "
-        f"frozen encoder MiniLM {ranked['max_attention']:.0f} %, place {place} of {len(ranked)}."
-    )
+    return [replace(each, verdicts=[verdicts[name] for name in each.claims]) for each in chosen]
 
 
 def support(advice: Advice) -> str:

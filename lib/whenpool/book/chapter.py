@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from whenpool.base.errors import check, check_known
 from whenpool.book.claims import Decision, Finding, claims_table, compared, decisions, sample_of
 from whenpool.book.measures import MEASURES, results
 from whenpool.book.results import Runs
-from whenpool.book.tables import CaptionedTable, html_of, provenance_line
+from whenpool.book.tables import CaptionedTable, provenance_line
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
@@ -32,7 +32,7 @@ class Provenance:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {
             "text/markdown": f":::{{div}} provenance\n{self.line}\n:::",
-            "text/html": f"<p><small>{html_of(self.line)}</small></p>",
+            "text/html": f"<p><small>{escape(unescape(self.line), quote=False)}</small></p>",
             "text/plain": unescape(self.line),
         }
 

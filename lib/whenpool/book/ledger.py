@@ -85,16 +85,12 @@ def as_text(decided: Sequence[Decision]) -> str:
             return ""
         return f"{finding.verdict} {finding.measured}" + (f" n={finding.n}" if finding.n else "")
 
-    frame = DataFrame(
-        {
-            "claim": d.claim.id,
-            "source": d.claim.section,
-            "rule": d.claim.rule,
-            "thesis by its rule": text(d.thesis),
-            "thesis's scale": text(d.at.get("thesis")),
-            "compact": text(d.at.get("compact")),
-        }
+    rows = [
+        (d.claim.id, d.claim.section, d.claim.rule, *map(text, (d.thesis, *map(d.at.get, SCALES))))
         for d in decided
+    ]
+    frame = DataFrame(
+        rows, columns=["claim", "source", "rule", "thesis by its rule", *SCALE_NAMES.values()]
     )
     left = frame.apply(lambda cells: cells.str.ljust(cells.str.len().max()))
     lines = [left.to_string(index=False, justify="left"), f"{len(decided)} claims"]
@@ -113,12 +109,13 @@ def written(
     if chapter is not None:
         chapter = chapter_named(chapter, dict.fromkeys(claim.chapter for claim in claims()))
     decided = ledger(Runs(place), chapter, verdict)
+    if style == "table":
+        return as_text(decided)
     rows = [row_of(decision) for decision in decided]
     if style == "json":
         return json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
-    if style == "csv":  # a line for each claim, with columns such as compact.value
-        return pd.json_normalize(rows).to_csv(index=False, lineterminator="\n").rstrip("\n")
-    return as_text(decided)
+    # a line for each claim, with columns such as compact.value
+    return pd.json_normalize(rows).to_csv(index=False, lineterminator="\n").rstrip("\n")
 
 
 @dataclass(frozen=True)
@@ -130,19 +127,19 @@ class VerdictBars:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         claims, bars, lines = of_the_thesis(self.decided), [], []
         for scale, key in (("thesis", "verdict"), ("compact", "compact")):
-            numbers = {name: n for name, n in counts(claims, scale).items() if n}
-            title = SCALE_TEXTS[scale]
-            plural = {name: name.replace("does", "do").replace("holds", "hold") for name in numbers}
-            words = {name: f"{n} {name if n == 1 else plural[name]}" for name, n in numbers.items()}
-            parts = [
-                f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{words[name]}" '
-                f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
-                f"{n if n < len(claims) / 20 else words[name]}</a>"  # where the name would not fit
-                for name, n in numbers.items()
-            ]
+            numbers, title, parts, words = counts(claims, scale), SCALE_TEXTS[scale], [], []
+            for name, n in numbers.items():
+                if n:
+                    plural = name if n == 1 else name.replace("does", "do").replace("holds", "hold")
+                    words.append(f"{n} {plural}")
+                    parts.append(
+                        f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{words[-1]}" '
+                        f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
+                        f"{n if n < len(claims) / 20 else words[-1]}</a>"  # where the name would not fit
+                    )
             testable = f"{sum(numbers.values())} of the {len(claims)} claims can be tested {title}:"
             bars.append(f'<p>{testable}</p><div class="verdicts">{"".join(parts)}</div>')
-            lines.append(f"{title}: {', '.join(words.values())}")
+            lines.append(f"{title}: {', '.join(words)}")
         text = f"{len(claims)} claims; {'; '.join(lines)}"
         bars.append(
             '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '

@@ -24,11 +24,6 @@ def literal(text: Any) -> str:
     return _MARKS.sub(lambda mark: f"&#{ord(mark[0])};", " ".join(str(text).split()))
 
 
-def html_of(text: str) -> str:
-    """A text as HTML, where what `literal` wrote stays as it is; for a terminal `html.unescape` reads it."""
-    return re.sub(r"&amp;(#\d+;)", r"&\1", escape(text, quote=False))
-
-
 def corpus_name(name: Any) -> str:
     """A corpus as a page names it: literally, and without the folder of a file."""
     file, colon, options = str(name).partition(":")
@@ -106,19 +101,19 @@ class CaptionedTable:
         table = frame.to_markdown(index=False, stralign="left", numalign="left", disable_numparse=True)
         options = f":name: {self.name}\n" + ":class: prose\n" * self.prose
         markdown = f":::{{table}} {self.caption}\n{options}\n{table.replace('± ', '±&nbsp;')}\n:::\n"
-        html = f"<p>{escape(self.caption)}</p>{_as_html(frame.to_html(index=False, escape=False))}"
+        html = f"<p>{escape(self.caption)}</p>{as_html(frame.to_html(index=False, escape=False))}"
         legend = self.legend
         if "±" in table and not re.search("deviation|interval", self.caption + legend):
             legend = f"±: standard deviation over seeds. {legend}".strip()
         for kind, text in (("legend", legend), ("provenance", self.provenance)):
             if text:
                 markdown += f"\n:::{{div}} {kind}\n{text}\n:::\n"
-                html += f"<p><small>{_as_html(html_of(text))}</small></p>"
+                html += f"<p><small>{as_html(escape(unescape(text), quote=False))}</small></p>"
         plain = unescape(frame.to_string(index=False))
         return {"text/markdown": markdown, "text/html": html, "text/plain": plain}
 
 
-def _as_html(text: str) -> str:
+def as_html(text: str) -> str:
     """As a notebook that is no book shows it: bold, code, and the words of references and links to pages."""
     text = re.sub(r'<a href="[\w-]+\.html[^"]*">(.*?)</a>', r"\1", text)
     text = re.sub(r"\{\w+\}`([^`<&]+?)\s*(?:(?:<|&lt;)[\w-]+(?:>|&gt;))?`", r"\1", text)
@@ -144,14 +139,9 @@ def grid(cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: A
 
 def in_order(rows: DataFrame, **orders: Iterable[Any]) -> DataFrame:
     """The rows whose columns have one of the values that are given, sorted by these as they are given."""
-    if rows.empty:
-        return rows
     places = {name: {value: at for at, value in enumerate(order)} for name, order in orders.items()}
-    kept = rows[
-        rows[list(orders)].isin({name: list(order) for name, order in places.items()}).all(axis=1)
-    ]
-    by_place = lambda values: values.map(places[values.name])  # noqa: E731
-    return kept.sort_values(list(orders), key=by_place, kind="stable")
+    kept = rows[[*orders]].isin({name: [*order] for name, order in places.items()}).all(axis=1)
+    return rows[kept].sort_values([*orders], key=lambda v: v.map(places[v.name]), kind="stable")
 
 
 def settings_of(rows: DataFrame) -> list[str]:
@@ -168,25 +158,22 @@ def accuracy_table(
     right; ``text`` writes the cell of some runs."""
     if runs.empty:
         return runs
-    names = [*rows, *columns]
-    places = runs[list(columns)].drop_duplicates().sort_values(
-        list(columns), key=lambda each: each.map(SETTINGS.index) if each.name == "setting" else each
-    )  # fmt: skip
+    setting_first = lambda v: v.map(SETTINGS.index) if v.name == "setting" else v  # noqa: E731
+    places = runs[[*columns]].drop_duplicates().sort_values([*columns], key=setting_first)
     # empty cells in the first row, so that the columns come in the order of places
     first = runs[list(rows)].iloc[0].to_dict() | {"text": ""}
     cells = [first | place for place in places.to_dict("records")]
-    for key, group in runs.groupby(names, sort=False):
-        cells.append(dict(zip(names, key, strict=True)) | {"text": text(group)})
     guessing = runs.assign(**dict.fromkeys(rows, "") | {rows[0]: MAJORITY})
-    for key, group in guessing.groupby(names, sort=False):
-        chance = f"{group['majority_accuracy'].mean():.1f}"
-        cells.append(dict(zip(names, key, strict=True)) | {"text": chance})
+    chance = lambda runs: f"{runs['majority_accuracy'].mean():.1f}"  # noqa: E731
+    for some, write in ((runs, text), (guessing, chance)):
+        for key, group in some.groupby([*rows, *columns], sort=False):
+            cells.append(dict(zip([*rows, *columns], key, strict=True)) | {"text": write(group)})
     return grid(DataFrame(cells), rows, columns, heads)
 
 
 def provenance_line(runs: DataFrame, nothing: str = "no runs yet", of: str = "") -> str:
-    """Number of runs, corpus, cells and layers where they are not the thesis's, device, precision where
-    it is not float32, commit, computing time and date of the newest; ``nothing`` where there are none."""
+    """Number of runs, corpus, cell where it is not the thesis's, device, precision where it is not float32,
+    commit, computing time and date of the newest; ``nothing`` where there are none."""
     if runs.empty:
         return f"Provenance{of}: {nothing}."
 
@@ -199,21 +186,15 @@ def provenance_line(runs: DataFrame, nothing: str = "no runs yet", of: str = "")
         f"corpus {listed(sorted({corpus_name(str(name).split(':')[0]) for name in runs['corpus']}))}",
         f"{sizes} training {'sentences' if 'unseen_accuracy' in runs else 'texts'}",
     ]
-    if {"cell", "layers"} <= set(runs):
-        titles = [
-            LISTED_CELLS[cell].title + (f" of {int(layers)} layers" if layers > 1 else "")
-            for cell, layers in runs[["cell", "layers"]].dropna().itertuples(index=False, name=None)
-        ]
-        if set(titles) - {LISTED_CELLS["lstm"].title}:
-            parts.append(f"cell {listed(titles)}")
-    for name in ("encoder", "vectors", "filler"):
+    cells = listed(LISTED_CELLS[cell].title for cell in runs.get("cell", Series()).dropna())
+    if cells not in ("", LISTED_CELLS["lstm"].title):
+        parts.append(f"cell {cells}")
+    for name in ("encoder", "vectors", "filler", "device"):
         if name in runs and runs[name].notna().any():
-            parts.append(f"{name} {listed(map(literal, runs[name].dropna()))}")
-    parts.append(listed(map(literal, runs["device"])))
-    precisions = runs["precision"].value_counts() if "precision" in runs else {}
-    for name, count in precisions.items():
+            parts.append(f"{name} " * (name != "device") + listed(map(literal, runs[name].dropna())))
+    for name, count in runs.get("precision", Series()).value_counts().items():
         if name != "float32":
-            parts.append(("" if count == len(runs) else f"{count} runs ") + f"computed in {name}")
+            parts.append(f"{count} runs " * (count < len(runs)) + f"computed in {name}")
     commits = listed(str(value) or "unknown" for value in runs["commit"].astype(object).fillna(""))
     parts += [f"torch {listed(runs['torch'])}", f"commit {commits}"]
     passes = runs.filter(regex="^filler_passes").max().max()  # how often a split's filler was begun

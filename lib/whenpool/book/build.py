@@ -7,13 +7,11 @@ Hashes of all these stay in ``executed.json`` beside the executed notebooks. The
 one of their sources has changed.
 """
 
-import functools
 import json
 import os
 import re
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -28,7 +26,6 @@ import nbformat
 import papermill
 import psutil
 import yaml
-from jupyter_client.kernelspec import NoSuchKernel
 from jupytext.myst import MystMetadataParsingError
 from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
@@ -42,6 +39,7 @@ from whenpool.book.pages import render
 from whenpool.book.results import Runs
 from whenpool.book.tables import duration
 from whenpool.runs.compute import compute, standing
+from whenpool.runs.engine import Report
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.plans import chapter_named, needed
 from whenpool.runs.request import NARROWING, Request
@@ -54,14 +52,6 @@ CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs we
 LIBRARY = Path(__file__).resolve().parents[1]
 LAST_CELL = "from whenpool.book.results import used\nprint(used())"
 """What a chapter's kernel executes last."""
-
-
-def read_yaml(file: Path) -> Any:
-    """What a file of YAML holds; raises `BookError` where it is not valid."""
-    try:
-        return yaml.safe_load(file.read_text("utf-8"))
-    except yaml.YAMLError as error:
-        raise BookError(f"{file} has YAML that is not valid: {' '.join(str(error).split())}") from None
 
 
 def is_notebook(source: Path) -> bool:
@@ -100,7 +90,7 @@ class Builder:
         those that are ``asked`` for, and render the pages; returns the first page. Raises `BookError` when a
         chapter fails or the pages cannot be rendered."""
         started = time.perf_counter()
-        toc = read_yaml(self.root / "_toc.yml")
+        toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
         parts = [toc, *toc.get("parts", [])]
         files = [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
         pages = [Path(file).name for file in files]  # all are in the folder "book"
@@ -109,13 +99,14 @@ class Builder:
         if asked:  # the others that were not executed yet are executed, too, since the pages need them
             again = (*asked, STATUS)
             chapters = [name for name in chapters if name in again or not self._executed(name).exists()]
-        failed = self._compute(chapters)
+        report = self._compute(chapters)
         self._copy_sources(pages)
         with variables(self._environment()):
             self._execute(chapters, pages, pages if force else asked)
         page = self._render()
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
-        if failed:
+        if report.failed:
+            failed = len(report.failed)
             raise BookError(f"{failed} runs failed and are not in the pages; build again to repeat them")
         return page
 
@@ -125,30 +116,28 @@ class Builder:
     def _executed(self, name: str) -> Path:
         return self.stage / "book" / f"{name}.ipynb"
 
-    def _compute(self, chapters: Sequence[str]) -> int:
-        """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        runs_of = (planned(name, self.request, self.place) for name in chapters)
-        runs = list(dict.fromkeys(run for runs in runs_of for run in runs))
+    def _compute(self, chapters: Sequence[str]) -> Report:
+        """Compute what chapters draw from and what is asked for."""
+        runs = [run for name in chapters for run in planned(name, self.request, self.place)]
         if not runs:
-            return 0
+            return Report()
         report = compute(
-            runs, self.place, self.workforce, skip_absent=self.request.leaves_out,
+            list(dict.fromkeys(runs)), self.place, self.workforce, skip_absent=self.request.leaves_out,
             keep_weights=needed(self.request, self.place).__contains__, say=self.say,
         )  # fmt: skip
         if report.left:
             self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
-        return len(report.failed)
+        return report
 
     def _copy_sources(self, pages: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
         ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints", "__pycache__")
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
         shutil.copy(self.root / "_toc.yml", self.stage)
-        config = read_yaml(self.root / "_config.yml")
+        config = (self.root / "_config.yml").read_text("utf-8")
         if name := os.environ.get("GITHUB_REPOSITORY"):  # the buttons of a fork open the fork
-            config["repository"]["url"] = f"https://github.com/{name}"
-        text = yaml.safe_dump(config, allow_unicode=True)
-        (self.stage / "_config.yml").write_text(text, "utf-8")
+            config = re.sub(r"(?m)^(  url:) .*$", rf"\1 https://github.com/{name}", config)
+        (self.stage / "_config.yml").write_text(config, "utf-8")
         for name in pages:  # the executed notebook takes the place of its source
             executed = self._executed(name)
             unused = executed.with_suffix(".md") if is_notebook(self._source(name)) else executed
@@ -159,10 +148,7 @@ class Builder:
         last, which reports on them; ``executed.json`` says when and from what each was made."""
         log_file, parameters = self.stage / "executed.json", self._parameters()
         fresh = _Freshness(self, parameters)
-        try:
-            log = json.loads(log_file.read_text())
-        except (OSError, ValueError):
-            log = {}
+        log = json.loads(log_file.read_text()) if log_file.exists() else {}
         todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is reported, and the inputs
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
             before = log.get(name, {}) if self._executed(name).exists() else {}
@@ -179,27 +165,23 @@ class Builder:
                 log[name]["state"] = fresh.state
                 self.say(f"[{number}/{len(chapters)}] {name}: unchanged")
         write_atomically(log_file, json.dumps(log, indent=1))
-        writing = threading.Lock()
 
-        def execute_chapter(name: str) -> None:
+        def execute_chapter(name: str) -> tuple[str, dict[str, Any]]:
             line, inputs = todo[name]
             self.say(line)
             began = time.time()
             kernel = json.loads(execute(self._source(name), self._executed(name), parameters))
+            files = {file: fresh.code[file] for file in kernel["files"] if file in fresh.code}
             record = {"seconds": time.time() - began, "profile": self.request.profile, "inputs": inputs}
-            record |= {"asked": kernel["asked"], "state": fresh.state}
-            with writing:
-                log[name] = record | {
-                    "files": {x: fresh.code[x] for x in kernel["files"] if x in fresh.code}
-                }
-                in_order = {page: log[page] for page in pages if page in log}
-                write_atomically(log_file, json.dumps(in_order, indent=1))
+            return name, record | {"files": files, "asked": kernel["asked"], "state": fresh.state}
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 for group in ([name for name in todo if name != STATUS], {STATUS} & todo.keys()):
                     for future in as_completed([pool.submit(execute_chapter, name) for name in group]):
-                        future.result()  # raises the error of a chapter
+                        name, log[name] = future.result()  # or the error of a chapter
+                        in_order = {page: log[page] for page in pages if page in log}
+                        write_atomically(log_file, json.dumps(in_order, indent=1))
             except BaseException as error:
                 pool.shutdown(wait=False, cancel_futures=True)
                 if not isinstance(error, BookError):  # ctrl-C: no chapter is waited for
@@ -258,24 +240,24 @@ class _Freshness:
     """Compares what chapters depend on with what they depended on when they were executed."""
 
     def __init__(self, builder: Builder, parameters: Mapping[str, Any]) -> None:
-        self.root = root = builder.root
+        root, folder = builder.root, builder.root / "data"
         # smoke-sized runs are not among the finished ones
         self.runs = Runs(Place.default() if builder.request.profile == "smoke" else builder.place)
         modules = [*LIBRARY.rglob("*.py"), *(builder.stage.resolve() / "book").rglob("*.py")]
         self.code = {str(file): digest(file) for file in modules}  # before any chapter imports it
-        store, folder = self.runs.store.directory, root / "data"
         written = [*folder.glob("*/*.csv"), *folder.glob("*/*.yml")]
-        self.state = hash_of_states([*store.glob("*.json"), *written])
+        self.state = hash_of_states([*self.runs.store.directory.glob("*.json"), *written])
         """Changes whenever a run is stored or published, or a claim is edited."""
-        of_runs = {f"{kind.table}{history and '_'}{history}" for kind in KINDS.values()
-                   for history in ("", *kind.histories)}  # fmt: skip
-        tables = [file for file in folder.glob("*/*.csv") if file.stem not in of_runs]
+        of_runs = tuple(
+            kind.table for kind in KINDS.values()
+        )  # what a chapter reads of these is asked again
+        tables = [file for file in folder.glob("*/*.csv") if not file.stem.startswith(of_runs)]
         tables += [folder / "paper" / "advice.yml", root / "book" / "_static" / "ledger_table.html"]
         self.shared = {
             "parameters": hash_of(json.dumps(parameters, sort_keys=True)),
             "packages": hash_of(sys.version, digest(root / "requirements.txt")),
             "corpora": hash_of_states(builder.place.data.resolve().rglob("*")),
-            "tables": hash_of(*(f"{file.name} {digest(file)}" for file in sorted(tables))),
+            "tables": hash_of(*map(digest, sorted(tables))),
         }
         self.answers: dict[str, str] = {}  # of today, as far as they were asked for again
 
@@ -285,32 +267,23 @@ class _Freshness:
 
     def changed(self, inputs: Mapping[str, str], record: Mapping[str, Any]) -> str:
         """Why a chapter has to be executed again, or nothing."""
-        if "asked" not in record:
+        if not record:
             return "it has not been executed yet"
-        for name, value in record["inputs"].items():
-            if value != inputs.get(name):
-                return f"its {name} changed"
-        for name, value in record["files"].items():
-            if self.code.get(name) != value:
-                library = "the library's " if Path(name).is_relative_to(LIBRARY) else ""
-                return f"{library}{os.path.relpath(name, LIBRARY if library else self.root)} changed"
+        now, before = {**inputs, **self.code}, {**record["inputs"], **record["files"]}
+        for name, value in before.items():
+            if value != now.get(name):
+                return f"its {Path(name).name} changed"
         if record["state"] != self.state:
-            new = [query for query in record["asked"] if query not in self.answers]
-            self.answers |= ask_again(self.runs, new)
+            self.answers |= ask_again(self.runs, record["asked"].keys() - self.answers.keys())
             for query, answer in record["asked"].items():
                 if answer != self.answers[query]:
-                    return f"its {' '.join(map(str, json.loads(query)[:2]))} changed"
+                    return f"the answer to {query} changed"
         return ""
 
 
 def digest(file: Path) -> str:
     """The SHA-256 of a file; nothing where there is none."""
-    return _digest(file, file.stat().st_mtime_ns) if file.is_file() else ""
-
-
-@functools.cache
-def _digest(file: Path, changed: int) -> str:
-    return sha256(file.read_bytes()).hexdigest()
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
@@ -325,16 +298,15 @@ def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
     except (yaml.YAMLError, MystMetadataParsingError) as error:
         raise BookError(f"{source} has YAML that is not valid: {' '.join(str(error).split())}") from None
     known = papermill.inspect_notebook(executing)
-    kernel = ["--IPKernelApp.log_level=50"]  # its errors are reported below
     try:
         executed = papermill.execute_notebook(
             executing, executing, {name: value for name, value in parameters.items() if name in known},
             # not papermill's cwd, which changes the folder of this whole process
             resources={"metadata": {"path": str(target.parent.resolve())}},
-            kernel_name="python3", execution_timeout=CELL_SECONDS, extra_arguments=kernel,
-            progress_bar=False,
+            kernel_name="python3", execution_timeout=CELL_SECONDS, progress_bar=False,
+            extra_arguments=["--IPKernelApp.log_level=50"],  # its errors are reported below
         )  # fmt: skip
-    except (PapermillExecutionError, NoSuchKernel, RuntimeError, OSError) as error:
+    except (PapermillExecutionError, RuntimeError, OSError) as error:
         kind, message = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", error)
         why, where = f"{kind}: {' '.join(str(message).split())}", ""
         if isinstance(error, DeadKernelError):

@@ -113,7 +113,7 @@ def _each(read: Callable[[DataFrame], float], order: str = "position") -> Read:
     return numbers
 
 
-def _tested(rows: DataFrame) -> DataFrame:
+def tested(rows: DataFrame) -> DataFrame:
     """Those that were tested on as many texts as their scale says, with the λ that is in use."""
     compact = rows["max_words"].eq(plans.COMPACT["max_words"])
     wanted = rows["corpus"].map(plans.COMPACT_TEST).where(compact)
@@ -123,16 +123,16 @@ def _tested(rows: DataFrame) -> DataFrame:
     return rows.dropna(subset=["test_accuracy"])
 
 
-_accuracy = partial(_measure, "training", select=_tested)
+_accuracy = partial(_measure, "training", select=tested)
 
 
 def _timed(rows: DataFrame) -> DataFrame:
     """Trainings with nothing else running."""
     alone = rows["together"].fillna(1).eq(1) & rows["threads"].fillna(1).eq(1)
-    return _tested(rows[rows["seed"].isin(plans.TIMED_SEEDS) & alone])
+    return tested(rows[rows["seed"].isin(plans.TIMED_SEEDS) & alone])
 
 
-def _by_epochs(read: Read, select: Read = _tested, **more: Any) -> Measure:
+def _by_epochs(read: Read, select: Read = tested, **more: Any) -> Measure:
     """What ``read`` gives by key of epochs in order."""
 
     def values(runs: Runs) -> DataFrame:
@@ -361,7 +361,7 @@ def _over_chrono(runs: Runs) -> DataFrame:
 def _rank_agreement(runs: Runs) -> DataFrame:
     """Spearman's correlation, over the `STARTS` of one seed, of test accuracy with what the untrained last
     state holds ("held"), or with the ratio before training or its lowest ("start_ratio", "lowest_ratio")."""
-    trained = _tested(runs.table("training"))
+    trained = tested(runs.table("training"))
     usual = {"share": THESIS_MODEL["share"], "size": 1_000, "model": list(STARTS)}
     trained = trained[has(trained, usual)]
     states, looks = runs.table("states"), _held_out_looks(runs.table("trace"))
@@ -388,7 +388,7 @@ def _rank_agreement(runs: Runs) -> DataFrame:
 def _reach(runs: Runs) -> DataFrame:
     """Spearman's correlation, over the `GATED` starts of one seed, of v with the largest share of filler at
     which a review in the middle is still learnt: at least 10 points above chance."""
-    trained = _tested(runs.table("training"))
+    trained = tested(runs.table("training"))
     trained = trained[has(trained, {"size": 1_000, "setting": "mid", "model": list(GATED)})]
     trained["learnt"] = trained["share"].where(
         trained["test_accuracy"] - trained["majority_accuracy"] >= 10
@@ -407,7 +407,7 @@ def _reach(runs: Runs) -> DataFrame:
 
 def _draws(rows: DataFrame) -> DataFrame:
     """Trainings on other draws of texts; the draw takes the place of the seed."""
-    rows = _tested(rows)
+    rows = tested(rows)
     rows = rows[rows["draw"].fillna(0) > 0]
     model = rows["model"].astype(str).str.replace(r",? ?draw \d+$", "", regex=True)
     return rows.assign(seed=rows["draw"], model=model)
@@ -416,7 +416,7 @@ def _draws(rows: DataFrame) -> DataFrame:
 def _highest_mean(runs: Runs) -> DataFrame:
     """In how many % of the cases of Tables 1.3 and 1.4, those with three seeds of all five models, MaxAtt has
     the highest mean: a number over all runs, and one over later seeds alone once they fill every case."""
-    trained = _tested(runs.table("training"))
+    trained = tested(runs.table("training"))
     trained = trained[has(trained, {"model": list(THESIS_POOLINGS), "masked": True})]
     case = ["corpus", "length", "setting", "size"]
     cases = published("accuracy").query("table in ('1.3', '1.4')")[case].drop_duplicates()

@@ -6,7 +6,7 @@ points is *reproduced*, wholly outside *differs*, anything else *undecided*. Run
 *pilots*. The number of the compact replication is beside each cell and is never judged.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 from pandas import DataFrame, Series
 
 from whenpool.base.errors import InputError
-from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale
+from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale, tested
 from whenpool.book.results import THESIS_MODEL, Sample, began, column, estimate, has, published
 from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, provenance_line, spread
 from whenpool.corpora import find
@@ -24,15 +24,16 @@ from whenpool.corpora.sources import statistics_of
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
 from whenpool.runs.kinds.training import Training, with_model
-from whenpool.runs.plans import COMPACT, COMPACT_TEST
+from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import VECTORS, Place
 
 MARGIN = 3.0  # Points of accuracy
 MARKS = {"reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": ""}
 """Each verdict with its mark: "so far" has fewer than three seeds, a pilot has other word vectors than the
 thesis's."""
-NOT_RUN: dict[str, Any] = {"ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run"}
-NOT_RUN |= {"keys": (), "compact": ""}
+NOT_RUN: dict[str, Any] = {
+    "ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run", "keys": (), "compact": ""
+}  # fmt: skip
 """What is beside a published cell of which there are no runs: mean and standard deviation (NaN for one run)
 of our test accuracies in %, the number of runs, the verdict, the keys of all runs, and what the compact
 replication reached."""
@@ -46,7 +47,7 @@ LEGEND = (
     f"{MARKS['differs']} differs, {MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, "
     f"{MARKS['pilot']} a pilot from other word vectors ({{ref}}`the rule <verdicts>`)."
 )
-_CELL = ["corpus", "length", "setting", "size"]
+CELL = ["corpus", "length", "setting", "size", "pooling"]
 
 
 def is_plain(runs: DataFrame) -> Series:
@@ -78,20 +79,14 @@ def _fullest(runs: DataFrame, varied: Iterable[str], *then: str) -> DataFrame:
     return largest.drop_duplicates("seed", keep="last")
 
 
-def verdict_of(ours: list[float], mean: float, std: float) -> str:
-    """What the rule says of our values beside a published mean and standard deviation."""
-    if len(ours) < SEEDS_NEEDED:
-        return "so far"
-    sample = Sample.of(dict(enumerate(ours)))
-    _, low, high = estimate([(1, sample), (-1, Sample(mean, std, RUNS_PER_CELL))])
-    if low >= -MARGIN and high <= MARGIN:
-        return "reproduced"
-    return "differs" if low > MARGIN or high < -MARGIN else "undecided"
-
-
-def _cell(runs: DataFrame, verdict: str) -> dict[str, Any]:
-    """What is beside a published cell, see `NOT_RUN`."""
-    values = runs["test_accuracy"]
+def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
+    """What is beside a published mean and standard deviation, see `NOT_RUN`; pilots have no verdict."""
+    values, verdict = runs["test_accuracy"], "pilot" if pilot else "so far"
+    if not pilot and len(values) >= SEEDS_NEEDED:
+        mine = Sample.of(dict(enumerate(values.tolist())))
+        _, low, high = estimate([(1, mine), (-1, Sample(theirs["mean"], theirs["std"], RUNS_PER_CELL))])
+        within, outside = low >= -MARGIN and high <= MARGIN, low > MARGIN or high < -MARGIN
+        verdict = "reproduced" if within else "differs" if outside else "undecided"
     ours = {"ours": values.mean(), "ours_std": values.std(), "n": len(runs), "verdict": verdict}
     return NOT_RUN | ours | {"keys": tuple(runs["key"])}
 
@@ -103,15 +98,10 @@ def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
         thesis = used[used["vectors"] == VECTORS[0]]
         used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
         used = _fullest(used, [name for name in ("vectors", "validation") if name in used])
-        pilot = (used["vectors"] != VECTORS[0]).any()
-        verdict = verdict_of(used["test_accuracy"].tolist(), theirs["mean"], theirs["std"])
-        cell = _cell(used, "pilot" if pilot else verdict)
+        cell = _cell(used, theirs, pilot=(used["vectors"] != VECTORS[0]).any())
     # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
-    wanted = ours["corpus"].map(COMPACT_TEST)
-    tested = ours["test"].eq(wanted) | (ours["test"].isna() & wanted.isna())
-    model = {name: value for name, value in (THESIS_MODEL | COMPACT).items() if name != "test"}
-    small = ours[has(ours, model | {"vectors": VECTORS[0]}) & tested & is_plain(ours)]
-    small = small.dropna(subset=["test_accuracy"]).drop_duplicates("seed", keep="last")
+    model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ...}
+    small = tested(ours[has(ours, model) & is_plain(ours)]).drop_duplicates("seed", keep="last")
     if len(small):
         whole = small["corpus_complete"].eq(True).all()  # no part of the corpus, and no stand-in
         text = spread(small["test_accuracy"]) + "*" * (not whole)
@@ -121,34 +111,25 @@ def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
 
 def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
     """The published cells with ours beside, see `NOT_RUN`."""
-    keys = [*_CELL, "pooling"]
-    groups = dict(iter(runs.groupby(keys)))
-    cells = [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for _, row in theirs.iterrows()]
+    groups = dict(iter(runs.groupby(CELL)))
+    cells = [judge(groups.get(tuple(row[CELL]), runs.head(0)), row) for _, row in theirs.iterrows()]
     return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
 
 def by_source(cells: DataFrame, rows: Sequence[str]) -> DataFrame:
     """Judged cells as texts: for each line of the table the thesis's numbers, below them ours and those of
     the compact replication where there are any; cells that bring a ``text`` keep it."""
-
-    def ours(row: Any) -> str:
-        text = mean_text(row["ours"], row["ours_std"], int(row["n"]))
-        return f"**{text}** {MARKS[row['verdict']]}" if row["n"] else ""
-
-    texts: dict[str, Callable[[Any], str]] = {
-        "thesis": lambda row: f"{row['mean']:.1f} ± {row['std']:.1f}".removesuffix(" ± nan"),
-        "ours": ours,
-        "compact": lambda row: row["compact"],
-    }
     parts = []
     for _, line in cells.groupby(list(rows), sort=False):
-        if "text" in line and line["text"].notna().all():
+        if column(line, "text").notna().all():
             parts.append(line.assign(source=""))
             continue
-        for source, text in texts.items():
-            written = line.assign(source=source, text=[text(row) for _, row in line.iterrows()])
-            if written["text"].any():
-                parts.append(written)
+        texts: dict[str, list[str]] = {"thesis": [], "ours": [], "compact": [*line["compact"]]}
+        for row in line.to_dict("records"):
+            texts["thesis"].append(f"{row['mean']:.1f} ± {row['std']:.1f}".removesuffix(" ± nan"))
+            ours = mean_text(row["ours"], row["ours_std"], int(row["n"]))
+            texts["ours"].append(f"**{ours}** {MARKS[row['verdict']]}" * (row["n"] > 0))
+        parts += [line.assign(source=source, text=text) for source, text in texts.items() if any(text)]
     return pd.concat(parts)
 
 
@@ -184,23 +165,19 @@ TRICK_SETTINGS = ("standard", "mid")
 def with_variant(runs: DataFrame) -> DataFrame:
     """Those of the runs that have that chapter's settings and variants and the λ that is in use, in the order
     of `VARIANTS`, with a column ``variant``, see `whenpool.runs.kinds.training.variant_of`."""
-    if runs.empty:
-        return runs.assign(variant=[], setting=[])
     runs = runs.assign(variant=with_model(runs)["model"])
-    as_chosen = column(runs, "strength").eq(Training.strength)
-    as_chosen &= column(runs, "divergence").eq(Training.divergence)
-    runs = runs[as_chosen | column(runs, "trick").ne("gradient_directed")]
+    as_chosen = has(runs, {name: getattr(Training, name) for name in ("strength", "divergence")})
+    runs = runs[as_chosen | runs["trick"].ne("gradient_directed")]
     return in_order(runs.sort_values("seed", kind="stable"), variant=VARIANTS, setting=TRICK_SETTINGS)
 
 
 def trick_cells(stored: DataFrame) -> DataFrame:
     """The cells of Table 2.1, one number each, and MaxAtt's of Table 1.3 beside, with ours and verdicts."""
-    best = published("accuracy").query(
-        "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention' "
-        f"and setting in {TRICK_SETTINGS}"
-    )
+    best = {"table": "1.3", "corpus": "imdb", "size": 10_000, "pooling": "max_attention"}
+    best |= {"setting": [*TRICK_SETTINGS]}
+    usual = published("accuracy")
     table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
-    cells = pd.concat([table.assign(length="long", std=np.nan), best], ignore_index=True)
+    cells = pd.concat([table.assign(length="long", std=0.0), usual[has(usual, best)]], ignore_index=True)
     runs = finished(with_variant(stored))
     last = runs["pooling"] == "last"  # whose trick or start is no other protocol here (§2.2)
     other_start = last & runs["forget_bias"].isin(("2.0", 2.0, "chrono"))
@@ -210,7 +187,7 @@ def trick_cells(stored: DataFrame) -> DataFrame:
         orthogonal=runs["orthogonal"].eq(True) & ~last,
         forget_bias=runs["forget_bias"].mask(other_start, "thesis"),
     )
-    return judged(runs, cells.fillna({"std": 0.0})).assign(std=cells["std"], variant=cells["pooling"])
+    return judged(runs, cells).assign(std=cells["std"].replace(0.0, np.nan), variant=cells["pooling"])
 
 
 def trick_table(stored: DataFrame) -> CaptionedTable:
@@ -242,17 +219,9 @@ RULES_OF = pd.Timestamp("2026-11-22T07:45:13+00:00")
 def arranged(runs: DataFrame) -> DataFrame:
     """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
     texts, as training texts are elsewhere; ``encoder`` is empty where a system reads without one."""
-    if runs.empty:
-        runs = runs.reindex(columns=sorted(FewShot.names()))
     encoders = runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
     runs = runs.assign(size=runs["labelled_texts"], encoder=encoders)
     return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=SYSTEM_NAMES)
-
-
-def on_whole_corpus(runs: DataFrame) -> Series:
-    """Which runs are on a whole corpus of Table 1.9, texts of any length."""
-    whole = runs["corpus_complete"].eq(True) & (runs["length"] == "any")
-    return whole & runs["corpus"].isin(FEW_CORPORA)
 
 
 def registered(stored: DataFrame) -> DataFrame:
@@ -260,19 +229,21 @@ def registered(stored: DataFrame) -> DataFrame:
     return stored[began(stored) > RULES_OF]
 
 
+_WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
+
+
 def on_record(stored: DataFrame) -> DataFrame:
     """What is shown of the whole of IMDb, read by the encoder that the most runs have; no pilots."""
     runs = arranged(registered(stored))
-    runs = runs[on_whole_corpus(runs) & (runs["corpus"] == "imdb")]
-    encoder = runs["encoder"].mode().get(0, MINILM)
-    runs = runs[runs["encoder"].isna() | (runs["encoder"] == encoder)]
+    runs = runs[has(runs, _WHOLE | {"corpus": "imdb"})]
+    runs = runs[has(runs, {"encoder": [None, runs["encoder"].mode().get(0, MINILM)]})]
     groups = runs.groupby(["system", "per_class"], sort=False)
     return pd.concat([_fullest_few(group) for _, group in groups]) if len(runs) else runs
 
 
 def _fullest_few(runs: DataFrame) -> DataFrame:
     """The runs of the configuration with the most seeds, then the most test texts, then the most steps."""
-    varied = [field.name for field in fields(FewShot) if field.name != "seed"]
+    varied = [item.name for item in fields(FewShot) if item.name != "seed"]
     return _fullest(runs, varied, "test_texts", "steps")
 
 
@@ -280,17 +251,13 @@ def few_shot_cells(stored: DataFrame) -> DataFrame:
     """The cells of Table 1.9 with ours: runs of its kind count before others, whole corpora before parts."""
     numbers = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
     runs, cells = arranged(stored), []
-    for row in numbers.itertuples():
-        asked = {"corpus": row.corpus, "system": row.system, "per_class": PER_CLASS, "length": "any"}
-        ours = runs[has(runs, asked)]
-        if ours.empty:
-            cells.append(NOT_RUN)
-            continue
-        whole = ours["corpus_complete"].eq(True)
-        thesis = on_whole_corpus(ours) & few_shot_scale(ours).eq("thesis")
-        used = _fullest_few(next((ours[kind] for kind in (thesis, whole) if kind.any()), ours))
-        verdict = verdict_of(used["test_accuracy"].tolist(), row.mean, 0.0) if thesis.any() else "pilot"
-        cells.append(_cell(used, verdict))
+    for row in numbers.assign(std=0.0).to_dict("records"):
+        asked = {"corpus": row["corpus"], "system": row["system"], "per_class": PER_CLASS}
+        ours = runs[has(runs, asked | {"length": "any"})]
+        whole = has(ours, _WHOLE)
+        thesis = whole & few_shot_scale(ours).eq("thesis")
+        used = next((ours[kind] for kind in (thesis, whole) if kind.any()), ours)
+        cells.append(_cell(_fullest_few(used), row, not thesis.any()) if len(ours) else NOT_RUN)
     return numbers.assign(std=np.nan).join(DataFrame(cells, numbers.index, list(NOT_RUN)))
 
 

@@ -1,8 +1,8 @@
 """The numbers that claims are about: of each finished run one, or several with what they were measured at.
 
-A measure is a table with a row for each number: the configuration of its run (columns of
-`whenpool.runs.store.Store.rows`; ``model`` is what `whenpool.runs.kinds.training.variant_of` calls it),
-``value``, ``seed``, ``key``, ``began``, and ``validation_accuracy`` where there is one.
+A measure is a column of one of a few tables, which have a row for each number or set of numbers: the
+configuration of the run (columns of `whenpool.runs.store.Store.rows`; ``model`` is what
+`whenpool.runs.kinds.training.variant_of` calls it), ``seed``, ``key`` and ``began``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,14 +55,16 @@ CHOICES: dict[str, Sequence[str]] = {
     "system": (*SYSTEMS, *CONTRAST),
 }
 """The values of columns that do not take any; a model may have more behind a comma."""
-Read = Callable[[DataFrame], Any]
+_EARLY = {"size": 500, "epochs": 1}
+SEEN = {"thesis": 12_800, "compact": 8_000}  # Texts learnt from: when claims look at a trace
 
 
 @dataclass(frozen=True)
 class Measure:
     """How one number of a run is read."""
 
-    rows: Callable[[Runs], DataFrame]  # gives the table of all numbers, see the module
+    rows: Callable[[Runs], DataFrame]  # gives the table, see the module
+    column: str = "value"  # of the numbers in it
     ratio: bool = False  # whether it is one, compared on a log scale
     # what a run has where a claim does not say otherwise, by scale
     fixed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: SCALES)
@@ -90,27 +92,13 @@ def _usual_beside(theirs: Callable[[], DataFrame], usual: tuple[tuple[str, Any],
     return Numbers(rows.assign(**{name: value for name, value in usual if name not in rows}))
 
 
-def _measure(table: str, read: str | Read, select: Read = lambda rows: rows, **more: Any) -> Measure:
-    """Of the selected rows of a `Runs.table`; ``read`` gives their values, or is an expression of columns."""
-
-    def values(runs: Runs) -> DataFrame:
-        rows = select(runs.table(table))
-        if rows.empty:
-            return rows
-        value = rows.eval(read) if isinstance(read, str) else read(rows)
-        return rows.assign(value=value).dropna(subset=["value"])
-
-    return Measure(values, **more)
+def _with(points: DataFrame, numbers: Mapping[str, Series]) -> DataFrame:
+    """The first row of each run, with numbers by its key."""
+    rows = points.drop_duplicates("key")
+    return rows.assign(**{name: rows["key"].map(values) for name, values in numbers.items()})
 
 
-def _each(read: Callable[[DataFrame], float], order: str = "position") -> Read:
-    """One number of each run, which ``read`` gives of its points, in their order; for the first of these."""
-
-    def numbers(points: DataFrame) -> Series:
-        runs = points.sort_values(order).groupby("key")
-        return points.drop_duplicates("key")["key"].map({key: read(each) for key, each in runs})
-
-    return numbers
+# Trainings, and their epochs.
 
 
 def tested(rows: DataFrame) -> DataFrame:
@@ -118,140 +106,124 @@ def tested(rows: DataFrame) -> DataFrame:
     compact = rows["max_words"].eq(plans.COMPACT["max_words"])
     wanted = rows["corpus"].map(plans.COMPACT_TEST).where(compact)
     rows = rows[(rows["test"].isna() & wanted.isna()) | (rows["test"] == wanted)]
-    for name in ("strength", "divergence"):
-        rows = rows[rows[name].isna() | rows[name].eq(getattr(Training, name))]
-    return rows.dropna(subset=["test_accuracy"])
+    usual = {name: [None, getattr(Training, name)] for name in ("strength", "divergence")}
+    return rows[has(rows, usual)].dropna(subset=["test_accuracy"])
 
 
-_accuracy = partial(_measure, "training", select=tested)
-
-
-def _timed(rows: DataFrame) -> DataFrame:
-    """Trainings with nothing else running."""
-    alone = rows["together"].fillna(1).eq(1) & rows["threads"].fillna(1).eq(1)
-    return tested(rows[rows["seed"].isin(plans.TIMED_SEEDS) & alone])
-
-
-def _by_epochs(read: Read, select: Read = tested, **more: Any) -> Measure:
-    """What ``read`` gives by key of epochs in order."""
-
-    def values(runs: Runs) -> DataFrame:
-        rows, epochs = select(runs.table("training")), runs.table("epochs")
-        epochs = epochs[epochs["key"].isin(rows["key"])]
-        # what no run has is empty
-        epochs = epochs.reindex(columns=["key", *Training.points.split()]).sort_values(["key", "epoch"])
-        return rows.assign(value=rows["key"].map(read(epochs))).dropna(subset=["value"])
-
-    return Measure(values, **more)
-
-
-def _gain_after_saturation(epochs: DataFrame) -> Series:
-    """Validation accuracy of the best epoch after the first with `SATURATED` accuracy, minus that one's."""
+def trainings(runs: Runs) -> DataFrame:
+    """A row for each."""
+    rows, epochs = tested(runs.table("training")), runs.table("epochs")
+    epochs = epochs.reindex(columns=["key", *Training.points.split()]).sort_values(["key", "epoch"])
+    each = epochs.groupby("key")
     late = epochs[(epochs["train_accuracy"] >= SATURATED).groupby(epochs["key"]).cummax()]
-    return late.groupby("key")["validation_accuracy"].agg(
-        lambda each: each.iloc[1:].max() - each.iloc[0]
+    late = late.groupby("key")["validation_accuracy"]
+    attending, ended = (epochs[some].groupby("key") for some in (epochs.factor < 1, epochs.factor == 1))
+    numbers = {
+        "last_train_accuracy": each["train_accuracy"].last(),
+        "epoch_seconds": each["seconds"].min(),
+        # the best after the first epoch with `SATURATED` accuracy, minus that one
+        "gain_after_saturation": late.agg(lambda values: values.iloc[1:].max() - values.iloc[0]),
+        # points lost from one epoch to the next
+        "largest_fall": each["validation_accuracy"].agg(lambda values: -min(values.diff().min(), 0)),
+        "teacher_error": each["train_loss"].min(),
+        # on states other than the last, just before attention goes, and the points that this costs
+        "attention_left": attending["mass_left"].last(),
+        "ending_cost": attending["attention_accuracy"].last() - ended["validation_accuracy"].first(),
+    }
+    rows = _with(rows, numbers)
+    alone = has(rows, {"together": [None, 1], "threads": [None, 1], "seed": [*plans.TIMED_SEEDS]})
+    return rows.assign(
+        above_chance=rows["test_accuracy"] - rows["majority_accuracy"],
+        epoch_seconds=rows["epoch_seconds"].where(alone),  # with nothing else running
     )
 
 
-def _largest_fall(epochs: DataFrame) -> Series:
-    """Points of validation accuracy lost from one epoch to the next, the most of a run."""
-    steps = epochs.groupby("key")["validation_accuracy"].diff()
-    return (-steps).groupby(epochs["key"]).max().clip(lower=0)
+def draws(runs: Runs) -> DataFrame:
+    """Trainings on other draws of texts; the draw takes the place of the seed."""
+    rows = tested(runs.table("training"))
+    rows = rows[rows["draw"].fillna(0) > 0]
+    model = rows["model"].astype(str).str.replace(r",? ?draw \d+$", "", regex=True)
+    return rows.assign(seed=rows["draw"], model=model)
 
 
-def mean_squared_error(epochs: DataFrame) -> Series:
-    """Of teacher forcing, the lowest of all epochs, by run."""
-    return epochs.groupby("key")["train_loss"].min()
+def _highest_mean(runs: Runs) -> DataFrame:
+    """In how many % of the cases of Tables 1.3 and 1.4, those with three seeds of all five models, MaxAtt has
+    the highest mean: a number over all runs, and one over later seeds alone once they fill every case."""
+    trained = tested(runs.table("training"))
+    trained = trained[has(trained, {"model": list(THESIS_POOLINGS), "masked": True})]
+    case = ["corpus", "length", "setting", "size"]
+    cases = published("accuracy").query("table in ('1.3', '1.4')")[case].drop_duplicates()
+    trained, rows = trained.merge(cases, on=case), []
+    for fixed, later in product(SCALES.values(), (False, True)):
+        model = {name: value for name, value in fixed.items() if name not in case}
+        some = trained[has(trained, model) & (trained["seed"].ge(plans.SEEDS_FROM) | (not later))]
+        some = some.drop_duplicates([*case, "model", "seed"], keep="last")
+        cells = some.groupby([*case, "model"])["test_accuracy"].agg(["mean", "count"]).unstack()
+        full = cells[cells["count"].fillna(0).min(axis=1) >= SEEDS_NEEDED] if len(cells) else cells
+        if len(full) == len(cases) or (len(full) and not later):
+            value = 100 * full["mean"].idxmax(axis=1).eq("max_attention").mean()
+            row = {"model": "max_attention", "seed": int(later), "value": value}
+            rows.append(some.iloc[0].to_dict() | fixed | row | {"began": some["began"].min()})
+    return DataFrame(rows)
 
 
-def mass_left(epochs: DataFrame) -> Series:
-    """The attention on states other than the last in the last epoch, nothing dropped, by run."""
-    return epochs.sort_values("epoch").groupby("key")["mass_left"].last()
+# Probes.
 
 
-def mass_before_the_end(epochs: DataFrame) -> Series:
-    """The same in the last epoch before the factor reaches 1: while it was still of use, by run."""
-    return mass_left(epochs[epochs["factor"] < 1])
+def gradients(runs: Runs, kind: str = "gradients") -> DataFrame:
+    """Of the model that one epoch on the first 500 texts leaves (§1.5): the norm in the middle, also divided
+    by that at the ends."""
+    points = runs.table(kind)
+    points = points[has(points, _EARLY) & ~points["untrained"].eq(True)]
+    wide = points.pivot_table("mean", "key", "position")
+    middle, ends = wide.iloc[:, 49:51].mean(axis=1), wide.iloc[:, [0, -1]].mean(axis=1)
+    return _with(points, {"middle": middle, "middle_to_ends": middle / ends})
 
 
-def cost_of_ending(epochs: DataFrame) -> Series:
-    """Points of validation accuracy lost when attention goes, as the factor reaches 1, by run."""
-    ordered = epochs.sort_values("epoch")
-    before = ordered[ordered["factor"] < 1].groupby("key")["attention_accuracy"].last()
-    after = ordered[ordered["factor"] == 1].groupby("key")["validation_accuracy"].first()
-    return (before - after).dropna()
+def traces(runs: Runs) -> DataFrame:
+    """What was seen while a training went on, also at the look nearest to a number of texts learnt from, the
+    column ``examples``; not where the training ended long before."""
+    looks = runs.table("trace").sort_values("examples")
+    seen = looks["max_words"].isna().map({True: SEEN["thesis"], False: SEEN["compact"]})
+    each, ratios = looks.groupby("key"), looks.groupby("key")["ratio"]
+    at_95 = looks[looks["train_accuracy"] >= SATURATED].groupby("key")
+    there = each["examples"].transform("max") >= 0.9 * seen  # it looks at each tenth more
+    apart = (looks["examples"] - seen).abs()[there].sort_values(kind="stable")
+    near = looks.loc[apart.index].groupby("key")
+    numbers = {
+        "ratio_at_95": at_95["ratio"].first(),
+        "band_ratio_at_95": at_95["band_ratio"].first(),
+        "ratio_after": near["ratio"].first(),
+        "train_accuracy_after": near["train_accuracy"].first(),
+        # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.
+        "low_ratio": ratios.quantile(0.05),
+        "ratio_recovery": ratios.last() / ratios.first(),
+    }
+    return _with(looks.assign(examples=seen), numbers)
 
 
-def _early(read: Callable[[Any], float], kind: str = "gradients") -> Measure:
-    """Of the gradients of the model that one epoch on the first 500 texts leaves (§1.5)."""
-    early = {"size": 500, "epochs": 1}
-    return _measure(
-        kind,
-        _each(lambda points: read(points["mean"].to_numpy())),
-        lambda points: points[has(points, early) & ~points["untrained"].eq(True)],
-        ratio=True,
-        fixed={name: fixed | early for name, fixed in SCALES.items()},
-    )
-
-
-def _middle_to_ends(profile: Any) -> float:
-    return float(profile[49:51].mean() / profile[[0, -1]].mean())
-
-
-def _looks(read: Callable[[Any], float], **more: Any) -> Measure:
-    """Of what a trace saw while a training went on, in the order in which it looked."""
-    return _measure("trace", _each(read, "examples"), **more)
-
-
-def _at_95(column: str) -> Callable[[DataFrame], float]:
-    """At the first look at which the training has saturated."""
-    return lambda looks: looks[column][looks["train_accuracy"] >= SATURATED].head(1).mean()
-
-
-def _after(column: str, **more: Any) -> Measure:
-    """At the look nearest to a number of texts learnt from, ``examples``; none where the training ended long
-    before: it looks whenever the number has grown by a tenth."""
-
-    def rows(runs: Runs, seen: int) -> DataFrame:
-        def read(looks: DataFrame) -> float:
-            nearest = looks.loc[(looks["examples"] - seen).abs().idxmin(), column]
-            return float(nearest) if looks["examples"].max() >= 0.9 * seen else np.nan
-
-        return _looks(read).rows(runs).assign(examples=seen)
-
-    return Measure(lambda runs: pd.concat(rows(runs, seen) for seen in (12_800, 8_000)), **more)
-
-
-def _swept(points: DataFrame) -> DataFrame:
-    """A row for each share of filler and place of the text: its accuracy, and that without filler."""
-    points = points[points["texts"].fillna(PaddingSweep.texts).eq(PaddingSweep.texts)]
+def sweeps(runs: Runs) -> DataFrame:
+    """A row for each share of filler and place of the text: its accuracy and what that lost. The row of the
+    middle also compares left with right, and the lower of these with the middle."""
+    points = runs.table("sweep")
+    points = points[has(points, {"texts": [None, PaddingSweep.texts]})]
     points = points.assign(added=points["setting_added"], share_added=points["share_added"].round(3))
     start = points[points["share_added"] == 0].set_index(["key", "added"])["accuracy"]
-    return points.join(start.rename("start"), on=["key", "added"])
-
-
-_sweep = partial(_measure, "sweep", select=_swept)
-
-
-def _sides(read: Read) -> Measure:
-    """Of one model at one share of filler: what its accuracies with the text left, mid and right give."""
-
-    def values(swept: DataFrame) -> Series:
-        place = ["key", "share_added"]
-        numbers = read(swept.pivot_table("accuracy", place, "added")).rename("value")
-        return swept[swept["added"] == "mid"].join(numbers, on=place)["value"]
-
-    return _sweep(values)
+    sides = points.pivot_table("accuracy", ["key", "share_added"], "added")
+    sides = sides.reindex(columns=["left", "mid", "right"]).assign(added="mid").reset_index()
+    sides["asymmetry"] = sides["left"] - sides["right"]
+    sides["both_ends_cost"] = sides[["left", "right"]].min(axis=1) - sides["mid"]
+    sides = sides.drop(columns=["left", "mid", "right"])
+    points = points.merge(sides, "left", ["key", "share_added", "added"])
+    points = points.join(start.rename("start"), on=["key", "added"])
+    return points.assign(loss=points["start"] - points["accuracy"])
 
 
 def text_span(setting: str, share: float) -> tuple[float, float]:
     """Where the original text begins and ends, as parts of the whole (§1.8.1)."""
-    return {
-        "standard": (0.0, 1.0),
-        "left": (0.0, 1 - share),
-        "mid": (share / 2, 1 - share / 2),
-        "right": (share, 1.0),
-    }[setting]
+    share = 0.0 if setting == "standard" else share
+    start = share * {"mid": 0.5, "right": 1.0}.get(setting, 0.0)
+    return start, start + 1 - share
 
 
 def where_the_text_stands(setting: str, share: float, points: int = 100) -> Any:
@@ -264,35 +236,41 @@ def ends_and_middle(profile: Any) -> tuple[float, float]:
     return (profile[:10].mean() + profile[90:].mean()) / 2, profile[40:60].mean()
 
 
-def _importance(read: Callable[..., float], mixed: bool = False) -> Measure:
-    """Word importance, at the thesis's scale on texts as long as in its figures; ``mixed``: among filler,
-    where ``read`` is given the profile and which positions are filler."""
+def importance(runs: Runs) -> DataFrame:
+    """Word importance, at the thesis's scale of texts as long as in its figures."""
+    points = runs.table("nwi").sort_values("position")
+    bins = points["length"].map({"long": 400, "short": 50}).where(points["max_words"].isna())
+    given = points["shortest"].astype(float)
+    alike = (given == bins) | (given.isna() & bins.isna())
+    points, numbers = points[alike & has(points, {"texts": [None, WordImportance.texts]})], {}
+    for key, each in points.groupby("key"):
+        profile, (setting, share) = each["mean"].to_numpy(), each[["setting", "share"]].iloc[0]
+        numbers[key] = {"ends_to_middle": np.divide(*ends_and_middle(profile))}
+        if setting != "standard":
+            filler, ends = (
+                ~where_the_text_stands(setting, share, len(profile)),
+                np.zeros(len(profile), bool),
+            )
+            ends[[*range(5), *range(-5, 0)]] = True
+            # Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean.
+            for name, of in (("text_to_filler", profile), ("by_code", profile - profile.min())):
+                numbers[key][name] = of[~filler].mean() / of[filler].mean()
+            numbers[key]["end_peaks"] = profile[ends & filler].mean() / profile[filler & ~ends].mean()
+    columns = ["ends_to_middle", "text_to_filler", "by_code", "end_peaks"]
+    table = DataFrame.from_dict(numbers, "index", columns=columns)
+    return _with(points, dict(table.items()))
 
-    def profiles(points: DataFrame) -> DataFrame:
-        usual = points["texts"].fillna(WordImportance.texts).eq(WordImportance.texts)
-        points = points[usual & ~(mixed & points["setting"].eq("standard"))]
-        bins = points["length"].map({"long": 400, "short": 50}).where(points["max_words"].isna())
-        given = points["shortest"].astype(float)
-        return points[(given == bins) | (given.isna() & bins.isna())]
 
-    def number(points: DataFrame) -> float:
-        profile = points["mean"].to_numpy()
-        if not mixed:
-            return read(profile)
-        setting, share = points[["setting", "share"]].iloc[0]
-        return float(read(profile, ~where_the_text_stands(setting, share, len(profile))))
-
-    return _measure("nwi", _each(number), profiles, ratio=True)
+def probes(runs: Runs) -> DataFrame:
+    """What each direction is used for, and how memory grows."""
+    rows = runs.table("probe")
+    used = has(rows, {"probe": "directions", "texts": [None, DirectionUse.texts]})
+    grown = has(rows, {"probe": "memory", "longest": 4_000})
+    gap = (rows["accuracy_forward"] - rows["accuracy_backward"]).where(used)
+    return rows.assign(direction_gap=gap, memory_exponent=rows["exponent"].where(grown))
 
 
-def _text_to_filler(profile: Any, filler: Any) -> Any:
-    return profile[~filler].mean() / profile[filler].mean()
-
-
-def _end_peaks(profile: Any, filler: Any) -> Any:
-    ends = np.zeros(len(profile), bool)
-    ends[[*range(5), *range(-5, 0)]] = True
-    return profile[ends & filler].mean() / profile[filler & ~ends].mean()
+# Few labels, and tagging.
 
 
 def few_shot_scale(rows: DataFrame) -> Series:
@@ -305,20 +283,24 @@ def few_shot_scale(rows: DataFrame) -> Series:
     return Series(np.select([mini & ~whole, bert & whole], ["compact", "thesis"], "other"), rows.index)
 
 
-def _few_shot(rows: DataFrame) -> DataFrame:
+def few_labels(runs: Runs) -> DataFrame:
+    """Of texts of any length."""
+    rows = runs.table("few-shot")
     return rows.assign(scale=few_shot_scale(rows))[rows["length"] == "any"]
 
 
-def _tagged(rows: DataFrame) -> DataFrame:
+def taggers(runs: Runs) -> DataFrame:
     """Taggers of one layer, trained for as many epochs as the compact settings of their corpus say."""
-    rows = rows.assign(
+    rows = runs.table("tagging")
+    wanted = {name: settings["epochs"] for name, settings in plans.SMALL_TAGGERS.items()}
+    usual = has(rows, {"layers": 1, "filters": [None, 0]}) & (
+        rows["epochs"] == rows["corpus"].map(wanted)
+    )
+    return rows[usual].assign(
         boundary_share=100 * rows["entities_boundary"] / rows["entities_predicted"],
         accuracy_above_f1=rows["test_accuracy"] - rows["entity_f1"],
         encoding=rows["encoding"].astype(object).fillna("own"),
     )
-    wanted = {name: settings["epochs"] for name, settings in plans.SMALL_TAGGERS.items()}
-    usual = (rows["layers"] == 1) & rows["filters"].fillna(0).eq(0)
-    return rows[(rows["epochs"] == rows["corpus"].map(wanted)) & usual]
 
 
 # What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, the ratio
@@ -327,6 +309,12 @@ def _tagged(rows: DataFrame) -> DataFrame:
 EARLY = 3_000  # Texts learnt from: the course of a ratio is judged up to there
 FEWEST_STARTS = 14  # That an agreement of ranks is computed over
 _ALIKE = [*PLAIN, "seed"]  # What runs compared agree in
+
+
+def states(runs: Runs) -> DataFrame:
+    """What untrained states hold."""
+    rows = runs.table("states")
+    return rows.assign(value=rows["accuracy"] - rows["majority_accuracy"])
 
 
 def _held_out_looks(looks: DataFrame) -> DataFrame:
@@ -340,11 +328,13 @@ def _held_out_looks(looks: DataFrame) -> DataFrame:
     )
 
 
-def _held_out(read: Callable[[Series], float]) -> Measure:
-    """Of the ratios at held-out texts, by ``examples`` learnt from."""
-    fixed = {name: scale | {"shuffled": False} for name, scale in SCALES.items()}
-    by_examples = lambda looks: read(looks.set_index("examples")["median_ratio"])  # noqa: E731
-    return _looks(by_examples, select=_held_out_looks, ratio=True, fixed=fixed)
+def held_out(runs: Runs) -> DataFrame:
+    """The lowest of the first ratios at held-out texts, and the last, each divided by the first."""
+    looks = _held_out_looks(runs.table("trace")).sort_values("examples")
+    ratios = looks.groupby("key")["median_ratio"]
+    early = looks[looks["examples"] <= EARLY].groupby("key")["median_ratio"]
+    first = ratios.first()
+    return _with(looks, {"dip": early.min() / first, "median_recovery": ratios.last() / first})
 
 
 def _over_chrono(runs: Runs) -> DataFrame:
@@ -405,35 +395,6 @@ def _reach(runs: Runs) -> DataFrame:
     return DataFrame(rows)
 
 
-def _draws(rows: DataFrame) -> DataFrame:
-    """Trainings on other draws of texts; the draw takes the place of the seed."""
-    rows = tested(rows)
-    rows = rows[rows["draw"].fillna(0) > 0]
-    model = rows["model"].astype(str).str.replace(r",? ?draw \d+$", "", regex=True)
-    return rows.assign(seed=rows["draw"], model=model)
-
-
-def _highest_mean(runs: Runs) -> DataFrame:
-    """In how many % of the cases of Tables 1.3 and 1.4, those with three seeds of all five models, MaxAtt has
-    the highest mean: a number over all runs, and one over later seeds alone once they fill every case."""
-    trained = tested(runs.table("training"))
-    trained = trained[has(trained, {"model": list(THESIS_POOLINGS), "masked": True})]
-    case = ["corpus", "length", "setting", "size"]
-    cases = published("accuracy").query("table in ('1.3', '1.4')")[case].drop_duplicates()
-    trained, rows = trained.merge(cases, on=case), []
-    for fixed, later in product(SCALES.values(), (False, True)):
-        model = {name: value for name, value in fixed.items() if name not in case}
-        some = trained[has(trained, model) & (trained["seed"].ge(plans.SEEDS_FROM) | (not later))]
-        some = some.drop_duplicates([*case, "model", "seed"], keep="last")
-        cells = some.groupby([*case, "model"])["test_accuracy"].agg(["mean", "count"]).unstack()
-        full = cells[cells["count"].fillna(0).min(axis=1) >= SEEDS_NEEDED] if len(cells) else cells
-        if len(full) == len(cases) or (len(full) and not later):
-            value = 100 * full["mean"].idxmax(axis=1).eq("max_attention").mean()
-            row = {"model": "max_attention", "seed": int(later), "value": value}
-            rows.append(some.iloc[0].to_dict() | fixed | row | {"began": some["began"].min()})
-    return DataFrame(rows)
-
-
 # Theory, which needs no stored runs: networks are drawn, built or searched.
 
 
@@ -446,8 +407,8 @@ def _step_changes(_: Runs) -> DataFrame:
     return DataFrame(changes, columns=names)
 
 
-def _exact(value: Callable[[], float]) -> Measure:
-    """What is built or searched, one number."""
+def _one(value: Callable[[], float]) -> Measure:
+    """What is built or searched."""
     rows = lambda _: DataFrame([{"seed": 0, "value": value()}])  # noqa: E731
     return Measure(rows, fixed={"thesis": {"seed": 0}}, drawn=True, exact=True)
 
@@ -498,80 +459,66 @@ _TAGGERS = {"bidirectional": True, "encoding": "own", "cell": "lstm", "vectors":
 _TAGGERS |= {"hidden_size": Tagging.hidden_size}
 _TAGGED = "test_accuracy entity_f1 boundary_share accuracy_above_f1 gradient_evenness gradient_reach"
 _WIDE = {name: PLAIN[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
+
+
+def _fixed(**more: Any) -> dict[str, Any]:
+    return {name: scale | more for name, scale in SCALES.items()}
+
+
 MEASURES: dict[str, Measure] = {
-    "accuracy": _accuracy("test_accuracy", theirs=_their_accuracy),
-    "trick_accuracy": _accuracy(
-        "test_accuracy", theirs=partial(_their_accuracy, "Table 2.1")
+    "accuracy": Measure(trainings, "test_accuracy", theirs=_their_accuracy),
+    "trick_accuracy": Measure(trainings, "test_accuracy", theirs=partial(_their_accuracy, "Table 2.1")),
+    "above_chance": Measure(trainings, "above_chance", theirs=_their_lead),
+    "validation_accuracy": Measure(
+        trainings, "validation_accuracy", theirs=_single("vanishing", "validation_accuracy", _BY_SIZE)
     ),
-    "above_chance": _accuracy("test_accuracy - majority_accuracy", theirs=_their_lead),
-    "validation_accuracy": _accuracy(
-        "validation_accuracy", theirs=_single("vanishing", "validation_accuracy", _BY_SIZE)
-    ),
-    "accuracy_by_draw": _measure("training", "test_accuracy", _draws),
+    "accuracy_by_draw": Measure(draws, "test_accuracy"),
     "highest_mean": Measure(_highest_mean, exact=True),
-    "epoch_seconds": _by_epochs(
-        lambda epochs: epochs.groupby("key")["seconds"].min(), _timed, ratio=True
+    "epoch_seconds": Measure(trainings, "epoch_seconds", ratio=True),
+    "last_train_accuracy": Measure(trainings, "last_train_accuracy", most=100.0),
+    "gain_after_saturation": Measure(trainings, "gain_after_saturation"),
+    "largest_fall": Measure(trainings, "largest_fall"),
+    "teacher_error": Measure(trainings, "teacher_error", ratio=True),
+    "attention_left": Measure(trainings, "attention_left", ratio=True),
+    "ending_cost": Measure(trainings, "ending_cost"),
+    "early_gradient": Measure(gradients, "middle", True, _fixed(**_EARLY)),
+    "early_middle_to_ends": Measure(gradients, "middle_to_ends", True, _fixed(**_EARLY)),
+    "first_middle_to_ends": Measure(
+        partial(gradients, kind="first_steps"), "middle_to_ends", True, _fixed(**_EARLY)
     ),
-    "last_train_accuracy": _by_epochs(
-        lambda epochs: epochs.groupby("key")["train_accuracy"].last(), most=100.0
-    ),
-    "gain_after_saturation": _by_epochs(_gain_after_saturation),
-    "largest_fall": _by_epochs(_largest_fall),
-    "teacher_error": _by_epochs(mean_squared_error, ratio=True),
-    "attention_left": _by_epochs(mass_before_the_end, ratio=True),
-    "ending_cost": _by_epochs(cost_of_ending),
-    "early_gradient": _early(lambda profile: float(profile[49:51].mean())),
-    "early_middle_to_ends": _early(_middle_to_ends),
-    "first_middle_to_ends": _early(_middle_to_ends, "first_steps"),
-    "ratio_at_95": _looks(_at_95("ratio"), ratio=True, theirs=_their_ratio),
-    "band_ratio_at_95": _looks(_at_95("band_ratio"), ratio=True, theirs=_their_ratio),
-    "ratio_after": _after("ratio", ratio=True),
-    "train_accuracy_after": _after("train_accuracy", most=100.0),
-    # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.
-    "low_ratio": _looks(lambda looks: looks.ratio.quantile(0.05), ratio=True),
-    "ratio_recovery": _looks(lambda looks: looks.ratio.iloc[-1] / looks.ratio.iloc[0], ratio=True),
-    "held": _measure(
-        "states", "accuracy - majority_accuracy",
-        fixed={name: fixed | {"size": 4_000} for name, fixed in SCALES.items()},
-    ),
-    "dip": _held_out(lambda ratios: ratios[:EARLY].min() / ratios.iloc[0]),
-    "median_recovery": _held_out(lambda ratios: ratios.iloc[-1] / ratios.iloc[0]),
+    "ratio_at_95": Measure(traces, "ratio_at_95", True, theirs=_their_ratio),
+    "band_ratio_at_95": Measure(traces, "band_ratio_at_95", True, theirs=_their_ratio),
+    "ratio_after": Measure(traces, "ratio_after", True),
+    "train_accuracy_after": Measure(traces, "train_accuracy_after", most=100.0),
+    "low_ratio": Measure(traces, "low_ratio", True),
+    "ratio_recovery": Measure(traces, "ratio_recovery", True),
+    "held": Measure(states, fixed=_fixed(size=4_000)),
+    "dip": Measure(held_out, "dip", True, _fixed(shuffled=False)),
+    "median_recovery": Measure(held_out, "median_recovery", True, _fixed(shuffled=False)),
     "ratio_over_chrono": Measure(_over_chrono, ratio=True),
     "rank_agreement": Measure(_rank_agreement, most=1.0),
     "reach": Measure(_reach, most=1.0),
-    "swept_accuracy": _sweep("accuracy"),
-    "swept_loss": _sweep("start - accuracy"),
-    "sweep_asymmetry": _sides(lambda sides: sides.left - sides.right),
-    "both_ends_cost": _sides(lambda sides: sides[["left", "right"]].min(axis=1) - sides.mid),
-    "direction_gap": _measure(
-        "probe", "accuracy_forward - accuracy_backward",
-        lambda rows: rows[has(rows, {"probe": "directions", "texts": [None, DirectionUse.texts]})],
-    ),
-    "ends_to_middle": _importance(lambda profile: np.divide(*ends_and_middle(profile))),
-    "text_to_filler": _importance(_text_to_filler, mixed=True),
-    # Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean.
-    "text_to_filler_by_code": _importance(
-        lambda profile, filler: _text_to_filler(profile - profile.min(), filler), mixed=True
-    ),
-    "end_peaks": _importance(_end_peaks, mixed=True),
-    "few_shot_accuracy": _measure(
-        "few-shot", "test_accuracy", _few_shot, fixed=_FEW,
+    "swept_accuracy": Measure(sweeps, "accuracy"),
+    "swept_loss": Measure(sweeps, "loss"),
+    "sweep_asymmetry": Measure(sweeps, "asymmetry"),
+    "both_ends_cost": Measure(sweeps, "both_ends_cost"),
+    "direction_gap": Measure(probes, "direction_gap"),
+    "ends_to_middle": Measure(importance, "ends_to_middle", True),
+    "text_to_filler": Measure(importance, "text_to_filler", True),
+    "text_to_filler_by_code": Measure(importance, "by_code", True),
+    "end_peaks": Measure(importance, "end_peaks", True),
+    "few_shot_accuracy": Measure(
+        few_labels, "test_accuracy", fixed=_FEW,
         theirs=_single("few_shot", "accuracy", {"model": "system", "corpus": "corpus"}),
     ),
-    **{
-        f"tagging_{name}": _measure("tagging", name, _tagged, fixed={"compact": _TAGGERS})
-        for name in _TAGGED.split()
-    },
+    **{f"tagging_{name}": Measure(taggers, name, fixed={"compact": _TAGGERS}) for name in _TAGGED.split()},
     # Memory depends on shapes alone: one run is enough.
-    "memory_exponent": _measure(
-        "probe", "exponent", lambda rows: rows[has(rows, {"probe": "memory", "longest": 4_000})],
-        fixed={"thesis": _WIDE}, exact=True,
-    ),
+    "memory_exponent": Measure(probes, "memory_exponent", fixed={"thesis": _WIDE}, exact=True),
     "step_change": Measure(
         _step_changes, fixed={"thesis": {"input_variance": 1.0, "hidden_size": 128}}, drawn=True
     ),
-    "construction_error": _exact(constructions.largest_error),
-    "parity_reach": _exact(_parity_reach),
+    "construction_error": _one(constructions.largest_error),
+    "parity_reach": _one(_parity_reach),
 }  # fmt: skip
 """Every measure that ``data/paper/claims.yml`` may name."""
 
@@ -579,7 +526,11 @@ MEASURES: dict[str, Measure] = {
 def numbers(runs: Runs, measure: str) -> Numbers:
     """All numbers of a measure, read once."""
     if measure not in runs.numbers:
-        runs.numbers[measure] = Numbers(MEASURES[measure].rows(runs))
+        about = MEASURES[measure]
+        rows = runs.table(about.rows)
+        if len(rows):
+            rows = rows.assign(value=rows[about.column]).dropna(subset=["value"])
+        runs.numbers[measure] = Numbers(rows)
     return runs.numbers[measure]
 
 

@@ -59,14 +59,15 @@ class Runs:
 
     def __init__(self, place: Place | None) -> None:
         self.store = place.store if place else Store(NO_FOLDER)
-        self.tables: dict[str, DataFrame] = {}
-        self.numbers: dict[Any, Numbers] = {}  # see `whenpool.book.measures.numbers`
+        self.tables: dict[Any, DataFrame] = {}
+        self.numbers: dict[str, Numbers] = {}  # see `whenpool.book.measures.numbers`
 
-    def table(self, what: str) -> DataFrame:
+    def table(self, what: Any) -> DataFrame:
         """A row for each run of a kind, "training", "few-shot", "tagging" or "probe"; for each epoch of
-        trainings, "epochs"; or for each point that probes of a kind measured, such as "trace"."""
+        trainings, "epochs"; for each point that probes of a kind measured, such as "trace"; or what a
+        function makes of these tables."""
         if what not in self.tables:
-            self.tables[what] = self._read(what)
+            self.tables[what] = what(self) if callable(what) else self._read(what)
         return self.tables[what]
 
     def _read(self, what: str) -> DataFrame:

@@ -68,10 +68,10 @@ def runs(trainings=(), epochs=(), probes=(), few_shots=(), taggings=(), **points
     return made
 
 
-def table_of(measure, rows, **options):
+def table_of(measure, rows):
     """Runs of which a measure has such a table: rows of `run` with a ``value`` each."""
     made = runs()
-    made.numbers[measure, *sorted(options.items())] = Numbers(pd.DataFrame(rows))
+    made.numbers[measure] = Numbers(pd.DataFrame(rows))
     return made
 
 

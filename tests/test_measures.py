@@ -15,17 +15,16 @@ from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import SYSTEMS
-from whenpool.runs.kinds.training import Training
 from whenpool.theory.lattice import longest_parity_of_machines
-from whenpool.theory.shrinkage import MODELS, factor_of, measured_shrinkage
+from whenpool.theory.shrinkage import MODELS, factor_of, measured_shrinkage, step_changes
 
 NONE = math.nan
 TEXT_IN_THE_MIDDLE = range(33, 67)  # of 100 positions, 66 % of them filler
 EARLY = {"size": 500, "epochs": 1}
 
 
-def values(name, made, *by, **options):
-    rows = MEASURES[name].rows(made, **options)
+def values(name, made, *by):
+    rows = measures.numbers(made, name).rows
     return rows.set_index([*by] or "seed")["value"].to_dict() if len(rows) else {}
 
 
@@ -103,7 +102,7 @@ TIMES = [{"seconds": [3.0, 2.0, 9.0]}, {"seconds": [5.0]}, {"seconds": [0.1]}]
 """Of which the seeds 5 and 7 are there to be timed: the fastest epoch counts."""
 LOOKS = [(0, 0.02, 0.5, 50.0), (128, 0.01, 0.4, 94.9), (256, 0.03, 0.6, 95.0), (384, 0.5, 0.7, 90.0)]
 MANY = [(128 * place, 1 + 37 * place % 21, 0.0, 50.0) for place in range(21)]  # the ratios 1 to 21
-TRACED = runs(trace=[*traced(0, LOOKS), *traced(1, LOOKS[:2]), *traced(2, MANY)])
+TRACED = [*traced(0, LOOKS), *traced(1, LOOKS[:2]), *traced(2, MANY)]
 GRADIENTS = [
     *measured(run(seed=0, **EARLY), gradients(2.0, 4.0, (0.2, 0.4))),
     *measured(run(seed=1, untrained=False, **EARLY), gradients(1.0, 1.0, (0.5, 0.5))),
@@ -198,52 +197,60 @@ CELLS = runs([
     for model in THESIS_POOLINGS for seed in range(3)
 ])  # fmt: skip
 BY_HAND = [
-    ("held", {}, runs(states=STATES), {0: 1.0, 1: 20.0}),
-    ("dip", {}, runs(trace=WATCHED), {0: 0.05, 1: 0.05}),
-    ("median_recovery", {}, runs(trace=WATCHED), {0: 3.0, 1: 3.0}),
-    ("reach", {}, REACHING, {0: 1.0}),  # the other seed lacks a share
-    ("accuracy_by_draw", {}, DRAWN, {1: 70.0, 2: 60.0}),
-    ("last_train_accuracy", {}, with_epochs({"train_accuracy": [99.0, 96.0]}), {0: 96.0}),
-    ("highest_mean", {}, CELLS, {0: 50.0}),
-    ("accuracy", {}, runs(TRAININGS), {0: 60, 1: 62, 2: 63, 3: 9}),
-    ("validation_accuracy", {}, runs(TRAININGS), {0: 61, 1: 60, 2: 64, 3: 7}),
-    ("above_chance", {}, runs(TRAININGS), {0: 9, 1: 12, 2: 12.5, 3: 1}),
-    *((name, {}, with_epochs(*histories), expected) for name, histories, expected in BY_EPOCHS),
-    ("epoch_seconds", {}, with_epochs(*TIMES, seeds=[5, 7, 0]), {5: 2.0, 7: 5.0}),
-    ("early_gradient", {}, runs(gradients=GRADIENTS), {0: 0.3, 1: 0.5}),
-    ("early_middle_to_ends", {}, runs(gradients=GRADIENTS), {0: 0.1, 1: 0.5}),
-    ("first_middle_to_ends", {}, runs(first_steps=GRADIENTS), {0: 0.1, 1: 0.5}),
-    ("first_middle_to_ends", {}, runs(gradients=GRADIENTS), {}),
-    ("ratio_at_95", {}, TRACED, {0: 0.03}),
-    ("ratio_at_95", {"column": "band_ratio"}, TRACED, {0: 0.6}),
-    ("ratio_after", {"examples": 193}, TRACED, {0: 0.03, 2: 12}),
-    ("ratio_after", {"examples": 191}, TRACED, {0: 0.01, 2: 17}),
-    ("ratio_after", {"examples": 426}, TRACED, {0: 0.5, 2: 7}),  # it ended at 384
-    ("ratio_after", {"examples": 427}, TRACED, {2: 7}),  # of which that is less than nine tenths
-    ("train_accuracy_after", {"examples": 193}, TRACED, {0: 95, 2: 50}),
-    ("low_ratio", {}, TRACED, {0: 0.0115, 1: 0.0105, 2: 2}),
-    ("ratio_recovery", {}, TRACED, {0: 25, 1: 0.5, 2: 6}),
-    ("direction_gap", {}, runs(probes=DIRECTIONS), {0: 7.5, 1: -5}),
-    ("ends_to_middle", {}, runs(nwi=NWI), {0: 2, 1: 2, 2: 1}),
-    ("text_to_filler", {}, runs(nwi=FOUND), {0: 2, 1: 4, 2: 0.25}),
-    ("end_peaks", {}, runs(nwi=PEAKS), {0: 3, 1: 3}),
-    ("memory_exponent", {}, runs(probes=MEMORY), {0: 1.75}),
-    ("tagging", {"column": "entity_f1"}, runs(taggings=TAGGINGS), {0: 30, 1: 20, 2: 30}),
-    ("tagging", {"column": "boundary_share"}, runs(taggings=TAGGINGS), {0: 25, 1: 25, 2: 25}),
-    ("tagging", {"column": "accuracy_above_f1"}, runs(taggings=TAGGINGS), {0: 62, 1: 72, 2: 62}),
-    ("tagging", {"column": "gradient_reach"}, runs(taggings=TAGGINGS), {2: 0.5}),
+    ("held", runs(states=STATES), {0: 1.0, 1: 20.0}),
+    ("dip", runs(trace=WATCHED), {0: 0.05, 1: 0.05}),
+    ("median_recovery", runs(trace=WATCHED), {0: 3.0, 1: 3.0}),
+    ("reach", REACHING, {0: 1.0}),  # the other seed lacks a share
+    ("accuracy_by_draw", DRAWN, {1: 70.0, 2: 60.0}),
+    ("last_train_accuracy", with_epochs({"train_accuracy": [99.0, 96.0]}), {0: 96.0}),
+    ("highest_mean", CELLS, {0: 50.0}),
+    ("accuracy", runs(TRAININGS), {0: 60, 1: 62, 2: 63, 3: 9}),
+    ("validation_accuracy", runs(TRAININGS), {0: 61, 1: 60, 2: 64, 3: 7}),
+    ("above_chance", runs(TRAININGS), {0: 9, 1: 12, 2: 12.5, 3: 1}),
+    *((name, with_epochs(*histories), expected) for name, histories, expected in BY_EPOCHS),
+    ("epoch_seconds", with_epochs(*TIMES, seeds=[5, 7, 0]), {5: 2.0, 7: 5.0}),
+    ("early_gradient", runs(gradients=GRADIENTS), {0: 0.3, 1: 0.5}),
+    ("early_middle_to_ends", runs(gradients=GRADIENTS), {0: 0.1, 1: 0.5}),
+    ("first_middle_to_ends", runs(first_steps=GRADIENTS), {0: 0.1, 1: 0.5}),
+    ("first_middle_to_ends", runs(gradients=GRADIENTS), {}),
+    ("ratio_at_95", runs(trace=TRACED), {0: 0.03}),
+    ("band_ratio_at_95", runs(trace=TRACED), {0: 0.6}),
+    ("low_ratio", runs(trace=TRACED), {0: 0.0115, 1: 0.0105, 2: 2}),
+    ("ratio_recovery", runs(trace=TRACED), {0: 25, 1: 0.5, 2: 6}),
+    ("direction_gap", runs(probes=DIRECTIONS), {0: 7.5, 1: -5}),
+    ("ends_to_middle", runs(nwi=NWI), {0: 2, 1: 2, 2: 1}),
+    ("text_to_filler", runs(nwi=FOUND), {0: 2, 1: 4, 2: 0.25}),
+    ("end_peaks", runs(nwi=PEAKS), {0: 3, 1: 3}),
+    ("memory_exponent", runs(probes=MEMORY), {0: 1.75}),
+    ("tagging_entity_f1", runs(taggings=TAGGINGS), {0: 30, 1: 20, 2: 30}),
+    ("tagging_boundary_share", runs(taggings=TAGGINGS), {0: 25, 1: 25, 2: 25}),
+    ("tagging_accuracy_above_f1", runs(taggings=TAGGINGS), {0: 62, 1: 72, 2: 62}),
+    ("tagging_gradient_reach", runs(taggings=TAGGINGS), {2: 0.5}),
 ]  # fmt: skip
 ELSEWHERE = [
-    {"model": "dropout_attention", "size": 10_000}, {"size": 3_000}, {"model": "chrono"}, {"cell": "gru"},
+    {"size": 3_000}, {"model": "chrono"}, {"cell": "gru"},
     {"hidden_size": 64}, {"masked": False},
 ]  # fmt: skip
 """Models of which Tables 1.3 and 2.1 have no number."""
 PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_000, "model": "last"}
 
 
-@pytest.mark.parametrize(("name", "options", "made", "expected"), BY_HAND)
-def test_numbers_are_those_worked_out_by_hand(name, options, made, expected):
-    assert values(name, made, **options) == pytest.approx(expected)
+@pytest.mark.parametrize(("name", "made", "expected"), BY_HAND)
+def test_numbers_are_those_worked_out_by_hand(name, made, expected):
+    assert values(name, made) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("seen", "ratios"), [
+    (193, {0: 0.03, 2: 12}), (191, {0: 0.01, 2: 17}),
+    (426, {0: 0.5, 2: 7}), (427, {2: 7}),  # it ended at 384, which is less than nine tenths
+])  # fmt: skip
+def test_a_trace_is_read_at_the_look_nearest_to_a_number_of_texts(monkeypatch, seen, ratios):
+    monkeypatch.setattr(measures, "SEEN", {"thesis": seen, "compact": 1})
+    made = runs(trace=TRACED)
+    assert values("ratio_after", made) == ratios
+    accuracies = {0: {193: 95, 191: 94.9, 426: 90}.get(seen), 2: 50}
+    assert values("train_accuracy_after", made) == {seed: accuracies[seed] for seed in ratios}
+    assert set(measures.numbers(made, "ratio_after").rows["examples"]) == {seen}
 
 
 def test_starts_are_ranked_by_what_they_hold_and_by_their_ratios():
@@ -260,7 +267,7 @@ def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
     """Of [5 and 1, filler 2 and 1] the minimum is 1: mean 2 over mean 0.5."""
     curve = [(5.0 if place in TEXT_IN_THE_MIDDLE else 2.0) if place % 2 else 1.0 for place in range(100)]
     made = runs(nwi=measured(run(setting="mid", shortest=400), profile(curve)))
-    assert values("text_to_filler", made, minimum="curve") == {0: pytest.approx(4.0)}
+    assert values("text_to_filler_by_code", made) == {0: pytest.approx(4.0)}
     assert values("text_to_filler", made) == {0: pytest.approx(2.0)}
 
 
@@ -289,25 +296,25 @@ def test_which_few_shot_runs_are_of_which_scale(system):
         few(system), few(system, test=1_000), few(system, steps=STEPS[system] - 1), few(system, MINILM),
         few(system, MINILM, test=1_000, steps=9), few(system, "some/other"),
     ]  # fmt: skip
-    found = MEASURES["few_shot_accuracy"].rows(runs(few_shots=rows))
+    found = measures.numbers(runs(few_shots=rows), "few_shot_accuracy").rows
     # VAMPIRE reads no encoder, so that whole runs of its are of the thesis's scale with any
     part, whole = ("compact", "thesis") if system == "vampire" else ("other", "other")
     assert found["scale"].tolist() == ["thesis", part, part, whole, "compact", whole]
     assert set(found["value"]) == {70.0}
     longer = runs(few_shots=[few(system, length="long"), few(system)])
-    assert len(MEASURES["few_shot_accuracy"].rows(longer)) == 1
+    assert len(measures.numbers(longer, "few_shot_accuracy").rows) == 1
 
 
-def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
-    rows = MEASURES["step_change"].rows(runs(), first=2, last=5, hidden_size=6)
-    expected = [
-        100 * (factor_of(measured_shrinkage(cell, 6, 100, bias, 1.0, 5, seed), 2, 5) - 1)
-        for cell, bias in MODELS.values()
-        for seed in range(5)
-    ]
-    assert rows["value"].tolist() == pytest.approx(expected)
-    assert rows["network"].tolist() == [name for name in MODELS for _ in range(5)]
-    assert set(rows["input_variance"]) == {1.0}
+def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one(monkeypatch):
+    monkeypatch.setattr("whenpool.theory.shrinkage.step_changes", lambda *setup: [setup])
+    rows = MEASURES["step_change"].rows(runs())
+    assert rows["value"].tolist()[-2:] == [("LSTM, forget bias 1", 256, v, 20, 50) for v in (1.0, 0.01)]
+    assert rows["network"].tolist()[:-2] == [*MODELS]
+    monkeypatch.undo()
+    cell, bias = MODELS["GRU"]
+    curves = (measured_shrinkage(cell, 6, 100, bias, 1.0, 5, seed) for seed in range(5))
+    expected = [100 * (factor_of(curve, 2, 5) - 1) for curve in curves]
+    assert step_changes("GRU", 6, 1.0, 2, 5) == pytest.approx(expected)
 
 
 def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
@@ -319,31 +326,17 @@ def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
     assert longest_parity_of_machines(2, 1, 2)[1] > longest_parity_of_machines(2, 1, 2)[0]
 
 
-def test_without_runs_there_is_no_number():
+def test_without_runs_there_is_no_number_and_every_measure_is_claimed_somewhere():
+    nothing = Runs(None)
     for name, measure in MEASURES.items():
-        if not measure.drawn:
-            options = {"column": "entity_f1"} if name == "tagging" else {}
-            assert measures.numbers(Runs(None), name, **options).rows.empty
-
-
-def test_every_measure_is_worked_out_by_hand_and_is_claimed_somewhere():
-    here = {name for name, *_ in BY_HAND} | {"few_shot_accuracy", "step_change", "parity_reach"}
-    here |= {
-        "ratio_over_chrono",
-        "rank_agreement",
-        "swept_accuracy",
-        "swept_loss",
-        "sweep_asymmetry",
-        "both_ends_cost",
-    }
-    assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_theory.py is
+        assert measure.drawn or measures.numbers(nothing, name).rows.empty
     assert {claim.measure for claim in LEDGER} == set(MEASURES)
 
 
 @pytest.mark.parametrize(("name", "changes", "expected"), [
-    ("accuracy", {"with_tricks": True}, Sample(64.7, 2.3, 5)),  # Table 2.1 is of 10K
-    ("accuracy", {"with_tricks": True, "size": 10_000}, Sample(86.6, NONE, 1)),
-    ("accuracy", {"with_tricks": False, "size": 10_000}, Sample(86.6, 0.8, 5)),
+    ("trick_accuracy", {}, Sample(64.7, 2.3, 5)),  # Table 2.1 is of 10K
+    ("trick_accuracy", {"size": 10_000}, Sample(86.6, NONE, 1)),
+    ("accuracy", {"size": 10_000}, Sample(86.6, 0.8, 5)),
     *(("accuracy", one, None) for one in ELSEWHERE),
     ("accuracy", {"cell": "lstm", "epochs": 20, "max_words": None}, Sample(64.7, 2.3, 5)),
     ("above_chance", {"setting": "mid"}, Sample(49.6 - 50, 0.7, 5)),
@@ -362,14 +355,6 @@ def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
     if expected:
         numbers = [(one.mean, one.std, one.n) for one in (found, expected)]
         assert numbers[0] == pytest.approx(numbers[1], nan_ok=True)
-
-
-def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
-    plain = Training("imdb", "standard", 1_000, "last").row()
-    made = [{}, {"pooling": "max"}, {"forget_bias": "low", "size": 500}]
-    drawn = figures.named(pd.DataFrame([plain | own | {"key": str(own)} for own in made]))
-    assert drawn["model"].tolist() == ["BiLSTM", "MaxPool", figures.LOW]
-    assert list(drawn["texts"].cat.categories) == ["500 training texts", "1K training texts"]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

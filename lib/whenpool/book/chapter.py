@@ -117,7 +117,8 @@ class Chapter:
 
     def claims_table(self, decided: Mapping[str, Decision], caption: str, name: str) -> CaptionedTable:
         """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both scales."""
-        keys = {key for decision in decided.values() for key in decision.keys}
+        found = (finding for decision in decided.values() for finding in decision.at.values())
+        keys = {key for finding in found for key in finding.keys}
         drawn = all(MEASURES[decision.claim.measure].drawn for decision in decided.values())
         line = "No runs: computed as this page was made."
         line = line if drawn else self.provenance(self.finished.of(keys)).line

@@ -13,7 +13,6 @@ Verdicts read only runs that began after the rule was registered; what older run
 
 import math
 from ast import literal_eval
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -63,19 +62,14 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
-        """Raises `ValueError` for a text that is no rule."""
-        low, high, sign = -math.inf, math.inf, "<="
-        try:
-            if " to " in text:
-                low, high = map(float, text.split(" to "))
-            else:
-                sign, number = text.split()
-                low, high = (low, float(number)) if _SIGNS[sign] in "≤<" else (float(number), high)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            low = math.nan
-        if not low < high:
-            raise ValueError(f"the rule must be like '>= 10' or '-3 to 3', not {text!r}")
-        return cls(low, high, open="=" not in sign)
+        """Raises `ValueError` or `KeyError` for a text that is no rule."""
+        if " to " in text:
+            low, high = map(float, text.split(" to "))
+            return cls(low, high)
+        sign, number = text.split()
+        least = _SIGNS[sign] in "≥>"
+        ends = (float(number), math.inf) if least else (-math.inf, float(number))
+        return cls(*ends, open="=" not in sign)
 
     def in_logs(self) -> "Rule":
         """The same of the logarithm of a ratio."""
@@ -166,11 +160,9 @@ class Finding:
 
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
-        known, value = np.isfinite([self.low, self.high]).all(), self.value
-        data: dict[str, Any] = {
-            "verdict": self.verdict, "value": value if math.isfinite(value) else None,
-            "interval": [self.low, self.high] if known else None, "n": self.n,
-        }  # fmt: skip
+        known = np.isfinite([self.value, self.low, self.high])
+        data: dict[str, Any] = {"verdict": self.verdict, "value": self.value if known[0] else None}
+        data |= {"interval": [self.low, self.high] if all(known[1:]) else None, "n": self.n}
         data |= {"level": self.level} if self.level > LEVEL else {}
         if self.firmness:
             data["firm"] = self.firmness == "firm"
@@ -221,9 +213,8 @@ class Claim:
 
     def comparisons(self, scale: str) -> list[list[tuple[int, Selection]]]:
         """What each comparison adds (1) and subtracts (-1); each combination of several values has one."""
-        return compared(
-            {**MEASURES[self.measure].fixed.get(scale, {}), **self.of}, self.against, self.versus
-        )
+        fixed = MEASURES[self.measure].fixed.get(scale, {})
+        return compared({**fixed, **self.of}, self.against, self.versus)
 
     @property
     def of_thesis(self) -> bool:
@@ -238,13 +229,9 @@ class Claim:
     @property
     def rule_text(self) -> str:
         """The rule as a reader sees it: ">= 10" is ≥ 10."""
-        *_, number = parts = self.rule.split()
-        end = number_text(float(number))
-        return (
-            f"from {number_text(float(parts[0]))} to {end}"
-            if len(parts) > 2
-            else f"{_SIGNS[parts[0]]} {end}"
-        )
+        names = {**_SIGNS, "to": "to"}
+        words = [names.get(word) or number_text(float(word)) for word in self.rule.split()]
+        return "from " * ("to" in words) + " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -295,11 +282,6 @@ class Decision:
         verbs |= {f"so far {one}": f"{one} so far" for one in DECIDED}
         return verbs.get(verdict, verdict) + bracket + scale
 
-    @property
-    def keys(self) -> set[str]:
-        """Of the runs that decide."""
-        return {key for finding in self.at.values() for key in finding.keys}
-
 
 def claims(file: Path | None = None) -> list[Claim]:
     """All claims of the ledger. Raises `InputError` outside a clone, or for an incomplete entry, named."""
@@ -308,16 +290,14 @@ def claims(file: Path | None = None) -> list[Claim]:
 
 def entries_of(file: Path, what: str, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
     """What ``make`` gives of each entry of a YAML file with ``what``; a fault is named by the entry's id."""
-    entries = []
+    entries: dict[str, Any] = {}
     for entry in listed(file, what):
-        check(isinstance(entry, dict), f"{file}: each entry must have an id, unlike {entry!r:.40}")
         try:
-            entries.append(make(entry))
+            check(entry["id"] not in entries, "its id occurs twice; rename one")
+            entries[entry["id"]] = make(entry)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise InputError(f"{file}: correct the entry {entry.get('id')!r:.40}: {error}") from None
-    for name, times in Counter(entry.id for entry in entries).items():
-        check(times == 1, f"{file}: the id {name!r} occurs twice; rename one")
-    return entries
+            raise InputError(f"{file}: correct the entry {entry!r:.60}: {error}") from None
+    return [*entries.values()]
 
 
 def compared(
@@ -508,14 +488,10 @@ def claims_table(decided: Sequence[Decision]) -> DataFrame:
         numbers = f"<br>{finding.measured}, n = {finding.n}" if finding.n else ""
         return f"**{finding.verdict}**{numbers}" + "<br>part of the corpus" * finding.part
 
-    table = DataFrame(
-        {
-            "claim": f"{d.claim.statement} ({d.claim.source})",
-            "rule": f"{d.claim.unit} {d.claim.rule_text}",
-            "the thesis": text(d.thesis),
-            "thesis's scale": text(d.at.get("thesis")),
-            "compact": text(d.at.get("compact")),
-        }
+    rows = (
+        (f"{d.claim.statement} ({d.claim.source})", f"{d.claim.unit} {d.claim.rule_text}",
+         *map(text, (d.thesis, d.at.get("thesis"), d.at.get("compact"))))
         for d in decided
-    )
+    )  # fmt: skip
+    table = DataFrame(rows, columns=["claim", "rule", "the thesis", "thesis's scale", "compact"])
     return table.loc[:, table.ne("").any()]

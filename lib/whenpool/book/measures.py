@@ -175,8 +175,8 @@ def gradients(runs: Runs, kind: str = "gradients") -> DataFrame:
     by that at the ends."""
     points = runs.table(kind)
     points = points[has(points, _EARLY) & ~points["untrained"].eq(True)]
-    wide = points.pivot_table("mean", "key", "position")
-    middle, ends = wide.iloc[:, 49:51].mean(axis=1), wide.iloc[:, [0, -1]].mean(axis=1)
+    wide = points.pivot_table("mean", "key", "position").reindex(columns=range(1, 101))
+    middle, ends = wide[[50, 51]].mean(axis=1), wide[[1, 100]].mean(axis=1)
     return _with(points, {"middle": middle, "middle_to_ends": middle / ends})
 
 
@@ -208,6 +208,8 @@ def sweeps(runs: Runs) -> DataFrame:
     points = runs.table("sweep")
     points = points[has(points, {"texts": [None, PaddingSweep.texts]})]
     points = points.assign(added=points["setting_added"], share_added=points["share_added"].round(3))
+    if points.empty:
+        return points
     start = points[points["share_added"] == 0].set_index(["key", "added"])["accuracy"]
     sides = points.pivot_table("accuracy", ["key", "share_added"], "added")
     sides = sides.reindex(columns=["left", "mid", "right"]).assign(added="mid").reset_index()
@@ -348,6 +350,11 @@ def _over_chrono(runs: Runs) -> DataFrame:
     return both.sort_values("value").drop_duplicates("key").sort_index()
 
 
+def _agreement(one: Series, other: Series) -> float:
+    """Spearman's correlation; 0 where one of them is the same throughout."""
+    return float(one.corr(other, "spearman")) if one.nunique() > 1 < other.nunique() else 0.0
+
+
 def _rank_agreement(runs: Runs) -> DataFrame:
     """Spearman's correlation, over the `STARTS` of one seed, of test accuracy with what the untrained last
     state holds ("held"), or with the ratio before training or its lowest ("start_ratio", "lowest_ratio")."""
@@ -363,12 +370,14 @@ def _rank_agreement(runs: Runs) -> DataFrame:
     }
     rows = []
     for predictor, table in predictors.items():
+        if table.empty:
+            continue
         there = table.drop_duplicates("key")[[*_ALIKE, "model", "began", "predicts"]]
         both = trained.merge(there, on=[*_ALIKE, "model"], suffixes=("", "_there"))
         for _, group in both.groupby(_ALIKE, dropna=False):
             if group["model"].nunique() >= FEWEST_STARTS:
                 one = group.drop_duplicates("model")
-                value = one["predicts"].corr(one["test_accuracy"], "spearman")
+                value = _agreement(one["predicts"], one["test_accuracy"])
                 began = group[["began", "began_there"]].min(axis=None)
                 row = {"model": "last", "began": began, "predictor": predictor, "value": value}
                 rows.append(group.iloc[0].to_dict() | row)
@@ -388,9 +397,8 @@ def _reach(runs: Runs) -> DataFrame:
         starts = group.groupby("model")["share"].nunique().reindex(GATED)
         if starts.eq(len(plans.SHARES) + 1).all():
             learnt = group.groupby("model")["learnt"].max().reindex(GATED).fillna(-1)
-            value = learnt.reset_index(drop=True).corr(Series(range(len(GATED))), "spearman")
+            value = _agreement(learnt.reset_index(drop=True), Series(range(len(GATED))))
             row = group[group["share"] == THESIS_MODEL["share"]].iloc[0].to_dict()
-            value = 0.0 if np.isnan(value) else value
             rows.append(row | {"model": "last", "began": group["began"].min(), "value": value})
     return DataFrame(rows)
 
@@ -544,7 +552,7 @@ def results(
     scales = MEASURES[what].fixed if what in MEASURES else SCALES
     rows = numbers(runs, what).rows if what in MEASURES else runs.table(what)
     for name, value in selection.items():
-        check_known("column", name, sorted(rows) if len(rows) else [name])
+        check_known("column", name, sorted(rows) or [name])
         for choice in value if isinstance(value, list | tuple) else [value]:
             if name in CHOICES and isinstance(choice, str):
                 check_known(name, choice.partition(",")[0], CHOICES[name])

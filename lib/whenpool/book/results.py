@@ -42,7 +42,7 @@ executes a chapter anew where an answer has changed; see `whenpool.book.build`."
 
 def note(query: list[Any], answer: Iterable[str]) -> None:
     """Remember a query, which `ast.literal_eval` can read, and its answer, such as keys of runs."""
-    READS[repr(query)] = hash_of(*sorted({*answer}))
+    READS[repr(query).replace("Ellipsis", "...")] = hash_of(*sorted({*answer}))
 
 
 def used() -> str:

@@ -27,7 +27,7 @@ CELL = """import beside
 from whenpool.book.chapter import open_chapter
 open_chapter("index").results("training", "compact", seed=77)"""
 USED = ("lib/whenpool/tiny.py", "_build/smoke/_build/stage/book/beside.py")
-QUERY = '["training", null, {"seed": 77}]'
+QUERY = "['training', None, {'seed': 77}]"
 AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "unchanged")
 STATUS = {"status": "executing, since it reports on the other chapters"}
 FIRST, ASKED = "executing, since it has not been executed yet", "executing, since it was asked for"
@@ -79,8 +79,8 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book):
     assert build() == (AS_BEFORE, False)
     for file, chapter, reason in (
         ("book/index.md", "index", "its text changed"),
-        ("lib/whenpool/tiny.py", "index", "the library's tiny.py changed"),
-        ("book/beside.py", "index", f"{USED[-1]} changed"),
+        ("lib/whenpool/tiny.py", "index", "its tiny.py changed"),
+        ("book/beside.py", "index", "its beside.py changed"),
     ):
         edit(folder / file, "\n")
         assert build() == (AS_BEFORE | {chapter: f"executing, since {reason}"} | STATUS, True)
@@ -116,7 +116,10 @@ def test_new_runs_repeat_the_chapters_whose_answers_they_change(book, monkeypatc
     store(finished, replace(SMALL, seed=76))
     assert build() == (AS_BEFORE | counted, True)
     store(finished, replace(SMALL, seed=77))
-    assert build() == (AS_BEFORE | {"runs": "executing, since its training None changed"} | STATUS, True)
+    assert build() == (
+        AS_BEFORE | {"runs": f"executing, since the answer to {QUERY} changed"} | STATUS,
+        True,
+    )
     assert build() == (AS_BEFORE, False)
 
 
@@ -141,7 +144,7 @@ def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(bo
     monkeypatch.setattr(building, "execute", edited)
     assert build()[0]["index"] == FIRST
     monkeypatch.setattr(building, "execute", execute)
-    assert build()[0]["index"] == "executing, since the library's tiny.py changed"
+    assert build()[0]["index"] == "executing, since its tiny.py changed"
 
 
 def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, monkeypatch):
@@ -154,7 +157,7 @@ def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, 
     log = json.loads((folder / "_build/smoke/_build/stage/executed.json").read_text())
     files = set(log["index"]["files"])
     assert {str(folder / USED[-1]), str(LIBRARY / "book" / "chapter.py")} < files
-    assert list(log["index"]["asked"]) == ['["training", "compact", {"seed": 77}]']
+    assert list(log["index"]["asked"]) == ["['training', 'compact', {'seed': 77}]"]
     assert str(folder / USED[-1]) not in log["runs"]["files"]
     notebook = (folder / "_build/smoke/_build/stage/book/index.ipynb").read_text()
     assert "print(used())" not in notebook

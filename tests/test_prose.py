@@ -12,7 +12,7 @@ from scipy import stats
 
 from whenpool.base.paths import project_root
 from whenpool.book import claims, thesis, try_it
-from whenpool.book.claims import rows_at
+from whenpool.book.measures import results
 from whenpool.book.results import published
 from whenpool.models.registry import COMPARED
 from whenpool.probes import window_importance
@@ -87,7 +87,7 @@ def ends_differ_by_seed(means):
 ])  # fmt: skip
 def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):
     def means(measure="accuracy", by="model", scale="compact", **asked):
-        return rows_at(recorded, measure, scale, **asked).groupby(by)["value"].mean()
+        return results(recorded, measure, scale, **asked).groupby(by)["value"].mean()
 
     assert any(finding in " ".join(page.read_text().split()) for page in PAGES)
     assert is_so(means)

@@ -245,19 +245,16 @@ def importance(runs: Runs) -> DataFrame:
     given = points["shortest"].astype(float)
     alike = (given == bins) | (given.isna() & bins.isna())
     points, numbers = points[alike & has(points, {"texts": [None, WordImportance.texts]})], {}
+    end = np.isin(np.arange(100), [*range(5), *range(95, 100)])
     for key, each in points.groupby("key"):
         profile, (setting, share) = each["mean"].to_numpy(), each[["setting", "share"]].iloc[0]
         numbers[key] = {"ends_to_middle": np.divide(*ends_and_middle(profile))}
         if setting != "standard":
-            filler, ends = (
-                ~where_the_text_stands(setting, share, len(profile)),
-                np.zeros(len(profile), bool),
-            )
-            ends[[*range(5), *range(-5, 0)]] = True
+            text = where_the_text_stands(setting, share)
             # Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean.
             for name, of in (("text_to_filler", profile), ("by_code", profile - profile.min())):
-                numbers[key][name] = of[~filler].mean() / of[filler].mean()
-            numbers[key]["end_peaks"] = profile[ends & filler].mean() / profile[filler & ~ends].mean()
+                numbers[key][name] = np.divide(of[text].mean(), max(of[~text].mean(), 1e-300))
+            numbers[key]["end_peaks"] = profile[end & ~text].mean() / profile[~text & ~end].mean()
     columns = ["ends_to_middle", "text_to_filler", "by_code", "end_peaks"]
     table = DataFrame.from_dict(numbers, "index", columns=columns)
     return _with(points, dict(table.items()))

@@ -63,17 +63,6 @@ def test_the_search_finds_max_attention(html, chromium):
         assert complaints == []
 
 
-def test_tables_that_are_wider_than_the_phone_scroll_inside_and_by_keyboard(html, chromium):
-    with looked_at(chromium, html / "book" / "ledger.html", PHONE) as (page, _):
-        boxes = page.eval_on_selector_all(
-            ".pst-scrollable-table-container, .cell_output .text_html",
-            "all => all.filter(b => b.scrollWidth > b.clientWidth + 1)"
-            ".map(b => [getComputedStyle(b).overflowX, b.tabIndex])",
-        )
-        assert boxes
-        assert all(overflow in ("auto", "scroll") and index == 0 for overflow, index in boxes), boxes
-
-
 def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html, chromium):
     code = """all => all.map(i => [i.currentSrc, i.clientWidth / i.naturalWidth,
         i.getBoundingClientRect().right <= innerWidth])"""

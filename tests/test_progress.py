@@ -3,10 +3,9 @@ the reference runs with one left out."""
 
 import time
 from dataclasses import asdict, replace
-from statistics import median
 
 import pytest
-from small_runs import HERE_NAME, RECORDS, TINY, on_record, record_run, store
+from small_runs import HERE_NAME, TINY, on_record, record_run, store
 
 from whenpool.book.progress import ALL, status_table
 from whenpool.cli.program import planned_runs
@@ -15,9 +14,7 @@ from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans import PLANS
 from whenpool.runs.request import Request
-from whenpool.runs.store import Store
 from whenpool.runs.workforce import Workforce
 
 PAPER, SMOKE = Request("paper", ("imdb",)), Request("smoke")
@@ -55,16 +52,6 @@ def test_counts_per_table(place):
     assert table.loc[["Table 1.6", "Table 1.9"], "all"].tolist() == [500, 30]
     assert table.loc[ALL, "done"] == 1
     assert "aclImdb_v1.tar.gz is not in" in notes[0]
-
-
-def test_probes_are_counted_with_their_chapter(place):
-    request = Request("smoke", (TINY.corpus,), poolings=("last", "max"))
-    table, _ = status(planned_runs(request, place, ("all",))[0], place, request)
-    assert set(table.index) == {*PLANS, ALL}
-    assert table.loc["natural_bias", COUNTS].tolist() == [0, 5, 0, 5]
-    assert table.loc["word_importance", COUNTS].tolist() == [0, 8, 0, 8]
-    *parts, whole = table.loc[ALL, COUNTS]
-    assert sum(parts) == whole
 
 
 def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
@@ -128,17 +115,3 @@ def test_another_machine_counts_only_where_nothing_here_does_and_a_group_where_o
     store(place, other, 5.0, together=5)
     assert seconds(place, other) is None
     assert seconds(place, other, models_per_batch=8) == pytest.approx(5.0)
-
-
-def test_trainings_of_record_are_foretold_by_the_others(monkeypatch, place):
-    """Each half of the trainings that one machine did, foretold by the other half: the median of
-    |expected / measured - 1| is 0.12. Runs with GloVe are left out: they were timed beside other work."""
-    monkeypatch.setattr(estimates, "processor", lambda: "AMD EPYC")
-    rows = Store(place.store.directory, RECORDS).rows("training")
-    rows = rows[rows["device"].eq("cpu: AMD EPYC") & rows["vectors"].ne("glove.6B.100d")]
-    runs = [(Training.of_row(row), row["seconds"]) for row in rows.to_dict("records")]
-    assert len(runs) >= 39
-    for run, seconds in runs[::2]:
-        store(place, run, seconds, device="cpu: AMD EPYC")
-    pace = Pace.measured(place, Workforce())
-    assert median(abs(pace.seconds(run) / seconds - 1) for run, seconds in runs[1::2]) < 0.3

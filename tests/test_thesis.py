@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up import trained
-from record import at_a_scale
 from small_runs import record_run as put
 
 from whenpool.book import thesis
@@ -18,7 +17,13 @@ from whenpool.book.thesis import by_source, judge, judged
 from whenpool.runs.kinds.training import TRICKS, Training
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
-PLAIN = {"forget_bias": "thesis", "trick": None, "orthogonal": False}
+PLAIN = {
+    "forget_bias": "thesis",
+    "trick": None,
+    "orthogonal": False,
+    "strength": None,
+    "divergence": None,
+}
 COLUMNS = [*trained([0.0], **CELL | PLAIN)[0]]  # also of no runs
 PUBLISHED = pd.Series(CELL | {"table": "1.6", "mean": 80.0, "std": 0.5})
 COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
@@ -108,19 +113,6 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     assert [part for part in shown if part not in bundle["text/html"]] == []
 
 
-def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
-    """Tables 1.3 and 1.4 are parts of 1.5, 1.6 and 1.8."""
-    place = ["length", "corpus", "setting", "size", "pooling"]
-    accuracy = published("accuracy")
-    assert list(accuracy) == ["table", *place, "mean", "std"]
-    counts = accuracy["table"].value_counts().to_dict()
-    assert counts == {"1.3": 180, "1.4": 40, "1.5": 200, "1.6": 200, "1.8": 200}
-    assert not accuracy.duplicated(["table", *place]).any()
-    assert accuracy["mean"].between(0, 100).all()
-    is_brief = accuracy["table"].isin(["1.3", "1.4"])
-    assert len(accuracy[is_brief].merge(accuracy[~is_brief], on=[*place, "mean", "std"])) == 220
-
-
 def test_each_source_of_numbers_has_a_line_of_its_own():
     published = pd.DataFrame([dict(PUBLISHED), dict(PUBLISHED) | {"pooling": "last", "mean": 50.0}])
     cells = judged(pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)]), published)
@@ -140,25 +132,6 @@ CHANGES = {
     "max_attention": {"pooling": "max_attention"}, "forget 2": {"forget_bias": 2.0},
     "chrono": {"forget_bias": "chrono"}, "orthogonal": {"orthogonal": True},
 }  # fmt: skip
-RUN_KINDS = {  # r: a reference run, p: plain, k: kept
-    "rpk": [
-        {}, {"pooling": "max"}, {"setting": "standard", "size": 1000}, {"pooling": "mean"},
-        {"setting": "left"}, {"masked": False}, {"corpus": "yelp"},
-    ],
-    "k": [
-        *({"trick": trick} for trick in TRICKS), SMALL_MODEL | {"trick": "penalty_attention"},
-        {"orthogonal": True}, {"forget_bias": 2.0}, {"forget_bias": "chrono"},
-        {"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"},
-    ],
-    "pk": [
-        SMALL_MODEL, SMALL_MODEL | {"share": 0.5}, SMALL_MODEL | {"cell": "gru"},
-        {"forget_bias": "low"}, SMALL_MODEL | {"test": None}, SMALL_MODEL | {"setting": "right"},
-        SMALL_MODEL | {"vectors": None}, SMALL_MODEL | {"corpus": "yahoo", "length": "short"},
-    ],
-    "p": [{"vectors": None}],
-    "": [{"hidden_size": 64, "trick": "dropout_attention"}],
-}  # fmt: skip
-EACH = [(one, kinds) for kinds, runs in RUN_KINDS.items() for one in runs]
 NUMBERS = published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
 IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
 BEST_ROWS = published("accuracy").query(IMDB).itertuples()
@@ -172,18 +145,6 @@ def of(variant, setting="mid", seed=0, base=SMALL, **changes):
 def put_all(place, variant, setting, accuracies, base=SMALL):
     for seed, accuracy in enumerate(accuracies):
         put(place, of(variant, setting, seed, base), accuracy)
-
-
-def test_of_which_kind_runs_are(place):
-    expected = {put(place, replace(THESIS, **changes)): kinds for changes, kinds in EACH}
-    table = place.store.current("training").set_index("key")
-    kinds = {"r": thesis.is_reference, "p": thesis.is_plain, "k": at_a_scale}
-    for letter, kind in kinds.items():
-        assert {*table.index[kind(table)]} == {key for key in expected if letter in expected[key]}
-    part = table.assign(corpus_complete=False)
-    assert not thesis.is_reference(part).any()
-    compact = table["max_words"].eq(140)
-    assert at_a_scale(part).equals(at_a_scale(table) & compact)
 
 
 def thesis_cells(place):

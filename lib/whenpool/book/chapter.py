@@ -143,10 +143,9 @@ class Chapter:
                 display(self.table(your_run.table(kind, rows), caption, label, rows))
 
     def provenance(self, runs: pd.DataFrame) -> Provenance:
-        """Where a figure or table comes from, by rows of runs or of anything with their ``key``."""
-        if "device" not in runs and "key" in runs:
-            runs = self.finished.of(set(runs["key"]))
-        return Provenance(provenance_line(runs))
+        """Where a figure or table comes from, by rows of anything with the ``key`` of a run."""
+        known = self.finished.of(runs.get("key", ()))
+        return Provenance(provenance_line(known if len(known) else runs))  # else those of a request
 
 
 def open_chapter(

@@ -108,7 +108,9 @@ class CaptionedTable:
         for kind, text in (("legend", legend), ("provenance", self.provenance)):
             if text:
                 markdown += f"\n:::{{div}} {kind}\n{text}\n:::\n"
-                html += f"<p><small>{as_html(escape(unescape(text), quote=False))}</small></p>"
+                # where what `literal` wrote stays as it is
+                text = re.sub(r"&amp;(#\d+;)", r"&\1", escape(text, quote=False))
+                html += f"<p><small>{as_html(text)}</small></p>"
         plain = unescape(frame.to_string(index=False))
         return {"text/markdown": markdown, "text/html": html, "text/plain": plain}
 

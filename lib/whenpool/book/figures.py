@@ -69,14 +69,6 @@ def legend_above(grid: Grid, columns: int = 5) -> None:
     sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
 
 
-def nothing_yet() -> Figure:
-    """A figure for runs that are still to be done."""
-    figure, axes = plt.subplots(figsize=(6, 1))
-    axes.text(0.5, 0.5, "no such runs yet", ha="center", va="center", color=CHANCE_COLOUR)
-    axes.axis("off")
-    return figure
-
-
 def named(rows: DataFrame) -> DataFrame:
     """Points of probes with ``model`` as figures call it, the pooling or `LOW`, and ``texts``, the training
     size. Both are in order."""

@@ -77,19 +77,13 @@ class Measure:
         """The thesis's own number, from its tables."""
         if self.theirs is None:
             return None
-        usual = self.fixed["thesis"]
-        numbers = _usual_beside(self.theirs, tuple(usual.items()))
-        for place in numbers.places({**usual, **selection}):
-            mean, std, n = numbers.rows[["mean", "std", "n"]].iloc[place]
-            return Sample(mean, std, int(n))
-        return None
-
-
-@lru_cache
-def _usual_beside(theirs: Callable[[], DataFrame], usual: tuple[tuple[str, Any], ...]) -> Numbers:
-    """The thesis's numbers, with what is usual of its models beside."""
-    rows = theirs()
-    return Numbers(rows.assign(**{name: value for name, value in usual if name not in rows}))
+        rows, usual = self.theirs(), self.fixed["thesis"]
+        asked = {name: value for name, value in selection.items() if name in rows}
+        there = rows[has(rows, asked)][["mean", "std", "n"]]
+        if there.empty or any(usual.get(n) != v for n, v in selection.items() if n not in rows):
+            return None
+        mean, std, n = there.iloc[0]
+        return Sample(mean, std, int(n))
 
 
 def _with(points: DataFrame, numbers: Mapping[str, Series]) -> DataFrame:
@@ -292,8 +286,8 @@ def taggers(runs: Runs) -> DataFrame:
     """Taggers of one layer, trained for as many epochs as the compact settings of their corpus say."""
     rows = runs.table("tagging")
     wanted = {name: settings["epochs"] for name, settings in plans.SMALL_TAGGERS.items()}
-    usual = has(rows, {"layers": 1, "filters": [None, 0]}) & (
-        rows["epochs"] == rows["corpus"].map(wanted)
+    usual = rows["epochs"].eq(rows["corpus"].map(wanted)) & has(
+        rows, {"layers": 1, "filters": [None, 0]}
     )
     return rows[usual].assign(
         boundary_share=100 * rows["entities_boundary"] / rows["entities_predicted"],
@@ -386,9 +380,8 @@ def _reach(runs: Runs) -> DataFrame:
     which a review in the middle is still learnt: at least 10 points above chance."""
     trained = tested(runs.table("training"))
     trained = trained[has(trained, {"size": 1_000, "setting": "mid", "model": list(GATED)})]
-    trained["learnt"] = trained["share"].where(
-        trained["test_accuracy"] - trained["majority_accuracy"] >= 10
-    )
+    above = trained["test_accuracy"] - trained["majority_accuracy"]
+    trained["learnt"] = trained["share"].where(above >= 10)
     rows = []
     for _, group in trained.groupby([name for name in _ALIKE if name != "share"], dropna=False):
         starts = group.groupby("model")["share"].nunique().reindex(GATED)

@@ -56,15 +56,18 @@ def is_plain(runs: DataFrame) -> Series:
     return model.eq(runs["pooling"]) | model.eq("low")
 
 
-def is_reference(runs: DataFrame) -> Series:
-    """Which runs follow the protocol (§1.4.2) on a whole corpus, with padding masked or not."""
-    model = has(runs, {name: value for name, value in THESIS_MODEL.items() if name != "masked"})
-    return model & runs["corpus_complete"].eq(True) & runs["vectors"].notna() & is_plain(runs)
+def is_reference(runs: DataFrame, tricks: bool = False) -> Series:
+    """Which runs follow the protocol (§1.4.2) on a whole corpus, with padding masked or not; with ``tricks``,
+    whatever their trick or start is."""
+    free = ("masked", "forget_bias") if tricks else ("masked",)
+    model = has(runs, {name: value for name, value in THESIS_MODEL.items() if name not in free})
+    whole = model & runs["corpus_complete"].eq(True) & runs["vectors"].notna()
+    return whole if tricks else whole & is_plain(runs)
 
 
-def reference_runs(stored: DataFrame) -> DataFrame:
+def reference_runs(stored: DataFrame, tricks: bool = False) -> DataFrame:
     """The runs that follow the thesis's protocol on a whole corpus of its."""
-    return stored[is_reference(stored) & stored["masked"].eq(True)].reset_index(drop=True)
+    return stored[is_reference(stored, tricks) & stored["masked"].eq(True)].reset_index(drop=True)
 
 
 def finished(runs: DataFrame) -> DataFrame:
@@ -91,9 +94,9 @@ def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
     return NOT_RUN | ours | {"keys": tuple(runs["key"])}
 
 
-def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
+def judge(ours: DataFrame, theirs: Series, tricks: bool = False) -> dict[str, Any]:
     """What is beside a row of ``data/paper/accuracy.csv``, see `NOT_RUN`, from our runs of its cell."""
-    cell, used = NOT_RUN, reference_runs(ours)
+    cell, used = NOT_RUN, reference_runs(ours, tricks)
     if len(used):
         thesis = used[used["vectors"] == VECTORS[0]]
         used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
@@ -101,7 +104,10 @@ def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
         cell = _cell(used, theirs, pilot=(used["vectors"] != VECTORS[0]).any())
     # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
     model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ...}
-    small = tested(ours[has(ours, model) & is_plain(ours)]).drop_duplicates("seed", keep="last")
+    model |= {"forget_bias": ...} if tricks else {}
+    small = tested(ours[has(ours, model) & (is_plain(ours) | tricks)]).drop_duplicates(
+        "seed", keep="last"
+    )
     if len(small):
         whole = small["corpus_complete"].eq(True).all()  # no part of the corpus, and no stand-in
         text = spread(small["test_accuracy"]) + "*" * (not whole)
@@ -109,10 +115,10 @@ def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
     return cell
 
 
-def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
+def judged(runs: DataFrame, theirs: DataFrame, tricks: bool = False) -> DataFrame:
     """The published cells with ours beside, see `NOT_RUN`."""
-    groups = dict(iter(runs.groupby(CELL)))
-    cells = [judge(groups.get(tuple(row[CELL]), runs.head(0)), row) for _, row in theirs.iterrows()]
+    groups, rows = dict(iter(runs.groupby(CELL))), theirs.iterrows()
+    cells = [judge(groups.get(tuple(row[CELL]), runs.head(0)), row, tricks) for _, row in rows]
     return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
 
@@ -179,15 +185,8 @@ def trick_cells(stored: DataFrame) -> DataFrame:
     table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
     cells = pd.concat([table.assign(length="long", std=0.0), usual[has(usual, best)]], ignore_index=True)
     runs = finished(with_variant(stored))
-    last = runs["pooling"] == "last"  # whose trick or start is no other protocol here (§2.2)
-    other_start = last & runs["forget_bias"].isin(("2.0", 2.0, "chrono"))
-    runs = runs.assign(
-        pooling=runs["variant"],
-        trick=runs["trick"].where(~last, None),
-        orthogonal=runs["orthogonal"].eq(True) & ~last,
-        forget_bias=runs["forget_bias"].mask(other_start, "thesis"),
-    )
-    return judged(runs, cells).assign(std=cells["std"].replace(0.0, np.nan), variant=cells["pooling"])
+    cells = judged(runs.assign(pooling=runs["variant"]), cells, tricks=True)
+    return cells.assign(std=cells["std"].replace(0.0, np.nan), variant=cells["pooling"])
 
 
 def trick_table(stored: DataFrame) -> CaptionedTable:

@@ -40,11 +40,11 @@ KINDS = {
 VARIED = (
     "cell layers bidirectional masked untrained epochs drop_connect weight_decay learning_rate filters"
 )
+"""What is named of models that differ in it."""
 
 
 def prepared(rows: DataFrame, kind: Kind) -> DataFrame:
-    """The rows in order, with ``model``, as figures call it, with what else differs between the models, and
-    ``texts``, what it learnt from."""
+    """The rows in order, with ``model`` as figures call it, and ``texts``, what it learnt from."""
     model = rows[next(name for name in ("model", "system", "encoding") if name in rows)]
     model = model.fillna("as they are").replace(POOLING_NAMES).astype(str).str.replace("_", " ")
     for name in VARIED.split():
@@ -61,24 +61,16 @@ def prepared(rows: DataFrame, kind: Kind) -> DataFrame:
 def figure(kind: Kind, rows: DataFrame) -> Figure:
     """Lines of means over seeds, or a dot for each run."""
     rows = prepared(rows, kind)
-    names = list(rows["model"].unique())
-    colours = {name: PALETTE.get(name, f"C{place % 10}") for place, name in enumerate(names)}
-    look = {
-        "data": rows,
-        "hue": "model",
-        "palette": colours,
-        "row": "texts",
-        "col": kind.panel,
-        "height": 2.6,
-    }
+    look = {"data": rows, "row": "texts", "col": kind.panel, "height": 2.6}
+    names = rows["model"].unique()
+    look |= {"hue": "model", "palette": {n: PALETTE.get(n, f"C{i % 10}") for i, n in enumerate(names)}}
     if kind.x:
         grid = sns.relplot(**look, x=kind.x, y=kind.y, kind="line", errorbar=None)
         grid.set(yscale="log" if kind.log else "linear")
-        grid.set_axis_labels(kind.x.replace("_", " "), kind.label)
     else:
         grid = sns.catplot(**look, x=kind.y, y="model", kind="strip", jitter=False, legend=False)
-        grid.set_axis_labels(kind.label, "")
-    return grid.set_titles("{row_name}\n{col_name}").figure
+    labels = (kind.x.replace("_", " "), kind.label) if kind.x else (kind.label, "")
+    return grid.set_axis_labels(*labels).set_titles("{row_name}\n{col_name}").figure
 
 
 def table(kind: Kind, rows: DataFrame) -> DataFrame:

@@ -88,15 +88,6 @@ def test_differences_and_largest_by_hand(stores):
     assert cell["std_difference"] == pytest.approx(np.std(standard, ddof=1))
 
 
-def test_any_result_but_the_time_makes_a_pair_differ(stores):
-    same = {"accuracy": 70.0, "loss": 0.5, "epochs": (50.0, 45.0), "weights": [1.0, 2.0]}
-    put(stores[0], **same)
-    others = {"accuracy": 70.1}, {"loss": 0.51}, {"epochs": (50.0, 40.0)}, {"weights": [1.0, 2.5]}
-    for change in ({}, *others):
-        put(stores[1], **same | change)
-        assert compare(*stores).loc[0, "identical"] == (not change), change
-
-
 def test_the_script_prints_a_table_and_publishes_it(stores, folder, capsys):
     for store in stores:
         put(store, weights=[1.0])

@@ -163,18 +163,15 @@ def test_the_browser_cuts_texts_and_adds_filler_as_the_library_does(scripts):
 
 
 @contextmanager
-def shown(chromium, folder, size=DESKTOP, scheme="light", name="try_it"):
+def shown(chromium, folder, size, scheme):
     """The part of a page that is HTML, with its models loaded, and what the browser complained of."""
-    source = (ROOT / "book" / f"{name}.md").read_text()
+    source = (ROOT / "book" / "try_it.md").read_text()
     (part,) = re.findall(r"```{raw} html\n(.*?)\n```", source, re.DOTALL)
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Try it</title>'
     head += '<meta name="viewport" content="width=device-width">'
     file = folder / "widget.html"
     file.write_text(f"{head}<main>{part}</main></html>".replace("../_static", SCRIPTS.parent.as_uri()))
     with looked_at(chromium, file, size, scheme) as (page, complaints):
-        if name == "index":
-            assert page.evaluate("whenpoolTryIt.weights === undefined")  # 1.8 MB that few readers want
-            page.get_by_role("button", name="Ask five models").click()
         answered(page)
         yield page, complaints
 

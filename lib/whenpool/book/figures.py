@@ -195,10 +195,13 @@ def _put_above(figure: Figure, legend: Legend) -> None:
     entries = zip(legend.legend_handles, (text.get_text() for text in legend.get_texts()), strict=True)
     shown = [(mark, name) for mark, name in entries if mark and getp(mark, "linewidth") != 0]
     legend.remove()
-    if shown:
-        columns = max(1, 46 // (max(len(name) for _, name in shown) + 7))
-        look = {"frameon": False, "columnspacing": 1, "handlelength": 2.5, "ncols": columns}
-        figure.legend(*zip(*shown, strict=True), loc="outside upper center", **look)
+    look: dict[str, Any] = {"frameon": False, "columnspacing": 1, "handlelength": 2.5}
+    look["loc"] = "outside upper center"
+    for lines in range(1, len(shown) + 1):
+        above = figure.legend(*zip(*shown, strict=True), ncols=math.ceil(len(shown) / lines), **look)
+        if lines == len(shown) or above.get_window_extent().width < figure.bbox.width:
+            break
+        above.remove()
 
 
 def _fit(axes: Axes) -> None:

@@ -39,7 +39,6 @@ from whenpool.book.pages import render
 from whenpool.book.results import Runs
 from whenpool.book.tables import duration
 from whenpool.runs.compute import compute, standing
-from whenpool.runs.engine import Report
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.plans import chapter_named, needed
 from whenpool.runs.request import NARROWING, Request
@@ -99,14 +98,13 @@ class Builder:
         if asked:  # the others that were not executed yet are executed, too, since the pages need them
             again = (*asked, STATUS)
             chapters = [name for name in chapters if name in again or not self._executed(name).exists()]
-        report = self._compute(chapters)
+        failed = self._compute(chapters)
         self._copy_sources(pages)
         with variables(self._environment()):
             self._execute(chapters, pages, pages if force else asked)
         page = self._render()
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
-        if report.failed:
-            failed = len(report.failed)
+        if failed:
             raise BookError(f"{failed} runs failed and are not in the pages; build again to repeat them")
         return page
 
@@ -116,18 +114,18 @@ class Builder:
     def _executed(self, name: str) -> Path:
         return self.stage / "book" / f"{name}.ipynb"
 
-    def _compute(self, chapters: Sequence[str]) -> Report:
-        """Compute what chapters draw from and what is asked for."""
+    def _compute(self, chapters: Sequence[str]) -> int:
+        """Compute what chapters draw from and what is asked for; returns how many runs failed."""
         runs = [run for name in chapters for run in planned(name, self.request, self.place)]
         if not runs:
-            return Report()
+            return 0
         report = compute(
             list(dict.fromkeys(runs)), self.place, self.workforce, skip_absent=self.request.leaves_out,
             keep_weights=needed(self.request, self.place).__contains__, say=self.say,
         )  # fmt: skip
         if report.left:
             self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
-        return report
+        return len(report.failed)
 
     def _copy_sources(self, pages: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
@@ -248,9 +246,7 @@ class _Freshness:
         written = [*folder.glob("*/*.csv"), *folder.glob("*/*.yml")]
         self.state = hash_of_states([*self.runs.store.directory.glob("*.json"), *written])
         """Changes whenever a run is stored or published, or a claim is edited."""
-        of_runs = tuple(
-            kind.table for kind in KINDS.values()
-        )  # what a chapter reads of these is asked again
+        of_runs = tuple(kind.table for kind in KINDS.values())  # of which is asked again
         tables = [file for file in folder.glob("*/*.csv") if not file.stem.startswith(of_runs)]
         tables += [folder / "paper" / "advice.yml", root / "book" / "_static" / "ledger_table.html"]
         self.shared = {

@@ -26,17 +26,7 @@ from pandas import DataFrame
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.tables import listed
 from whenpool.book.measures import MEASURES, SEEDS_NEEDED, Measure, numbers, results
-from whenpool.book.results import (
-    READS,
-    SCALES,
-    Numbers,
-    Runs,
-    Sample,
-    column,
-    estimate,
-    note,
-    paper_file,
-)
+from whenpool.book.results import READS, SCALES, Numbers, Runs, Sample, estimate, note, paper_file
 from whenpool.book.tables import number_text, spoken_number
 
 OTHER_ENCODER = "not tested: other encoder"
@@ -49,7 +39,8 @@ LEVEL = 0.95  # of intervals
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
-Terms = Sequence[tuple[int, Sample | None]]  # A sum of means, each with its sign
+Term = tuple[int, Sample | None]  # A mean and its sign
+Terms = Sequence[Term]  # of a sum
 
 
 @dataclass(frozen=True)
@@ -87,9 +78,7 @@ class Rule:
         width, of ratios on a log scale. A threshold of 0 stays as it is."""
         low, high = self.low, self.high
         if math.isinf(high):
-            return replace(
-                self, low=low + part * abs(low if measure.most is None else measure.most - low)
-            )
+            return replace(self, low=low + part * abs(low - (measure.most or 0)))
         if math.isinf(low):
             return replace(self, high=high - part * abs(high))
         if measure.ratio:
@@ -124,9 +113,7 @@ class Finding:
     keys: tuple[str, ...] = ()  # of the runs
 
     @classmethod
-    def of(
-        cls, *terms: tuple[int, Sample | None], ratio: bool = False, level: float = LEVEL
-    ) -> "Finding":
+    def of(cls, *terms: Term, ratio: bool = False, level: float = LEVEL) -> "Finding":
         """A sum of means and its interval, without a verdict; ``ratio``: the samples are of logarithms.
         Empty where a sample is missing."""
         known = [(sign, sample) for sign, sample in terms if sample is not None]
@@ -319,10 +306,10 @@ def compared(
 
 def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
     """A selection for each combination of several values; ``best_of`` stays as it is."""
-    lists = [
-        value if isinstance(value, list | tuple) and name != "best_of" else [value]
-        for name, value in selection.items()
-    ]
+    several = {name for name, value in selection.items() if isinstance(value, list | tuple)} - {
+        "best_of"
+    }
+    lists = (value if name in several else [value] for name, value in selection.items())
     return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
 
 
@@ -335,8 +322,9 @@ def sample_of(rows: DataFrame, measure: Measure) -> Sample | None:
     if measure.ratio:
         values = np.log(np.maximum(values, np.finfo(float).tiny))
     by_seed = dict(zip(rows["seed"].tolist(), values.tolist(), strict=True))
-    whole = measure.drawn or bool(column(rows, "corpus_complete").eq(True).all())
-    return Sample.of(by_seed, tuple(column(rows, "key").dropna()), whole)
+    if measure.drawn:
+        return Sample.of(by_seed)
+    return Sample.of(by_seed, tuple(rows["key"]), bool(rows["corpus_complete"].eq(True).all()))
 
 
 def _sample(

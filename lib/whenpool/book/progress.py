@@ -43,28 +43,25 @@ def status_table(
             tables = thesis_table(run) if request.profile == "paper" else ()
             for name in [f"Table {table}" for table in tables] or [chapter]:
                 groups.setdefault(name, {})[run] = None
-    groups = dict(sorted(groups.items()))
     every = dict.fromkeys(run for runs in groups.values() for run in runs)
-    stand = standing(every, place)
-    state = dict.fromkeys(stand.done, "done") | dict.fromkeys(stand.missing, "missing")
-    state |= dict.fromkeys(stand.absent, "no data")
-    groups[ALL] = every
-    pace = Pace.measured(place, workforce)
-    seconds = {run: pace.seconds(run) for run in groups[ALL]}
+    stand, pace = standing(every, place), Pace.measured(place, workforce)
+    done, missing, absent = map(set, (stand.done, stand.missing, stand.absent))
+    seconds = {run: pace.seconds(run) for run in every}
     elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
     workers = workforce.workers or (1 if elsewhere else processors())
-    rows, left = [], []
-    for name, group in groups.items():
-        left = [run for run in group if state[run] == "missing"]
-        counts = pd.Series([state[run] for run in group], dtype=str).value_counts()
-        row = {"runs of": name, **{n: counts.get(n, 0) for n in ("done", "missing", "no data")}}
-        row |= {"all": len(group), "time left": _time(left, seconds, workers)}
-        rows.append(row | {"time of all": _time([*group], seconds, workers)})
-    notes = [*stand.damaged, *dict.fromkeys(stand.absent.values())]
+    rows = [
+        {
+            "runs of": name,
+            "done": len(group & done), "missing": len(group & missing), "no data": len(group & absent),
+            "all": len(group), "time left": _time([seconds[run] for run in group & missing], workers),
+            "time of all": _time([seconds[run] for run in group], workers),
+        }
+        for name, group in ((name, set(runs)) for name, runs in [*sorted(groups.items()), (ALL, every)])
+    ]  # fmt: skip
     lines = []
-    needed = (run for run in weights_needed(stand.missing, place) if state.get(run) != "missing")
+    needed = (run for run in weights_needed(stand.missing, place) if run not in missing)
     if again := [run for run in needed if not has_weights(run, place)]:
-        took = _time(again, {run: pace.seconds(run) for run in again}, workers)
+        took = _time([pace.seconds(run) for run in again], workers)
         lines.append(f"{len(again)} trainings whose weights these runs need come on top: {took}")
     if any(seconds.values()):
         workers_are = f"{workers} worker{'s' * (workers > 1)} on {workforce.device}"
@@ -72,23 +69,23 @@ def status_table(
     if unknown := sum(value is None for value in seconds.values()):
         lines.append(f"? means that no similar run is stored ({unknown:,} runs)")
     if workforce.until is not None:
-        ends = accumulate(seconds[run] or inf for run in sorted(left, key=lambda run: run.rank()))
+        ends = accumulate(seconds[run] or inf for run in sorted(missing, key=lambda run: run.rank()))
         fit = sum(end / workers <= workforce.until - time.monotonic() for end in ends)
         lines.append(
-            f"About {fit} of the {len(left)} runs that are left will be done before the deadline"
+            f"About {fit} of the {len(missing)} runs that are left will be done before the deadline"
         )
-    return Progress(pd.DataFrame(rows), notes, lines)
+    return Progress(pd.DataFrame(rows), [*stand.damaged, *dict.fromkeys(stand.absent.values())], lines)
 
 
-def _time(runs: Sequence[Run], seconds: Mapping[Run, float | None], workers: int) -> str:
+def _time(seconds: Sequence[float | None], workers: int) -> str:
     """What runs take, in words: "3 min 5 s", "62 days 3 h", "1 h 2 min + ?", "?"."""
-    known = [value for run in runs if (value := seconds[run]) is not None]
-    if runs and not known:
+    known = [value for value in seconds if value is not None]
+    if seconds and not known:
         return "?"
     total = max(sum(known) / workers, *known, 0.0)  # side by side: no less than the longest
     days, hours = divmod(round(total / 3600), 24)
     words = f"{days} days" + (f" {hours} h" if hours else "") if days >= 2 else duration(total)
-    return words if len(known) == len(runs) else f"{words} + ?"
+    return words if len(known) == len(seconds) else f"{words} + ?"
 
 
 def outcome_table(runs: Sequence[Run], place: Place) -> str:

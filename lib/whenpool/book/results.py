@@ -178,9 +178,7 @@ class Sample:
     n: int
     keys: tuple[str, ...] = ()  # of the runs; none for what the thesis published
     whole: bool = True  # whether all runs read the whole corpus of its publisher
-    values: Mapping[int, float] = field(
-        default_factory=dict, compare=False
-    )  # by seed, where there are any
+    values: Mapping[int, float] = field(default_factory=dict, compare=False)  # by seed
 
     @classmethod
     def of(cls, values: Mapping[int, float], keys: tuple[str, ...] = (), whole: bool = True) -> "Sample":

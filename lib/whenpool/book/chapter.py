@@ -121,7 +121,7 @@ class Chapter:
         keys = {key for finding in found for key in finding.keys}
         drawn = all(MEASURES[decision.claim.measure].drawn for decision in decided.values())
         line = "No runs: computed as this page was made."
-        line = line if drawn else self.provenance(self.finished.of(keys)).line
+        line = line if drawn else provenance_line(self.finished.of(keys))
         return CaptionedTable(claims_table([*decided.values()]), caption, name, line, prose=True)
 
     def your_run(self) -> None:

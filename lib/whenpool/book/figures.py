@@ -84,12 +84,10 @@ def course(traces: DataFrame, by: Sequence[str]) -> DataFrame:
     """The mean course of the trainings that agree in the columns ``by``. They were looked at after different
     numbers of texts; so each is interpolated at the same ones, ``examples``, from 100 on to where the first
     training ends. The mean of the vanishing ``ratio`` is geometric, that of accuracies arithmetic."""
-    if traces.empty:
-        return traces
-    measured, parts = ["ratio", "train_accuracy", "validation_accuracy"], []
+    parts, measured = [], ["ratio", "train_accuracy", "validation_accuracy"]
     traces = traces.assign(ratio=np.log(traces["ratio"]), log=np.log(traces["examples"].clip(lower=1)))
-    for values, group in traces.groupby(list(by), observed=True):
-        runs = [run.sort_values("log") for _, run in group.groupby("key")]
+    for values, group in traces.sort_values("log").groupby(list(by), observed=True):
+        runs = [run for _, run in group.groupby("key")]
         last = max(min(run["examples"].max() for run in runs), 1)  # a short one is looked at once, at 0
         at = np.log(np.geomspace(min(100, last / 2), last, 60))
         each = [[np.interp(at, run["log"], run[name]) for name in measured] for run in runs]

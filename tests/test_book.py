@@ -100,8 +100,6 @@ def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
 def live(tmp_path):
     """A book of one chapter, served: its source, the page, and a wait for what is printed next."""
     folder = clone(tmp_path / "clone", {"index": HEAD + code_cell("print('the first words')")})
-    (folder / "lib" / "whenpool").mkdir(parents=True, exist_ok=True)
-    (folder / "lib" / "whenpool" / "code.py").touch()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -142,6 +140,3 @@ def test_the_page_follows_an_edit_and_a_mistake_is_one_line(live):
     source.write_text(text.replace("the first words", "other words"))
     wait("index is up to date")
     assert "other words" in page()
-    (source.parents[1] / "lib" / "whenpool" / "code.py").write_text("# saved")
-    wait("building index ...")  # the library is followed, too
-    wait("index is up to date")

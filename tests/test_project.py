@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from xml.etree import ElementTree
 
 import jupytext
 import pytest
@@ -70,13 +69,6 @@ def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_can
     assert all(name.startswith("fig-") and caption and alt for name, caption, alt in figures)
     for name in set(re.findall(r'"(tab-[\w-]+)"|name: (fig-[\w-]+)', text)):
         assert f"{{numref}}`{name[0] or name[1]}`" in text, name
-
-
-@pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
-def test_drawings_are_described_and_used(path):
-    root = ElementTree.parse(path).getroot()
-    assert all(root.find(f"{{http://www.w3.org/2000/svg}}{name}").text for name in ("title", "desc"))
-    assert any(f"_static/drawings/{path.name}" in page.read_text() for page in CHAPTERS)
 
 
 def test_commands_and_links_of_the_readme_are_there():

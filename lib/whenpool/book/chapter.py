@@ -145,7 +145,9 @@ class Chapter:
     def provenance(self, runs: pd.DataFrame) -> Provenance:
         """Where a figure or table comes from, by rows of anything with the ``key`` of a run."""
         known = self.finished.of(runs.get("key", ()))
-        return Provenance(provenance_line(known if len(known) else runs))  # else those of a request
+        if known.empty and len(runs):  # those of a request
+            known = runs.drop_duplicates("key")
+        return Provenance(provenance_line(known))
 
 
 def open_chapter(

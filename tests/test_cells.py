@@ -135,7 +135,7 @@ def lstms_and_inputs(shapes, dtype=torch.float64):
 def states_and_gradients(run, modules, inputs):
     states = run(modules, inputs)
     torch.manual_seed(2)
-    total = sum((found * torch.randn_like(found)).sum() for found in states)
+    total = sum((found * torch.randn(found.shape, dtype=found.dtype)).sum() for found in states)
     return [*states, *torch.autograd.grad(total, [*inputs, *nn.ModuleList(modules).parameters()])]
 
 

@@ -110,6 +110,13 @@ def gate_bytes(weights: Tensor) -> int:
     return 2 if short else weights.element_size()
 
 
+def models_that_fill(device: str) -> int:
+    """How many bidirectional models keep a GPU busy: so many that each block of 16 of the 32 texts of a batch
+    has one of its processors."""
+    processors: int = torch.cuda.get_device_properties(device).multi_processor_count
+    return max(1, processors // 4)
+
+
 def loops_for(weights: Tensor) -> Loops:
     """On a GPU with `kernels_on` it, and less exact than float32, the kernels; else torch's loops."""
     usable = weights.is_cuda and weights.dtype == torch.float32 and precision_used() != "float32"

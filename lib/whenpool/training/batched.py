@@ -265,7 +265,7 @@ class _Models:
             for (texts, indices), words in zip(parts, reach[:, 0].tolist(), strict=True):
                 missing = N - len(indices)
                 some = indices[max(start - missing, 0) : max(stop - missing, 0)]
-                chosen.append(key := (id(texts), some.numpy().tobytes()))
+                chosen.append(key := (id(texts), some.numpy().tobytes(), words, len(indices)))
                 if key not in made:
                     shape, reads = (stop - start, most[stop - 1]), 0 if self._masked else words
                     made[key] = _Batch.of(texts, some, shape, reads, len(indices) ** -power)

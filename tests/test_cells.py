@@ -5,11 +5,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import run_batched
 from torch import nn
 
 from whenpool import Encoder, InputError
 from whenpool.models import cells
-from whenpool.models.batched_lstm import _STEPS, run_batched
+from whenpool.models.batched_lstm import _STEPS
 from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, PrototypeLSTM, SlidesGRU
 from whenpool.models.precision import precision
 

@@ -9,15 +9,13 @@ Letters: M models, d directions, R = M·d recurrences, B texts of a batch, T wor
 of an input, H of a state, D = d·H.
 """
 
-import copy
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
@@ -78,20 +76,6 @@ def run_layer(
     those of `loops_for`."""
     states: Tensor = _Layer.apply(loops or loops_for(across), order, into, across, bias, x)
     return states
-
-
-def run_batched(
-    lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor], loops: Loops | None = None
-) -> list[Tensor]:
-    """The states, R of (B_r, T_r, H), of one-directional LSTMs of one layer and shape, each of which
-    reads a batch of its own, R of (B_r, T_r, E)."""
-    B, T = (max(x.shape[axis] for x in inputs) for axis in (0, 1))
-    x = torch.stack([pad(x, (0, 0, 0, T - x.shape[1], 0, B - len(x))) for x in inputs])
-    lengths = torch.tensor([[x.shape[1]] * B for x in inputs], device=x.device)
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    into, across, b_in, b_state = (torch.stack([getattr(lstm, n) for lstm in lstms]) for n in names)
-    states = run_layer(x, Order.of(lengths, T, 1), into, across, b_in + b_state, loops)
-    return [all_of[: len(x), : x.shape[1]] for all_of, x in zip(states, inputs, strict=True)]
 
 
 def place_bytes(E: int, D: int, layers: int, itemsize: int) -> int:
@@ -252,28 +236,31 @@ TORCH = Loops(_forward, _backward)
 def largest_errors(
     device: str, H: int = 256, shapes: Sequence[tuple[int, int]] = ((32, 40), (5, 1), (33, 17))
 ) -> dict[str, float]:
-    """For each precision the largest ‖Δ‖ / ‖reference‖ of states (B, T, H) and of gradients that the kernels
-    compute, beside LSTMs of torch's in float64 on the processor; ``shapes``: B and T of each recurrence."""
+    """For each precision the largest ‖Δ‖ / ‖reference‖ of the states and of the gradients that the kernels
+    compute, beside torch's loops in float64 on the processor; ``shapes``: B and T of each recurrence."""
+    R, B, T = len(shapes), *map(max, zip(*shapes, strict=True))
+    lengths = torch.ones(R, B, dtype=torch.int64)
+    for row, (texts, words) in zip(lengths, shapes, strict=True):
+        row[:texts] = words
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        lstms = [nn.LSTM(24, H, batch_first=True) for _ in shapes]
-        inputs = [torch.randn(B, T, 24) for B, T in shapes]
+        sizes = (R, B, T, 24), (R, 4 * H, 24), (R, 4 * H, H), (R, 4 * H)
+        drawn = [torch.empty(size).uniform_(-(H**-0.5), H**-0.5) for size in sizes]
+    drawn[0] = drawn[0] * H**0.5  # inputs are larger than weights
 
-    def computed(run: Any, **where: Any) -> list[Tensor]:
-        modules = [copy.deepcopy(lstm).to(**where) for lstm in lstms]
-        fed = [x.to(**where, copy=True).requires_grad_() for x in inputs]
-        states = run(modules, fed)
-        torch.autograd.backward([of.square().sum() for of in states])
-        leaves = [*fed, *(parameter for module in modules for parameter in module.parameters())]
-        return [value.detach().double().cpu() for value in (*states, *(leaf.grad for leaf in leaves))]
+    def computed(loops: Loops, **where: Any) -> list[Tensor]:
+        leaves = [values.to(**where, copy=True).requires_grad_() for values in drawn]
+        x, into, across, bias = leaves
+        states = run_layer(x, Order.of(lengths.to(x.device), T, 1), into, across, bias, loops)
+        found = states, *torch.autograd.grad(states.square().sum(), leaves)
+        return [
+            part.detach().double().cpu() for values in found for part in values
+        ]  # of each recurrence
 
-    def alone(modules: Sequence[nn.LSTM], fed: Sequence[Tensor]) -> list[Tensor]:
-        return [module(x)[0] for module, x in zip(modules, fed, strict=True)]
-
-    exact, errors = computed(alone, dtype=torch.float64), {}
+    exact, errors = computed(TORCH, dtype=torch.float64), {}
     for name in LARGEST_ERROR:
         with precision(name):
-            values = computed(partial(run_batched, loops=_kernels()), device=device)
+            values = computed(_kernels(), device=device)
         pairs = zip(values, exact, strict=True)
         apart = [(mine - right).norm() / right.norm().clamp(min=1e-30) for mine, right in pairs]
         errors[name] = torch.stack(apart).max().item()  # NaN if any is; some references are zeros

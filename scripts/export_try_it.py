@@ -4,6 +4,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import torch
 from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
-from whenpool.book.try_it import LARGEST, MIDDLE, read_model
+from whenpool.book.try_it import FILES, LARGEST, MIDDLE, on_page, read_model
 from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS, Place, key
+from whenpool.settings import compose
 from whenpool.training.loop import evaluate
 
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # those that model.js computes
@@ -26,16 +28,19 @@ SEED = 2
 RANK = 2
 
 
-def chosen_runs() -> dict[str, Training]:
-    """The trainings that the page has, by the name that it calls them by."""
+PERCENT = 65  # Of filler around the first review, in the middle, as the page opens
+
+
+def chosen_runs(setting: str = "standard") -> dict[str, Training]:
+    """The trainings that the page has in a setting, by the name that it calls them by."""
     compact = COMPACT | {"test": COMPACT_TEST["imdb"], "vectors": VECTORS[0]}
-    base = Training("imdb", "standard", 1_000, "last", SEED, **compact)
+    base = Training("imdb", setting, 1_000, "last", SEED, **compact)
     runs = {name: replace(base, pooling=name) for name in POOLINGS}
     return runs | {"chrono": replace(base, forget_bias="chrono")}
 
 
 def export(
-    runs: dict[str, Training], place: Place, file: Path, words: int = WORDS,
+    runs: dict[str, Training], place: Place, file: Path, words: int = WORDS, variable: str = "weights",
     say: Callable[[str], None] = print,
 ) -> None:  # fmt: skip
     """Write the models of some trainings on the same texts, before and after training, with the accuracy of
@@ -77,7 +82,31 @@ def export(
         content["models"][name] |= facts
         say("{key}: stored {accuracy:.1f} %, exported {here:.1f} %".format(**content["models"][name]))
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    write_atomically(file, f"whenpoolTryIt.weights = {body};\n")
+    write_atomically(file, f"whenpoolTryIt.{variable} = {body};\n")
+
+
+def export_page(place: Place, folder: Path, say: Callable[[str], None] = print) -> None:
+    """Write the models that were trained on plain reviews, those that were trained in filler, and what the
+    latter say of the page's first review as it opens."""
+    for setting, (name, variable) in FILES.items():
+        export(chosen_runs(setting), place, folder / name, variable=variable, say=say)
+    write_atomically(
+        folder / "first.js", f"whenpoolTryIt.first = {json.dumps(first_answers(folder))};\n"
+    )
+
+
+def first_answers(folder: Path) -> dict[str, Any]:
+    """What the page shows before it has loaded a model: the state in which it opens, and each answer."""
+    page, name = on_page("mid"), FILES["mid"][0]
+    content = json.loads((folder / name).read_text("utf-8").partition(" = ")[2].rstrip(";\n"))
+    title, (words, _) = next(iter(page.reviews.items()))
+    ids = page.ids(compose(words, cycle(page.filler), "mid", PERCENT / 100))
+    answers = {}
+    for model, trained_model in page.models.items():
+        positive = trained_model(ids, torch.tensor([ids.shape[1]])).softmax(1)[0, 1].item()
+        known = {fact: content["models"][model][fact] for fact in ("accuracy", "here")}
+        answers[model] = {"positive": round(positive, 4), **known}
+    return {"set": "filler", "place": "mid", "percent": PERCENT, "title": title, "answers": answers}
 
 
 def accuracy(model: TextClassifier, texts: Texts) -> float:

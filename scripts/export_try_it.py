@@ -25,7 +25,8 @@ POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # those that m
 WORDS = 8_000
 SEED = 2
 """Of five seeds the one from which the BiLSTM learnt most: the page is about what hides opinions from it."""
-RANK = 2
+RANKS = {"standard": 2, "mid": 5}
+"""In how many directions word vectors may change, by setting: among filler they change in more."""
 
 
 PERCENT = 65  # Of filler around the first review, in the middle, as the page opens
@@ -40,7 +41,7 @@ def chosen_runs(setting: str = "standard") -> dict[str, Training]:
 
 
 def export(
-    runs: dict[str, Training], place: Place, file: Path, words: int = WORDS, variable: str = "weights",
+    runs: dict[str, Training], place: Place, file: Path, setting: str = "standard", words: int = WORDS,
     say: Callable[[str], None] = print,
 ) -> None:  # fmt: skip
     """Write the models of some trainings on the same texts, before and after training, with the accuracy of
@@ -64,7 +65,8 @@ def export(
         if not bool(change.any()):
             return {"state": state}
         U, S, W = torch.linalg.svd(change, full_matrices=False)
-        along, ways = (U[:, :RANK] * S[:RANK]).t(), W[:RANK]  # (RANK, V), (RANK, E)
+        rank = RANKS[setting]
+        along, ways = (U[:, :rank] * S[:rank]).t(), W[:rank]  # (rank, V), (rank, E)
         return {"state": state, "change": [shared(along), shared(ways)]}
 
     for name, run in runs.items():
@@ -82,14 +84,14 @@ def export(
         content["models"][name] |= facts
         say("{key}: stored {accuracy:.1f} %, exported {here:.1f} %".format(**content["models"][name]))
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    write_atomically(file, f"whenpoolTryIt.{variable} = {body};\n")
+    write_atomically(file, f"whenpoolTryIt.{FILES[setting][1]} = {body};\n")
 
 
 def export_page(place: Place, folder: Path, say: Callable[[str], None] = print) -> None:
     """Write the models that were trained on plain reviews, those that were trained in filler, and what the
     latter say of the page's first review as it opens."""
-    for setting, (name, variable) in FILES.items():
-        export(chosen_runs(setting), place, folder / name, variable=variable, say=say)
+    for setting, (name, _) in FILES.items():
+        export(chosen_runs(setting), place, folder / name, setting, say=say)
     write_atomically(
         folder / "first.js", f"whenpoolTryIt.first = {json.dumps(first_answers(folder))};\n"
     )

@@ -119,6 +119,19 @@ def test_what_shows_before_a_model_is_loaded_is_what_the_models_say(contents):
     assert read_file(SCRIPTS / "first.js") == script.first_answers(SCRIPTS)
 
 
+def test_in_filler_the_bilstm_says_the_same_of_every_review_and_others_read_it():
+    page, said = try_it.on_page("mid"), {}
+    for title, (words, label) in page.reviews.items():
+        ids = page.ids(compose(words, cycle(page.filler), "mid", script.PERCENT / 100))
+        for name, model in page.models.items():
+            positive = model(ids, torch.tensor([ids.shape[1]])).softmax(1)[0, 1].item()
+            said.setdefault(name, []).append((title, label, positive))
+    assert all(0.445 < positive < 0.515 for *_, positive in said["last"])  # as the page says
+    for name in ("attention", "max_attention", "chrono"):
+        sure = [abs(label - positive) < 0.25 for title, label, positive in said[name] if "opinion" in title]
+        assert sure == [True] * 3
+
+
 @pytest.fixture(scope="module")
 def scripts(chromium, tmp_path_factory):
     """A page with the scripts that compute, and nothing to see."""

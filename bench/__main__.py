@@ -7,7 +7,7 @@ from bench.timing import machine
 
 NAMES = (
     "startup encoder transformer cells tagger epoch gradients nwi encoding learnability embedding grid "
-    "batched front_page"
+    "batched cost front_page"
 ).split()
 
 if __name__ == "__main__":

@@ -1,194 +1,62 @@
-"""Models trained as one batch of models: trained words per second, for 1, 5 and 18 at once.
+"""Models trained as one batch of models: trained words per second, for 1, 5, 20 and 33 at once.
 
-A step is forward, backward and Adam of a max-attention model on a batch of 32 texts, of the lengths of IMDb's
-reviews with filler (on a processor without, cut at 140 words), or of the embedded corpus where IMDb is not
-here. Models of one seed read texts of the same lengths in every step, those of several seeds do not. They are
-compared with the same models one after another with `nn.LSTM`, and with a process for each, at most one a
-processor; on a GPU also with each on a stream of its own, and with the other precisions, which the kernels
-of Triton compute where `whenpool check` found them right. The limit is what the device reaches in large
-products of matrices, as words per second of this model.
+An epoch of max-attention models on texts of the lengths of IMDb's reviews with filler (on a processor
+without, cut at 140 words), or of the embedded corpus where IMDb is not here. Models of one seed read texts of
+the same lengths in every step, those of several seeds do not. They are compared with the same models one
+after another with `nn.LSTM`; on a GPU in each precision, for which Triton has kernels where `whenpool check`
+found them right.
 """
 
-import os
-import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import islice
-from multiprocessing import get_context
-from multiprocessing.synchronize import Barrier
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from bench.epoch import load
 from bench.timing import compare
 from whenpool import TextClassifier
-from whenpool.corpora.batches import Batch, training_batches
-from whenpool.models.batched_lstm import encode_together, kernels_on
-from whenpool.models.precision import precision
+from whenpool.corpora.batches import Ragged, Splits, Texts
+from whenpool.models.precision import PRECISIONS, precision
+from whenpool.training.batched import train_together
+from whenpool.training.loop import Recipe, Student, train
 
-B, E, C = 32, 100, 2
-VOCABULARY = 10_000
-STEPS = 3  # of different lengths
-ROUNDS = 3
+WORDS, TEXTS = 10_000, 32 * 4
 
 
 def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    name, lengths = lengths_of(device)
-    for H in (64, 256):
-        limit = limit_of(device, H)
-        print(f"H={H}, B={B}, lengths of {name}; the device's limit: {limit:,.0f} words/s")
-        for count in (1, 5, 18) if device == "cuda" else (1, 5):
-            speeds = measure(device, H, count, lengths)
-            print(f"{count:3} models" + "".join(f"{n:>17}:{v:10,.0f}" for n, v in speeds.items()))
-            fastest = max(speeds, key=speeds.__getitem__)
-    print(f"Fastest, {count} models of {H} units: {fastest}, {speeds[fastest]:,.0f} words/s")
-
-
-def lengths_of(device: str) -> tuple[str, Tensor]:
-    """Words of each text (N,)."""
     name, dataset = load("mid" if device == "cuda" else "standard")
-    lengths = dataset.train.ids.lengths
-    return name, lengths if device == "cuda" else lengths.clamp(max=140)
+    lengths = dataset.train.ids.lengths[:TEXTS]
+    lengths = lengths if device == "cuda" else lengths.clamp(max=140)
+    texts = Texts(Ragged.of([range(2, 2 + n) for n in lengths]), torch.arange(len(lengths)) % 2)
+    for H in (64, 256):
+        print(f"H={H}, lengths of {name}, millions of trained words a second:")
+        for count in (1, 5, 20, 33) if device == "cuda" else (1, 5):
+            speeds = measure(device, H, count, texts, lengths)
+            print(f"{count:3} models" + "".join(f"{n:>17}:{v:6.3f}" for n, v in speeds.items()))
 
 
-def batches_of(lengths: Tensor, seed: int, device: str) -> list[Batch]:
-    """The first steps of a training with a seed."""
-    order = torch.Generator().manual_seed(seed)
-    found = []
-    for indices in islice(training_batches(lengths, B, order), STEPS):
-        own = lengths[indices]
-        ids = torch.randint(2, VOCABULARY, (len(own), int(own.max())))
-        found.append(Batch(*(t.to(device) for t in (ids, own, torch.randint(C, (len(own),))))))
-    return found
+def measure(device: str, H: int, count: int, texts: Texts, lengths: Tensor) -> dict[str, float]:
+    """Of each way, the few texts that are validated and tested not counted."""
+    models = [TextClassifier(WORDS, 2, hidden_size=H, padding_index=1) for _ in range(count)]
+    data = Splits(texts, texts.first(1), texts.first(1))
 
+    def students(seeds: bool = False) -> list[Student]:
+        return [Student(m, data, Recipe(epochs=1), n * seeds) for n, m in enumerate(models)]
 
-def measure(device: str, H: int, count: int, lengths: Tensor) -> dict[str, float]:
-    """Trained words per second of each way."""
-    torch.manual_seed(0)
-    models = [TextClassifier(VOCABULARY, C, hidden_size=H).to(device) for _ in range(count)]
-    optimizers = [torch.optim.Adam(model.parameters(), fused=True) for model in models]
-    one_seed = [batches_of(lengths, 0, device)] * count
-    seeds = [batches_of(lengths, seed, device) for seed in range(count)]
-    streams = [torch.cuda.Stream() for _ in models] if device == "cuda" else []
-
-    def wait() -> None:
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    def together(of: list[list[Batch]]) -> None:
-        for batches in zip(*of, strict=True):
-            embedded = [model.embed(b.ids) for model, b in zip(models, batches, strict=True)]
-            encoders, words = [model.encoder for model in models], [b.lengths for b in batches]
-            losses = []
-            states = encode_together(encoders, embedded, words)
-            for model, own, b in zip(models, states, batches, strict=True):
-                losses.append(functional.cross_entropy(model.classify(own, b.lengths), b.labels))
-            torch.autograd.backward(losses)
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-        wait()
-
-    def in_precision(name: str) -> None:
+    def together(name: str, seeds: bool = False) -> None:
         with precision(name):
-            together(one_seed)
+            train_together(students(seeds), device, lambda number, end: None)
 
     def one_by_one() -> None:
-        for number in range(count):
-            for b in one_seed[number]:
-                step(models[number], optimizers[number], b)
-        wait()
+        for student in students():
+            train(student.model, data, student.recipe, 0, device)
 
-    def on_streams() -> None:
-        for b in one_seed[0]:
-            for number, stream in enumerate(streams):
-                with torch.cuda.stream(stream):
-                    step(models[number], optimizers[number], b)
-        wait()
-
-    ways = {"one by one": (one_by_one, one_seed), "together": (lambda: together(one_seed), one_seed)}
+    names = PRECISIONS if device == "cuda" else PRECISIONS[:1]
+    ways: dict[str, Callable[[], None]] = {"one by one": one_by_one}
+    ways |= {f"together {name}": partial(together, name) for name in names}
     if count > 1:
-        ways["mixed seeds"] = (lambda: together(seeds), seeds)
-    if streams:
-        ways["streams"] = (on_streams, one_seed)
-        by, names = "triton", ("tf32x3", "tf32", "bfloat16")
-        if not kernels_on(device):  # tf32x3 is float32 there
-            by, names = "together", names[1:]
-        for name in names:
-            ways[f"{by} {name}"] = (partial(in_precision, name), one_seed)
-    seconds = compare({name: way for name, (way, _) in ways.items()}, rounds=ROUNDS)
-    read = {name: sum(map(words, of)) for name, (_, of) in ways.items()}
-    speeds = {name: read[name] / seconds[name] for name in ways}
-    return speeds | ({"processes": in_processes(device, H, count, lengths)} if count > 1 else {})
-
-
-def step(model: TextClassifier, optimizer: torch.optim.Adam, b: Batch) -> None:
-    functional.cross_entropy(model(b.ids, b.lengths), b.labels).backward()
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-
-
-def words(batches: list[Batch]) -> int:
-    return sum(int(b.lengths.sum()) for b in batches)
-
-
-def in_processes(device: str, H: int, count: int, lengths: Tensor) -> float:
-    """Trained words per second of processes that train a model each at the same time."""
-    count = min(
-        count, os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1
-    )
-    spawn = get_context("spawn")
-    ready = (spawn.Barrier(count),)
-    with ProcessPoolExecutor(count, spawn, initializer=wait_for_each_other, initargs=ready) as pool:
-        found = list(pool.map(partial(train_alone, device, H, lengths), range(count)))
-    read, begun, ended = zip(*found, strict=True)
-    return sum(read) / (max(ended) - min(begun))
-
-
-def wait_for_each_other(ready: Barrier) -> None:
-    """In a new process: what `train_alone` waits at until all processes can start."""
-    global all_ready
-    all_ready = ready.wait
-    torch.set_num_threads(1)
-
-
-all_ready: Callable[[], int]
-
-
-def train_alone(device: str, H: int, lengths: Tensor, seed: int) -> tuple[int, float, float]:
-    """How many words a process trained on, and when it began and ended."""
-    torch.manual_seed(seed)
-    model = TextClassifier(VOCABULARY, C, hidden_size=H).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    batches = batches_of(lengths, 0, device)
-    for b in batches:  # warm up
-        step(model, optimizer, b)
-    all_ready()
-    begun = time.monotonic()
-    for _ in range(ROUNDS):
-        for b in batches:
-            step(model, optimizer, b)
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return ROUNDS * words(batches), begun, time.monotonic()
-
-
-def limit_of(device: str, H: int) -> float:
-    """Words per second if all were products as large as the device likes them: three for each of the
-    two directions, forward and for both gradients."""
-    size = 4096 if device == "cuda" else 1024
-    left, right = torch.randn(size, size, device=device), torch.randn(size, size, device=device)
-
-    def product() -> None:
-        left @ right
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    seconds = compare({"product": product}, rounds=5)["product"]
-    lstm = nn.LSTM(E, H)
-    operations = 2 * 3 * 2 * sum(p.numel() for p in lstm.parameters() if p.dim() == 2)
-    return 2 * size**3 / seconds / operations
+        ways["mixed seeds"] = partial(together, names[-1], True)
+    seconds = compare(ways, rounds=3)
+    return {name: count * int(lengths.sum()) / seconds[name] / 1e6 for name in ways}

@@ -4,6 +4,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +12,36 @@ import torch
 from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
-from whenpool.book.try_it import LARGEST, MIDDLE, read_model
+from whenpool.book.try_it import FILES, LARGEST, MIDDLE, on_page, read_model
 from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS, Place, key
+from whenpool.settings import compose
 from whenpool.training.loop import evaluate
 
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # those that model.js computes
 WORDS = 8_000
 SEED = 2
 """Of five seeds the one from which the BiLSTM learnt most: the page is about what hides opinions from it."""
-RANK = 2
+RANKS = {"standard": 2, "mid": 5}
+"""In how many directions word vectors may change, by setting: among filler they change in more."""
 
 
-def chosen_runs() -> dict[str, Training]:
-    """The trainings that the page has, by the name that it calls them by."""
+PERCENT = 65  # Of filler around the first review, in the middle, as the page opens
+
+
+def chosen_runs(setting: str = "standard") -> dict[str, Training]:
+    """The trainings that the page has in a setting, by the name that it calls them by."""
     compact = COMPACT | {"test": COMPACT_TEST["imdb"], "vectors": VECTORS[0]}
-    base = Training("imdb", "standard", 1_000, "last", SEED, **compact)
+    base = Training("imdb", setting, 1_000, "last", SEED, **compact)
     runs = {name: replace(base, pooling=name) for name in POOLINGS}
     return runs | {"chrono": replace(base, forget_bias="chrono")}
 
 
 def export(
-    runs: dict[str, Training], place: Place, file: Path, words: int = WORDS,
+    runs: dict[str, Training], place: Place, file: Path, setting: str = "standard", words: int = WORDS,
     say: Callable[[str], None] = print,
 ) -> None:  # fmt: skip
     """Write the models of some trainings on the same texts, before and after training, with the accuracy of
@@ -59,7 +65,8 @@ def export(
         if not bool(change.any()):
             return {"state": state}
         U, S, W = torch.linalg.svd(change, full_matrices=False)
-        along, ways = (U[:, :RANK] * S[:RANK]).t(), W[:RANK]  # (RANK, V), (RANK, E)
+        rank = RANKS[setting]
+        along, ways = (U[:, :rank] * S[:rank]).t(), W[:rank]  # (rank, V), (rank, E)
         return {"state": state, "change": [shared(along), shared(ways)]}
 
     for name, run in runs.items():
@@ -77,7 +84,31 @@ def export(
         content["models"][name] |= facts
         say("{key}: stored {accuracy:.1f} %, exported {here:.1f} %".format(**content["models"][name]))
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    write_atomically(file, f"whenpoolTryIt.weights = {body};\n")
+    write_atomically(file, f"whenpoolTryIt.{FILES[setting][1]} = {body};\n")
+
+
+def export_page(place: Place, folder: Path, say: Callable[[str], None] = print) -> None:
+    """Write the models that were trained on plain reviews, those that were trained in filler, and what the
+    latter say of the page's first review as it opens."""
+    for setting, (name, _) in FILES.items():
+        export(chosen_runs(setting), place, folder / name, setting, say=say)
+    write_atomically(
+        folder / "first.js", f"whenpoolTryIt.first = {json.dumps(first_answers(folder))};\n"
+    )
+
+
+def first_answers(folder: Path) -> dict[str, Any]:
+    """What the page shows before it has loaded a model: the state in which it opens, and each answer."""
+    page, name = on_page("mid"), FILES["mid"][0]
+    content = json.loads((folder / name).read_text("utf-8").partition(" = ")[2].rstrip(";\n"))
+    title, (words, _) = next(iter(page.reviews.items()))
+    ids = page.ids(compose(words, cycle(page.filler), "mid", PERCENT / 100))
+    answers = {}
+    for model, trained_model in page.models.items():
+        positive = trained_model(ids, torch.tensor([ids.shape[1]])).softmax(1)[0, 1].item()
+        known = {fact: content["models"][model][fact] for fact in ("accuracy", "here")}
+        answers[model] = {"positive": round(positive, 4), **known}
+    return {"set": "filler", "place": "mid", "percent": PERCENT, "title": title, "answers": answers}
 
 
 def accuracy(model: TextClassifier, texts: Texts) -> float:

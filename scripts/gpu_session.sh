@@ -71,14 +71,34 @@ block() { # a folder of runs, and options
         --device "$DEVICE" ${WORKERS:+--workers "$WORKERS"} --deadline "$(left)s" "$@" || true
 }
 
+# A GPU trains as many models at once as keep it busy. Pairs of both precisions come first: they decide
+# whether what is fast may be published. Gradients are followed in float32.
 what_tells_most_first() {
-    cat << EOF
-exact --profile paper --corpus imdb --chapter training_to_skip --sizes 1000 --seeds 3
-fast --profile paper --corpus imdb --chapter training_to_skip --sizes 1000 --seeds 3 --precision bfloat16
-exact --profile paper --corpus imdb --chapter natural_bias --chapter word_importance --sizes 1000 --seeds 3
-exact --profile paper --corpus imdb --chapter training_to_skip --sizes 2000,5000,10000 --seeds 3
-exact --profile paper --corpus imdb --chapter learnability
-exact --profile paper --corpus imdb --chapter training_to_skip --chapter natural_bias --seeds 5
+    local skip="--chapter training_to_skip" fast="fast --precision bfloat16"
+    sed 's/$/ --profile paper --corpus imdb/' << EOF
+exact $skip --settings mid --sizes 1000
+$fast $skip --settings mid --sizes 1000
+exact --chapter last_state --sizes 1000
+$fast --chapter last_state --sizes 10000 --keep-weights
+$fast $skip --settings left,mid,right --sizes 2000
+$fast $skip --sizes 5000
+$fast $skip --chapter natural_bias --chapter word_importance --sizes 10000 --keep-weights
+exact --chapter learnability
+EOF
+}
+
+# Words learnt from a second since the call began, evaluation included, and how busy the GPU was.
+report_speed() {
+    "$PYTHON" - "$WORK" "$SECONDS" << 'EOF'
+import json, pathlib, sys
+
+work, seconds = pathlib.Path(sys.argv[1]), float(sys.argv[2])
+began = (work / "began").stat().st_mtime
+rows = [json.loads(file.read_text()) for file in (work / "runs").rglob("*.json") if file.stat().st_mtime > began]
+words = sum(row["result"].get("train_words", 0) for row in rows)
+busy = [float(line) for line in (work / "busy").read_text().split() if line.isdecimal()]
+share = f", the GPU busy for {sum(busy) / len(busy):.0f} % of the time" if busy else ""
+print(f"gpu_session: {len(rows)} runs, {words / seconds / 1e6:.2f} million trained words a second{share}")
 EOF
 }
 
@@ -94,7 +114,10 @@ case ${1:-} in
     run)
         while sleep "${SAVE_EVERY:-30}"; do save; done &
         saving=$!
-        trap 'kill $saving 2> /dev/null; stop_mps; save' EXIT
+        touch "$WORK/began" "$WORK/busy"
+        nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits -l 1 > "$WORK/busy" 2> /dev/null &
+        watching=$!
+        trap 'kill $saving $watching 2> /dev/null; stop_mps; save; report_speed' EXIT
         start_mps
         # On a machine that is new, no kernel was found right yet; where they were, this tries them again.
         [ "$DEVICE" = cpu ] || "$PYTHON" -m whenpool check --device "$DEVICE" --data "$WORK/packed" || true

@@ -2,10 +2,12 @@
 
 import torch
 from torch import nn
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Batch
+from whenpool.models.batched_lstm import Order, run_layer
 
 SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
 
@@ -95,3 +97,14 @@ def slope(model, name, place, function, step):
         values.append(function())
         parameter[place] -= sign * step
     return (values[0] - values[1]) / (2 * step)
+
+
+def run_batched(lstms, inputs):
+    """The states, R of (B_r, T_r, H), of one-directional LSTMs of one shape, each on a batch of its own."""
+    B, T = (max(x.shape[axis] for x in inputs) for axis in (0, 1))
+    x = torch.stack([pad(x, (0, 0, 0, T - x.shape[1], 0, B - len(x))) for x in inputs])
+    lengths = torch.tensor([[x.shape[1]] * B for x in inputs], device=x.device)
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    into, across, b_in, b_state = (torch.stack([getattr(lstm, n) for lstm in lstms]) for n in names)
+    states = run_layer(x, Order.of(lengths, T, 1), into, across, b_in + b_state)
+    return [some[: len(x), : x.shape[1]] for some, x in zip(states, inputs, strict=True)]

@@ -8,12 +8,12 @@ from unittest import mock
 
 import pytest
 import torch
+from small_models import run_batched
 
 from whenpool import POOLINGS, TextClassifier
 from whenpool.corpora.batches import Batch
 from whenpool.learnability import GradientDirected, PenaltyAttention
 from whenpool.models import pooling as poolings
-from whenpool.models.batched_lstm import run_batched
 from whenpool.models.precision import precision, processor_has_bfloat16
 from whenpool.probes import gradient_norms, nwi
 from whenpool.training.loop import Objective

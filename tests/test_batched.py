@@ -7,10 +7,14 @@ import pytest
 import torch
 from small_runs import SMALL
 
-from whenpool import InputError
+from whenpool import InputError, TextClassifier
+from whenpool.corpora.batches import Ragged, Splits, Texts
+from whenpool.models.batched_lstm import place_bytes
+from whenpool.probes.memory import LiveBytes
 from whenpool.runs.kinds.training import prepare
+from whenpool.training import batched
 from whenpool.training.batched import train_together
-from whenpool.training.loop import DivergenceError, Student, train
+from whenpool.training.loop import DivergenceError, Recipe, Student, train
 
 SHORT = replace(SMALL, epochs=3, batch_size=8)
 POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention")
@@ -47,10 +51,36 @@ def test_models_trained_together_equal_those_trained_alone(place, runs):
     check_equal([found[number] for number in range(len(students))], expected, 1e-9)
 
 
+@pytest.mark.parametrize("runs", [FAMILY[:4], UNLIKE_RUNS, BOTH[0]])
+def test_batches_that_are_cut_to_fit_into_memory_change_nothing(place, monkeypatch, runs):
+    students = students_of(runs, place)
+    expected, found = each_alone(students), {}
+    monkeypatch.setattr(batched, "MEMORY", 1e6)  # a few texts at a time
+    train_together(students, "cpu", found.__setitem__)
+    check_equal([found[number] for number in range(len(students))], expected, 1e-9)
+
+
+@pytest.mark.parametrize(("E", "H", "layers"), [(100, 32, 1), (8, 32, 2)])
+def test_a_step_takes_no_more_memory_than_was_reckoned(E, H, layers):
+    count, words = 8, 200
+    ids = torch.randint(2, 50, (count, words)).tolist()
+    texts = Texts(Ragged.of(ids), torch.zeros(count, dtype=torch.int64))
+    shape = {"embedding_size": E, "hidden_size": H, "layers": layers}
+    models = [TextClassifier(50, 2, pooling, **shape) for pooling in POOLINGS]
+    students = [Student(model, Splits(texts, texts, texts), Recipe(), 0) for model in models]
+    together = batched._Models(students, "cpu")
+    together.start()
+    weights = [stack.values for stack, _ in together._stacks]
+    with LiveBytes(weights) as counted:
+        together.learn(range(len(models)), [(texts, torch.arange(count))] * len(models))
+    most = place_bytes(E, 2 * H, layers, 4) * count * words * len(models)
+    assert 0.7 * most < counted.most < most + sum(values.nbytes for values in weights)
+
+
 def test_one_that_diverges_does_not_stop_the_others(place):
-    diverging = replace(SHORT, learning_rate=3e38)
-    students = students_of([SHORT, diverging, replace(SHORT, seed=1)], place, torch.float32)
-    alone, found = each_alone([students[0], students[2]]), {}
+    students = students_of([replace(SHORT, seed=seed) for seed in range(3)], place, torch.float32)
+    students[1].model.classifier.bias.data.fill_(float("nan"))
+    alone, found = each_alone(students[::2]), {}
     train_together(students, "cpu", found.__setitem__)
     assert isinstance(found[1], DivergenceError)
     assert next(iter(found)) == 1  # at once

@@ -5,11 +5,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import run_batched
 from torch import nn
 
 from whenpool import Encoder, InputError
 from whenpool.models import cells
-from whenpool.models.batched_lstm import _STEPS, run_batched
+from whenpool.models.batched_lstm import _STEPS
 from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, PrototypeLSTM, SlidesGRU
 from whenpool.models.precision import precision
 
@@ -135,7 +136,7 @@ def lstms_and_inputs(shapes, dtype=torch.float64):
 def states_and_gradients(run, modules, inputs):
     states = run(modules, inputs)
     torch.manual_seed(2)
-    total = sum((found * torch.randn_like(found)).sum() for found in states)
+    total = sum((found * torch.randn(found.shape, dtype=found.dtype)).sum() for found in states)
     return [*states, *torch.autograd.grad(total, [*inputs, *nn.ModuleList(modules).parameters()])]
 
 

@@ -153,6 +153,7 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
     call(1, is_killed=True)
     packed, said = saved(session), call(2)
     assert f"{len(wanted) - len(packed)} runs were done now, {len(packed)} had been stored" in said
+    assert "million trained words a second" in said
     compute(wanted, place)
     found = Place(Store(tmp_path / "work2" / "runs" / "exact" / "smoke"), place.data, place.cache)
     for run in wanted:

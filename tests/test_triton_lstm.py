@@ -13,7 +13,9 @@ import pytest
 import torch
 
 import whenpool.models
+from whenpool.cli import doctor
 from whenpool.cli.doctor import kernels as kernels_line
+from whenpool.models import batched_lstm
 from whenpool.models.batched_lstm import kernels_on, loops_for
 from whenpool.models.precision import precision
 from whenpool.runs.run import provenance
@@ -22,8 +24,8 @@ with_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install '.[triton]'"
 )
 absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-SHARED_MEMORY = {80: 163, 90: 227}
-"""KB that a program may have, by compute capability: A100, H100."""
+SHARED_MEMORY, PROCESSORS = {80: 163, 90: 227}, {80: 108, 90: 132}
+"""KB that a program may have, and how many run at a time, by compute capability: A100, H100."""
 INTERPRETED = """
 import json, sys
 import numpy as np
@@ -40,10 +42,10 @@ def exact(number):
 
 InterpreterBuilder.create_dot = lambda self, a, b, *rest: product(self, exact(a), exact(b), *rest)
 
-from whenpool.models import triton_lstm
+from whenpool.models import batched_lstm
 
-del triton_lstm.LARGEST_ERROR["tf32"]  # whose products the interpreter makes of whole float32
-print(json.dumps(triton_lstm.largest_errors("cpu", *json.loads(sys.argv[1]))))
+del batched_lstm.LARGEST_ERROR["tf32"]  # whose products the interpreter makes of whole float32
+print(json.dumps(batched_lstm.largest_errors("cpu", *json.loads(sys.argv[1]))))
 """
 
 
@@ -68,15 +70,15 @@ def test_in_the_interpreter_the_kernels_equal_loops_in_float64(H, shapes):
     assert 1e-5 < errors["bfloat16"] < 1e-2
 
 
-def compiled(kernel, tiles, H, capability, name):
+def compiled(kernel, way, R, H, capability, name):
     import triton
     from triton.backends.compiler import GPUTarget
 
     from whenpool.models.triton_lstm import WARPS, settings_of
 
-    settings = settings_of(tiles, 32, H, name)
-    weights = "*bf16" if name == "bfloat16" else "*fp32"
-    types = {"B": "i32", "places": "*i64", "words": "*i64", "across": weights}
+    settings = settings_of(way, R, 32, H, name, PROCESSORS[capability])
+    short = "*bf16" if name == "bfloat16" else "*fp32"
+    types = {"T": "i32", "B": "i32", "words": "*i64", "across": short, "gates": short}
     types |= dict.fromkeys(settings, "constexpr")
     signature = {n: types.get(n, "*fp32") for n in kernel.arg_names}
     place = {n: (number,) for number, n in enumerate(kernel.arg_names)}
@@ -90,14 +92,14 @@ def compiled(kernel, tiles, H, capability, name):
 @with_triton
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", SHARED_MEMORY)
-@pytest.mark.parametrize("H", [256, 64])
+@pytest.mark.parametrize(("R", "H"), [(50, 256), (50, 64), (120, 256)])
 @pytest.mark.parametrize("name", ["tf32x3", "bfloat16"])
-def test_the_kernels_compile_for_gpus_that_are_not_here(name, H, capability, monkeypatch, tmp_path):
+def test_the_kernels_compile_for_gpus_that_are_not_here(name, R, H, capability, monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    from whenpool.models.triton_lstm import BACKWARD, FORWARD, _read, _read_back
+    from whenpool.models.triton_lstm import _read, _read_back
 
-    for kernel, tiles in ((_read, FORWARD), (_read_back, BACKWARD)):
-        made = compiled(kernel, tiles, H, capability, name)
+    for kernel, way in ((_read, "forward"), (_read_back, "backward")):
+        made = compiled(kernel, way, R, H, capability, name)
         assert made.metadata.shared <= SHARED_MEMORY[capability] * 1024
         assert "mma" in made.asm["ptx"]
         assert "bar.sync" in made.asm["ptx"]
@@ -108,7 +110,7 @@ def test_the_kernels_compile_for_gpus_that_are_not_here(name, H, capability, mon
 @pytest.mark.cuda
 @pytest.mark.parametrize("H", [256, 64, 20])
 def test_on_a_gpu_the_kernels_equal_loops_in_float64(H):
-    from whenpool.models.triton_lstm import LARGEST_ERROR, largest_errors
+    from whenpool.models.batched_lstm import LARGEST_ERROR, largest_errors
 
     first, again = (largest_errors("cuda", H) for _ in range(2))
     assert all(first[name] <= most for name, most in LARGEST_ERROR.items())
@@ -116,50 +118,50 @@ def test_on_a_gpu_the_kernels_equal_loops_in_float64(H):
 
 
 @pytest.fixture
-def kernels(monkeypatch):
-    """The module, on a GPU by name alone; with a Triton that compiles nothing."""
+def card(monkeypatch):
+    """A GPU by name alone, with a Triton that compiles nothing."""
     triton = MagicMock(__version__="3.7.1", __spec__=ModuleSpec("triton", None))
     monkeypatch.setitem(sys.modules, "triton", triton)
     monkeypatch.setitem(sys.modules, "triton.language", triton.language)
     monkeypatch.delitem(sys.modules, "whenpool.models.triton_lstm", raising=False)
     monkeypatch.setattr(whenpool.models, "triton_lstm", None, raising=False)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A card")
-    yield importlib.import_module("whenpool.models.triton_lstm")
-    sys.modules.pop("whenpool.models.triton_lstm")
+    yield triton
+    sys.modules.pop("whenpool.models.triton_lstm", None)
 
 
-def found(kernels, monkeypatch, **errors):
+def found(monkeypatch, **errors):
     values = {"tf32x3": 3e-7, "tf32": 2e-4, "bfloat16": 1e-3, **errors}
-    monkeypatch.setattr(kernels, "largest_errors", lambda device, H: values)
-    return kernels.try_out("cuda")
+    monkeypatch.setattr(batched_lstm, "largest_errors", lambda device, H: values)
+    return batched_lstm.try_out("cuda")
 
 
-def test_kernels_are_remembered_for_this_gpu_these_versions_and_this_file(kernels, monkeypatch):
-    assert not kernels.passed("cuda")
+def test_kernels_are_remembered_for_this_gpu_these_versions_and_this_file(card, monkeypatch):
+    assert not kernels_on("cuda")
     right = True, "they differ from float64 by 3e-07 in tf32x3, 2e-04 in tf32, 1e-03 in bfloat16"
-    assert found(kernels, monkeypatch) == right
-    assert kernels.passed("cuda")
+    assert found(monkeypatch) == right
+    assert kernels_on("cuda")
     for owner, name, value in (
         (torch, "__version__", "9.9"), (torch.cuda, "get_device_name", lambda device: "Another"),
-        (kernels.triton, "__version__", "9.9"), (kernels, "code_fingerprint", lambda file: "other"),
+        (card, "__version__", "9.9"), (batched_lstm, "code_fingerprint", lambda file: "other"),
     ):  # fmt: skip
         with monkeypatch.context() as changed:
             changed.setattr(owner, name, value)
-            assert not kernels.passed("cuda")
-    assert not found(kernels, monkeypatch, tf32=float("nan"))[0]
-    assert not kernels.passed("cuda")
+            assert not kernels_on("cuda")
+    assert not found(monkeypatch, tf32=float("nan"))[0]
+    assert not kernels_on("cuda")
 
 
-def test_kernels_are_used_where_they_passed_and_a_precision_is_asked_for(kernels, monkeypatch):
+def test_kernels_are_used_where_they_passed_and_a_precision_is_asked_for(card, monkeypatch):
     weights = SimpleNamespace(is_cuda=True, dtype=torch.float32, device=torch.device("cuda"))
 
     def used(**changes):
-        return loops_for(SimpleNamespace(**{**vars(weights), **changes})) is kernels.LOOPS
+        return loops_for(SimpleNamespace(**{**vars(weights), **changes})) is not batched_lstm.TORCH
 
     with precision("tf32x3"):
         assert not used()
         assert provenance("cuda", together=5)["precision"] == "float32"
-    found(kernels, monkeypatch)
+    found(monkeypatch)
     assert not used()
     for name in ("tf32x3", "tf32", "bfloat16"):
         with precision(name):
@@ -170,22 +172,22 @@ def test_kernels_are_used_where_they_passed_and_a_precision_is_asked_for(kernels
     with precision("tf32x3"):
         assert provenance("cuda")["precision"] == provenance("cpu", 5)["precision"] == "float32"
     assert not kernels_on("cpu")
-    monkeypatch.setattr("whenpool.models.batched_lstm.find_spec", lambda name: None)
+    monkeypatch.setattr(batched_lstm, "find_spec", lambda name: None)
     assert not kernels_on("cuda:1")
 
 
-def test_the_check_says_whether_they_are_used_and_why_not(kernels, monkeypatch):
+def test_the_check_says_whether_they_are_used_and_why_not(card, monkeypatch):
     for error, told in (
         (3e-7, "used unless --precision is float32: they"),
         (1e-3, "not used: they differ from float64 by 1e-03"),
     ):
-        found(kernels, monkeypatch, tf32x3=error)
+        found(monkeypatch, tf32x3=error)
         assert told in kernels_line("cuda")
 
     def fail(device, H):
         raise RuntimeError("out of resource: shared memory\nmore lines")
 
-    monkeypatch.setattr(kernels, "largest_errors", fail)
+    monkeypatch.setattr(batched_lstm, "largest_errors", fail)
     assert "they cannot be used (out of resource: shared memory)" in kernels_line("cuda")
-    monkeypatch.setitem(sys.modules, "whenpool.models.triton_lstm", None)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
     assert "Triton is not installed; pip install" in kernels_line("cuda")

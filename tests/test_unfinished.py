@@ -9,8 +9,8 @@ import pytest
 from conftest import empty_place
 from small_runs import SMALL
 
-from whenpool import TextClassifier
 from whenpool.base.errors import StorageError
+from whenpool.corpora.batches import Texts
 from whenpool.runs import unfinished
 from whenpool.runs.kinds.training import execute_batched
 from whenpool.runs.run import key
@@ -29,16 +29,16 @@ class StoppedError(Exception):
 @pytest.fixture
 def read(monkeypatch):
     """How many batches models have read, and at which of them all stops."""
-    count, embed = {"read": 0, "stop": None}, TextClassifier.embed
+    count, batch = {"read": 0, "stop": None}, Texts.batch
     monkeypatch.setattr(unfinished, "EVERY", 0.0)
 
-    def counted(model, ids):
+    def counted(texts, *which):
         count["read"] += 1
         if count["read"] == count["stop"]:
             raise StoppedError
-        return embed(model, ids)
+        return batch(texts, *which)
 
-    monkeypatch.setattr(TextClassifier, "embed", counted)
+    monkeypatch.setattr(Texts, "batch", counted)
     return count
 
 
@@ -101,17 +101,23 @@ def test_stopped_while_it_is_tested_only_the_test_is_repeated(place, read):
 
 
 def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place, read):
+    def halves():
+        read.update(read=0, stop=None)
+        execute_batched(GROUP[:2], place)
+        GROUP[2].execute(place)
+        return read["read"]
+
     execute_batched(GROUP, place)
     whole = read["read"]
     for run in GROUP:
         forget(run, place)
+    anew = halves()
+    for run in GROUP[:3]:
+        forget(run, place)
     assert stopped(read, whole * 2 // 3, lambda: execute_batched(GROUP, place))
     epochs = [name.split(".")[1] for name in left(place)]
     assert epochs == epochs[:1] * 4  # of all the same, so that they go on in step
-    read.update(read=0, stop=None)
-    execute_batched(GROUP[:2], place)
-    GROUP[2].execute(place)
-    assert read["read"] < 0.75 * whole / 2
+    assert halves() < 0.75 * anew
     assert len(left(place)) == 1
     for run in GROUP[:3]:
         assert place.store.get(key(run, place))["provenance"]["together"] == 4

@@ -77,7 +77,8 @@
     show();
     rows.forEach((row) => row.classList.toggle("linked", row === linked));
     if (waiting?.contains(linked ?? null)) waiting.open = true;
-    linked?.scrollIntoView({ block: "center" });
+    if (linked) linked.scrollIntoView({ block: "center" });
+    else if (String(chosen)) form.scrollIntoView(); // as from a bar of the figure: to the list
   };
   form.addEventListener("input", () => { show(); write(); });
   form.addEventListener("reset", (event) => {

@@ -7,7 +7,7 @@
   const folder = document.currentScript.src;
   if (!root) return;
   const form = root.querySelector("form");
-  const { example, review, share, setting, padding, bias, trained, colour, label } = form.elements;
+  const { example, review, share, setting, padding, bias, trained, colour, label, texts } = form.elements;
   const find = (name) => root.querySelector(`.try-${name}`);
   const [body, words, state, note, button] = ["rows", "words", "state", "norms", "hide"].map(find);
   const DECADES = 6; // of the bar under a word
@@ -28,6 +28,7 @@
   const chosen = () => form.elements.pooling.value;
   const reviewed = () => tokenize(review.value).slice(0, MOST);
   const asked = () => ({ names: poolings.map(nameOf), setting: setting.value, padded: padding.value === "read" });
+  const weights = () => whenpoolTryIt[whenpoolTryIt.sets[texts.value][1]]; // once they are there
   const composed = () => compose(reviewed(), sentences, setting.value, share.value / 100);
 
   const update = () => {
@@ -35,21 +36,23 @@
     const found = composed();
     draw(found);
     for (const pooling of poolings) showAccuracy(pooling);
-    if (!ask || !found.words.length) return;
     says.clear();
+    for (const one of body.rows) one.classList.add("old"); // until it is computed again
+    const ask = asks[texts.value];
+    if (!found.words.length) return clear();
+    if (!ask) return first();
     ask("say", { ...asked(), words: found.words });
     ask("look", { name: nameOf(chosen()), words: found.words, padded: asked().padded, label: Number(label.value) });
   };
 
   // ---- what is answered
 
-  let ask = null; // until the models are there
-  let begun;
+  const asks = {}; // by set of models, once they are there
+  const begun = {};
   const says = new Map();
   let seen = {};
   const hear = {
     load() {
-      ask = begun;
       state.textContent = "";
       button.disabled = false;
       update();
@@ -62,9 +65,7 @@
       }
       const pooling = poolings.find((one) => nameOf(one) === name);
       if (!pooling) return; // it was asked before a switch was changed
-      const cell = row(pooling).cells[1];
-      cell.firstChild.style.setProperty("--p", positive);
-      cell.lastChild.textContent = whenpoolTryIt.answer(positive);
+      showAnswer(pooling, positive);
       says.set(pooling, whenpoolTryIt.verdict(positive));
     },
     look({ attention, norms, windows }) {
@@ -73,14 +74,16 @@
       paint();
       if (norms) drawNorms(norms);
     },
-    hide({ name, percent: at, done }) {
+    hide({ name, percent: at, alone, done }) {
       if (done) {
         button.disabled = false;
-        const flips = poolings.map((one) => `${NAMES[one]} ${row(one).cells[3].textContent}`);
+        const flips = poolings.map((one) => `${NAMES[one]} ${row(one).cells[3].firstChild.textContent}`);
         state.textContent = `Each model changes its mind at this share of filler, up to 90 %: ${flips.join(", ")}.`;
       } else if (name) {
         const pooling = poolings.find((one) => nameOf(one) === name);
-        if (pooling) row(pooling).cells[3].textContent = at ? `${at} %` : "never";
+        if (!pooling) return;
+        row(pooling).cells[3].textContent = at ? `${at} %` : "never";
+        if (!at) row(pooling).cells[3].append(make("small", { textContent: `filler alone: ${whenpoolTryIt.verdict(alone)}` }));
       }
     },
   };
@@ -102,18 +105,38 @@
     const head = make("th", { scope: "row" }, make("label", {}, radio, make("span", { textContent: NAMES[pooling] })));
     return make("tr", {}, head, make("td", {}, bar, make("small", { textContent: "…" })), make("td"), make("td"));
   };
+  const showAnswer = (pooling, positive) => {
+    const [bar, words] = row(pooling).cells[1].children;
+    row(pooling).classList.remove("old");
+    bar.style.setProperty("--p", positive ?? 0.5);
+    words.textContent = positive === null ? "–" : whenpoolTryIt.answer(positive);
+  };
+  // Nothing is said of a text without words.
+  const clear = () => {
+    for (const pooling of poolings) showAnswer(pooling, null);
+    [state.textContent, note.textContent] = ["Type some words, or choose a review.", ""];
+  };
+  // What was stored of the state in which the page opens shows before any model is there.
+  const first = () => {
+    const { set, place, percent, title, answers } = whenpoolTryIt.first;
+    const untouched = texts.value === set && setting.value === place && Number(share.value) === percent &&
+      examples[example.value]?.title === title && padding.value === "masked" && trained.value === "after";
+    if (!untouched) return;
+    for (const pooling of poolings) showAnswer(pooling, answers[nameOf(pooling)].positive);
+  };
   const showAccuracy = (pooling) => {
     const name = row(pooling).querySelector("label span");
     name.textContent = NAMES[pooling] + (pooling === "last" && bias.value === "chrono" ? ", chrono" : "");
-    const known = whenpoolTryIt.weights?.models[nameOf(pooling)];
-    if (!known) return;
+    const known = weights()?.models[nameOf(pooling)] ??
+      (texts.value === whenpoolTryIt.first.set && whenpoolTryIt.first.answers[nameOf(pooling)]);
+    if (!known) return row(pooling).cells[2].replaceChildren();
     const stored = known.accuracy === undefined ? "–" : `${known.accuracy.toFixed(1)} %`;
     row(pooling).cells[2].replaceChildren(stored, make("small", { textContent: `here ${known.here.toFixed(1)} %` }));
   };
   const forget = () => {
     for (const pooling of poolings) row(pooling).cells[3].textContent = "";
-    ask?.forget("hide");
-    button.disabled = !ask;
+    for (const ask of Object.values(asks)) ask.forget("hide");
+    button.disabled = !asks[texts.value];
   };
 
   const draw = ({ words: all, start: first }) => {
@@ -127,6 +150,8 @@
     band.setAttribute("x", (100 * first) / Math.max(1, all.length));
     band.setAttribute("width", (100 * (last - first)) / Math.max(1, all.length));
     line.setAttribute("points", "");
+    const opinion = words.children[first]; // the box shows where the review begins
+    words.scrollTop = opinion ? opinion.offsetTop - words.offsetTop - 40 : 0;
   };
   // The background of each word and the bar under it.
   const paint = () => {
@@ -177,7 +202,9 @@
     if (target === example && example.value !== "own") take(examples[example.value]);
     if (target === review) example.value = "own";
     if (target === colour) return paint();
+    if (target === texts) load();
     if (![share, label].includes(target) && target.name !== "pooling") forget();
+    if (target.name !== "pooling") for (const one of body.rows) one.classList.add("old");
     if (target === share) share.nextElementSibling.value = `${share.value} %`;
     soon();
   });
@@ -185,13 +212,17 @@
   button.addEventListener("click", () => {
     button.disabled = true;
     for (const pooling of poolings) row(pooling).cells[3].textContent = "…";
-    ask("hide", { ...asked(), words: reviewed() });
+    asks[texts.value]("hide", { ...asked(), words: reviewed() });
   });
 
   // ---- the weights come when the widget is seen
 
   const load = () => {
-    begun = whenpoolTryIt.start(folder, hear, state);
+    const set = texts.value;
+    if (begun[set]) return;
+    const current = Object.entries(hear).map(([task, heard]) => [task, (answer) => set === texts.value && heard(answer)]);
+    current.push(["load", () => { asks[set] = begun[set]; if (set === texts.value) hear.load(); }]);
+    begun[set] = whenpoolTryIt.start(folder, Object.fromEntries(current), state, set);
   };
   root.hidden = false;
   update();

@@ -18,25 +18,27 @@ whenpoolTryIt.summary = (verdicts) => {
   return said.map(([verdict, some]) => `${some.map((one) => poolings[one]).join(", ")}: ${verdict}`).join("; ");
 };
 
-// Loads the models from a script beside the one at the address `near` and starts the worker, which is made of
+// Loads a set of models from a script beside the one at the address `near` and starts a worker, which is made of
 // functions' text, since a page from disk may not give it files. `hear` has a function for each kind of answer;
 // returned is a function that asks, once the models are there. Answers to questions that are not the latest of
 // their kind are dropped, and all of a kind after `ask.forget`. The element `state` says how it goes.
-whenpoolTryIt.start = function (near, hear, state) {
+whenpoolTryIt.sets = { plain: ["weights.js", "weights"], filler: ["filler_weights.js", "fillerWeights"] };
+whenpoolTryIt.start = function (near, hear, state, set = "plain") {
+  const [file, name] = whenpoolTryIt.sets[set];
   const { text, model, worker, filler } = whenpoolTryIt;
   const number = {};
   let thread;
   const ask = (task, question) => thread.postMessage({ task, number: ask.forget(task), ...question });
   ask.forget = (task) => (number[task] = (number[task] ?? 0) + 1);
   state.textContent = "Loading the models (1.8 MB) …";
-  const script = Object.assign(document.createElement("script"), { src: new URL("weights.js", near) });
+  const script = Object.assign(document.createElement("script"), { src: new URL(file, near) });
   script.onload = () => {
     const code = `(${worker})(self, (${text})(), (${model})())`;
     thread = new Worker(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
     thread.onmessage = ({ data }) => { if (data.number === number[data.task]) hear[data.task](data); };
-    ask("load", { weights: whenpoolTryIt.weights, filler });
+    ask("load", { weights: whenpoolTryIt[name], filler });
   };
-  script.onerror = () => { state.textContent = "The models cannot be loaded: the file weights.js is missing beside this page."; };
+  script.onerror = () => { state.textContent = `The models cannot be loaded: the file ${file} is missing beside this page.`; };
   document.head.append(script);
   return ask;
 };
@@ -95,7 +97,8 @@ whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabula
           } else yield {};
         }
       }
-      for (const name of left) yield { name, percent: null };
+      const alone = numbers(sentences.flat().slice(0, 200), padded); // the filler
+      for (const name of left) yield { name, percent: null, alone: positive(name, alone) };
       yield { done: true };
     },
   };

@@ -23,7 +23,9 @@ from whenpool.corpora.batches import PADDING, UNKNOWN_INDEX
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.text_classifier import TextClassifier
 
-FILE = Path("book", "_static", "try_it", "weights.js")
+FOLDER = Path("book", "_static", "try_it")
+FILES = {"standard": ("weights.js", "weights"), "mid": ("filler_weights.js", "fillerWeights")}
+"""The file, and the name in it, of the models that were trained in each setting."""
 LARGEST, MIDDLE = 45, 81  # of a value, and the character of 0: a string may hold all of them but "\"
 
 
@@ -59,13 +61,13 @@ class OnPage:
         return torch.tensor([[self.numbers.get(word, UNKNOWN_INDEX) for word in words]])
 
 
-def on_page() -> OnPage:
-    """Read from the files of the page, in a clone."""
-    folder = (project_root() or Path()) / FILE.parent
-    scripts = "".join((folder / name).read_text("utf-8") for name in (FILE.name, "examples.js"))
+def on_page(setting: str = "standard") -> OnPage:
+    """Read from the files of the page, in a clone; the models are those trained in a setting."""
+    folder, (file, variable) = (project_root() or Path()) / FOLDER, FILES[setting]
+    scripts = "".join((folder / name).read_text("utf-8") for name in (file, "examples.js"))
     bodies = re.findall(r"^whenpoolTryIt\.(\w+) = (.+?);$", scripts, re.MULTILINE | re.DOTALL)
     page = {name: json.loads(body) for name, body in bodies}
-    content = page["weights"]
+    content = page[variable]
     models = [name for name in content["models"] if not name.endswith("untrained")]
     return OnPage(
         {name: read_model(content, name) for name in models},

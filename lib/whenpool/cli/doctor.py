@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from whenpool.base.paths import MANIFEST
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import find_filler
+from whenpool.models.batched_lstm import try_out
 from whenpool.runs.pack import check_pack
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors, processor
@@ -75,9 +77,7 @@ def described(device: str) -> str:
 
 def kernels(device: str) -> str:
     """Whether models trained together have kernels for their recurrences; the cache remembers a trial."""
-    try:
-        from whenpool.models.triton_lstm import try_out
-    except ModuleNotFoundError:
+    if find_spec("triton") is None:
         return "not used, since Triton is not installed; pip install 'whenpool[triton]'"
     right, result = try_out(device)
     return f"used unless --precision is float32: {result}" if right else f"not used: {result}"

@@ -348,18 +348,18 @@ def record(data: Path | None, store: Path | None) -> None:
 @data_option
 @store_option
 def export(data: Path | None, store: Path | None) -> None:
-    """Write the models of the page "Try it". This command stores their runs:
+    """Write the models of the page "Try it". These commands store their runs:
 
     \b
-    whenpool run --profile compact --corpus imdb --sizes 1000 --settings standard \\
-        --chapter natural_bias --keep-weights
+    whenpool run --profile compact --corpus imdb --sizes 1000 --settings standard,mid \\
+        --chapter natural_bias --chapter training_to_skip --keep-weights
     """
     from whenpool.book import try_it
     from whenpool.runs.run import Place
 
-    file, script = _clone() / try_it.FILE, _script("export_try_it")
-    script["export"](script["chosen_runs"](), Place.default(data, store), file, say=click.echo)
-    click.echo(f"{file} was written, {file.stat().st_size / 1e6:.1f} MB")
+    folder, script = _clone() / try_it.FOLDER, _script("export_try_it")
+    script["export_page"](Place.default(data, store), folder, say=click.echo)
+    click.echo(f"The models were written into {folder}")
 
 
 @cli.command("check")

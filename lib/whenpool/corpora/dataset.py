@@ -119,7 +119,7 @@ def make_dataset(
     return replace(dataset, vectors=start_from(vectors, dataset.vocabulary, seed))
 
 
-@lru_cache(maxsize=1)  # the poolings and seeds of a corpus, size and setting follow each other
+@lru_cache(maxsize=4)  # the poolings and seeds of a corpus, size and each setting follow each other
 def _numbered(
     encoded: EncodedCorpus, counts: tuple[int, ...], setting: str, share: float, max_words: int | None,
     draw: int,

@@ -38,7 +38,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         check_labels(labels, model(ids, lengths))
     before = [p.grad for p in model.parameters()]
     model.zero_grad(set_to_none=True)
-    counter = _LiveBytes([*model.parameters(), *model.buffers(), ids, lengths, labels])
+    counter = LiveBytes([*model.parameters(), *model.buffers(), ids, lengths, labels])
     forked = torch.random.fork_rng(devices=[ids.device] if ids.is_cuda else [])
     try:
         with evaluating(model), torch.inference_mode(False), torch.enable_grad(), forked, counter:
@@ -50,7 +50,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     return counter.most / 1e6
 
 
-class _LiveBytes(TorchDispatchMode):
+class LiveBytes(TorchDispatchMode):
     """The most bytes at one time of all tensors made while it is on, those ``there`` not counted."""
 
     def __init__(self, there: list[Tensor]) -> None:

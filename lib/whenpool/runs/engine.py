@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import cycle
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -25,6 +26,7 @@ from tqdm import tqdm
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import variables
+from whenpool.models.batched_lstm import models_that_fill
 from whenpool.models.precision import precision
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.training import Training
@@ -85,31 +87,45 @@ def run_all(
     for kind in KINDS.values():
         if of_kind := [job.run for job in jobs if isinstance(job.run, kind)]:
             report.notes += kind.read_ahead(of_kind, place, here)
-    tasks = tasks_of(jobs, workforce.models_per_batch or 1)
+    on_gpu = workforce.device.startswith("cuda")
+    fill = models_that_fill(workforce.device) if on_gpu and workforce.engine == "local" else 1
+    tasks = tasks_of(jobs, workforce.models_per_batch or fill, on_gpu)
     _Loop(place, pool_of(place, workforce, len(tasks)), report, workforce.until).work(tasks, label)
     report.notes = list(dict.fromkeys(report.notes))
     return report
 
 
-def tasks_of(jobs: Sequence[Job], models_per_batch: int) -> list[Task]:
-    """Tasks, by seed. Up to ``models_per_batch`` trainings form one: they differ in pooling and the place of
-    the filler alone, so their batches have the same lengths and share their padding."""
+def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]:
+    """Tasks, by seed. Up to ``size`` trainings form one: they differ in pooling, start and the place of the
+    filler alone, so that their batches have the same lengths and share their padding. On a GPU, where a
+    recurrence ends with its own texts, plain texts go with them, since their batches have the same order, and
+    so do other seeds where one does not fill it."""
+
+    def shape(run: Run, any_seed: bool = False) -> Run:
+        if not isinstance(run, Training) or run.cell != "lstm":
+            return run
+        if run.trick or run.drop_connect or run.fresh:
+            return run
+        where = "standard" if run.setting == "standard" and not on_gpu else "mid"
+        start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
+        seed = 0 if any_seed else run.seed
+        return replace(run, pooling="max", setting=where, orthogonal=False, seed=seed, **start)
+
+    tasks: list[Task] = [(job,) for job in sorted(jobs, key=lambda job: job.run.rank())]
+    tasks = _joined(tasks, size, shape)
+    return _joined(tasks, size, partial(shape, any_seed=True)) if on_gpu else tasks
+
+
+def _joined(tasks: Sequence[Task], size: int, shape: Callable[[Run], Run]) -> list[Task]:
+    """Tasks of one shape as one, as long as it has at most ``size`` runs."""
     groups: list[list[Job]] = []
     filling: dict[Run, list[Job]] = {}  # the last group of each shape
-    for job in sorted(jobs, key=lambda job: job.run.rank()):
-        run = shape = job.run
-        if (
-            isinstance(run, Training)
-            and run.cell == "lstm"
-            and not (run.trick or run.drop_connect or run.fresh)
-        ):
-            where = "standard" if run.setting == "standard" else "mid"
-            shape = replace(run, pooling="max", setting=where, forget_bias="thesis", orthogonal=False)
-        group = filling.get(shape)
-        if group is None or len(group) >= models_per_batch:
-            group = filling[shape] = []
-            groups.append(group)
-        group.append(job)
+    for task in tasks:
+        alike = shape(task[0].run)
+        if alike not in filling or len(filling[alike]) + len(task) > size:
+            filling[alike] = []
+            groups.append(filling[alike])
+        filling[alike] += task
     return [tuple(group) for group in groups]
 
 

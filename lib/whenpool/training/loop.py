@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._pytree import tree_map_only
 
 from whenpool.base.errors import InputError
 from whenpool.base.memory import keep_freed_memory
@@ -167,7 +168,9 @@ class State:
     def as_bytes(self) -> bytes:
         """As ``torch.save`` writes it."""
         file = BytesIO()
-        torch.save((self.parts, self.facts), file)
+        # copied, since a file has the whole of what a tensor is a view of
+        parts = tree_map_only(Tensor, lambda values: values.clone(), self.parts)
+        torch.save((parts, self.facts), file)
         return file.getvalue()
 
     @classmethod
@@ -208,35 +211,42 @@ def train(
     ``parameters`` are groups for the optimiser, by default all of the model's."""
     objective = objective or Objective()
     student = Student(model, dataset, recipe, seed, saved, save)
-    steps = training_steps(student, device, objective, watch, parameters)
+    how: dict[str, Any] = {"weight_decay": recipe.weight_decay, "fused": True}
+    optimizer = torch.optim.Adam(parameters or model.parameters(), recipe.learning_rate, **how)
+    steps = training_steps(student, device, objective, optimizer, watch)
     answer: Any = None
     try:
         while True:
             question = steps.send(answer)
             if isinstance(question, Texts):
                 answer = objective.evaluate(model, question)
-            else:
-                answer = objective.backward(model, *question)
+                continue
+            texts, indices = question
+            batch = texts.batch(indices, PADDING_INDEX)
+            optimizer.zero_grad(set_to_none=True)
+            loss, logits = objective.backward(model, batch, indices)
+            optimizer.step()
+            weight = batch.lengths.sum() / len(indices) if objective.per_word else 1
+            answer = loss * weight, (logits.argmax(-1) == batch.labels).sum()
     except StopIteration as end:
         return end.value
 
 
 def training_steps(
-    student: Student, device: str, objective: Objective, watch: Callable[[int], None] | None = None,
-    parameters: Iterable[dict[str, Any]] | None = None, clock: Callable[[], float] = time.perf_counter,
-) -> Generator[tuple[Batch, Tensor] | Texts, Any, Outcome]:  # fmt: skip
-    """As `train`, but the caller makes the backward passes and evaluates, so that it can do so for several
-    models at once: yields each batch and the numbers (B,) of its texts, and is sent the loss and the logits
-    once the parameters have their gradients; yields validation and test texts, and is sent their `Score`;
-    returns the outcome. Differences of ``clock`` are the seconds that this training takes."""
+    student: Student, device: str, objective: Objective, optimizer: torch.optim.Optimizer,
+    watch: Callable[[int], None] | None = None, clock: Callable[[], float] = time.perf_counter,
+) -> Generator[tuple[Texts, Tensor] | Texts, Any, Outcome]:  # fmt: skip
+    """As `train`, but the caller takes the steps and evaluates, so that it can do so for several models at
+    once: yields the texts and the numbers (B,) of those in each batch, and is sent the loss, averaged over
+    texts, and how many were right, once the optimiser has taken its step; yields validation and test texts,
+    and is sent their `Score`; returns the outcome. Differences of ``clock`` are the seconds that this
+    training takes."""
     started = clock()
     model, dataset, recipe = student.model, student.dataset, student.recipe
     on_gpu = torch.device(device).type == "cuda"
     keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
-    how: dict[str, Any] = {"weight_decay": recipe.weight_decay, "fused": True}
-    optimizer = torch.optim.Adam(parameters or model.parameters(), recipe.learning_rate, **how)
     objective.begin(model, texts)
     order = torch.Generator().manual_seed(student.seed)
     history: list[Epoch] = []
@@ -271,18 +281,15 @@ def training_steps(
         objective.start_epoch(number - 1)
         model.train()
         loss_sum = torch.zeros((), dtype=torch.float64, device=device)
-        right = torch.zeros((), dtype=torch.int64, device=device)
+        right = torch.zeros((), dtype=torch.float64, device=device)
         for _ in range(recipe.passes):
             for indices in batches.training_batches(texts.ids.lengths, recipe.batch_size, order):
-                batch = texts.batch(indices, PADDING_INDEX)
-                optimizer.zero_grad(set_to_none=True)
-                loss, logits = yield batch, indices
-                optimizer.step()
+                loss, hits = yield texts, indices
                 seen += len(indices)
                 look()
                 # read only after the epoch: no waiting in a step
-                loss_sum += loss * (batch.lengths.sum() if objective.per_word else len(indices))
-                right += (logits.argmax(-1) == batch.labels).sum()
+                loss_sum += loss * len(indices)
+                right += hits
         count = recipe.passes * len(texts.labels)
         train_loss, train_accuracy = loss_sum.item() / count, 100 * right.item() / count
 

@@ -1,0 +1,107 @@
+"""What a step of models trained together should cost on an H200, without one, beside what was measured there.
+
+A step takes the time loops (words of the longest text, times the measured microseconds of a word), the
+operations besides (counted here, each 8.2 µs, which is what the two measured groups have in common), products
+of matrices, and the bytes of the batch, read or written some three times. Nothing overlaps in this model.
+"""
+
+from math import ceil
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from whenpool import TextClassifier
+from whenpool.corpora.batches import Ragged, Splits, Texts
+from whenpool.models.batched_lstm import place_bytes
+from whenpool.training.batched import train_together
+from whenpool.training.loop import Recipe, Student
+
+PROCESSORS, LAUNCH, BANDWIDTH = 132, 8.2e-6, 3.5e12
+WORD = {"float32": 92e-6, "bfloat16": 70e-6}  # Of one model by cuDNN, both directions
+LOOPS = {"tf32x3": (104e-6, 184e-6), "tf32": (77e-6, 105e-6), "bfloat16": (47.8e-6, 93e-6)}
+"""Of a word, all recurrences of a group, forward and backward: blocks of 16 texts, and of 32."""
+FORWARD = {"tf32x3": (44.7e-6, 70e-6), "tf32": (30.3e-6, 47e-6), "bfloat16": (20e-6, 42e-6)}
+PRODUCTS = {"tf32x3": 40e12, "tf32": 200e12, "bfloat16": 400e12}  # Operations a second
+PLAIN, MID = (
+    (321, 9_301),
+    (911, 27_916),
+)  # Words of the longest text of a batch of 32, and of all, on IMDb
+MEASURED = {  # Models, precision, and operations of the code of that day; words a second
+    ("alone", 1, "float32", 295): 0.33e6, ("alone", 1, "bfloat16", 295): 0.37e6,
+    ("old kernels", 6, "bfloat16", 1_259): 1.40e6, ("old kernels", 10, "bfloat16", 2_063): 1.96e6,
+}  # fmt: skip
+
+
+def main() -> None:
+    for (how, models, name, operations), measured in MEASURED.items():
+        longest, words = PLAIN
+        word = WORD[name] if how == "alone" else LOOPS[name][1]
+        predicted = models * words / (longest * word + operations * LAUNCH)
+        print(f"{how}, {models:2} models, {name}: {predicted / 1e6:.2f} million words/s predicted, "
+              f"{measured / 1e6:.2f} measured")  # fmt: skip
+    for models in (10, 20, 33):
+        operations = operations_of(models)
+        for (where, sizes), name in (
+            (one, name) for one in (("plain", PLAIN), ("mid", MID)) for name in LOOPS
+        ):
+            step, evaluation = seconds_of(models, name, sizes, operations)
+            learnt = models * sizes[1] / step
+            both = models * sizes[1] / (step + evaluation)
+            print(f"{models} models, {operations} operations, {where}, {name}: {learnt / 1e6:.1f} million "
+                  f"words/s predicted, {both / 1e6:.1f} with evaluation")  # fmt: skip
+
+
+def seconds_of(models: int, name: str, sizes: tuple[int, int], operations: int) -> tuple[float, float]:
+    """Seconds of a step, and of the evaluation for each step: half as many validation texts as training
+    texts, as with 10,000 reviews."""
+    (longest, words), R = sizes, 2 * models
+    small = waves(R, 32, 16) == 1
+    kernels = longest * (LOOPS[name][0] if small else waves(R, 32, 32) * LOOPS[name][1])
+    units = 2 * (
+        2 * 256 * 4 * 256 + 3 * 100 * 4 * 256
+    )  # multiplications of a word, weights' gradients too
+    multiplied = models * words * 2 * units / PRODUCTS[name]
+    traffic = 3 * models * words * place_bytes(100, 512, 1, 2 if name == "bfloat16" else 4) / BANDWIDTH
+    batch = 2**20 / (models * words / 32)  # texts of each model
+    looked = (
+        16
+        / batch
+        * words
+        / 32
+        * min(waves(R, batch, 16) * FORWARD[name][0], waves(R, batch, 32) * FORWARD[name][1])
+    )
+    return kernels + operations * LAUNCH + multiplied + traffic, looked
+
+
+def waves(recurrences: int, texts: float, block: int) -> int:
+    """How many programs each processor has to execute one after the other."""
+    return ceil(recurrences * ceil(texts / block) / PROCESSORS)
+
+
+def operations_of(models: int) -> int:
+    """Of a step beside the time loops: those of texts of one word more, subtracted."""
+
+    def counted(steps: int, words: int) -> int:
+        ids = torch.randint(2, 100, (32 * steps, words)).tolist()
+        texts = Texts(Ragged.of(ids), torch.zeros(len(ids), dtype=torch.int64))
+        names = ("last", "mean", "max", "attention", "max_attention")
+        made = [
+            TextClassifier(100, 2, names[n % 5], embedding_size=8, hidden_size=8) for n in range(models)
+        ]
+        data = Splits(texts, texts.first(32), texts.first(32))
+        with _Operations() as count:
+            train_together(
+                [Student(m, data, Recipe(epochs=1), 0) for m in made], "cpu", lambda n, end: None
+            )
+        return count.number
+
+    a_step = {words: (counted(4, words) - counted(2, words)) // 2 for words in (2, 4)}
+    return 2 * a_step[2] - a_step[4]
+
+
+class _Operations(TorchDispatchMode):
+    number = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.number += not func.is_view
+        return func(*args, **(kwargs or {}))

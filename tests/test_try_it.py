@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import cycle, product
 
 import export_try_it as script
+import pandas as pd
 import pytest
 import torch
 from browsing import DESKTOP, PHONE, looked_at, violations
@@ -222,7 +223,7 @@ def chosen(page, **values):
 def test_the_first_screen_shows_what_a_model_trained_in_filler_says_and_old_answers_are_dimmed(
     chromium, tmp_path
 ):
-    with shown(chromium, tmp_path) as (page, complaints):
+    with shown(chromium, tmp_path, DESKTOP, "light") as (page, complaints):
         first = script.first_answers(SCRIPTS)["answers"]
         rows = page.locator("tbody tr").all_inner_texts()
         for (name, answer), row in zip(first.items(), rows, strict=False):

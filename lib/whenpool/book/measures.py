@@ -26,7 +26,7 @@ from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, Wor
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training, variant_of
 from whenpool.runs.run import VECTORS
-from whenpool.theory import constructions, lattice, shrinkage
+from whenpool.theory import constructions, shrinkage
 
 Row = Mapping[str, Any]
 Rows = Callable[..., DataFrame]
@@ -454,7 +454,7 @@ def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int =
 def _parity_reach(runs: Runs) -> DataFrame:
     """On how many of the texts 1, 11, 111, … the last value of the best machine gives the parity, over the
     number for the best max-pooled machine; the least of units with two, three and four values."""
-    reach = [lattice.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
+    reach = [constructions.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
     return DataFrame([{"seed": 0, "value": min(last / pooled for pooled, last in reach)}])
 
 

@@ -1,17 +1,19 @@
-"""LSTMs built by hand: what the last state of an LSTM can represent (thesis §2.1.3, LSTM equivalence).
+"""What can be represented (thesis §2.1.3): an LSTM built by hand that does what max-pooling does, and a
+search for machines whose max-pooled states tell parity.
 
-The thesis cites Chowdhury (2020) for this; the constructions here are our own. Nothing is trained, all
+The thesis cites Chowdhury (2020) for this; constructions and search are our own. Nothing is trained, all
 is float64. Gates are in torch's order i, f, g, o, and b_hh is zero:
 
     c' = f·c + i·g,  h' = o·tanh(c');  i, f, o = σ(W x + U h + b),  g = tanh(W x + U h + b)
 
-Letters: B texts, T words, E features of a word, H units of the given LSTM.
+Letters: B texts, T words, E features of a word, H units, V values of a unit, N machines.
 """
 
 import math
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from scipy.special import lambertw
 from torch import Tensor, nn
@@ -20,7 +22,6 @@ from whenpool.base.errors import check
 from whenpool.models.pooling import MaxPool
 
 OPEN = 40.0  # σ(40) is 1 in float64: a gate that is held open loses nothing
-SWITCH = 800.0  # σ(±800) and tanh(±800) are 0, 1 and ±1 in float64, and in float32
 
 
 class Gate(NamedTuple):
@@ -40,9 +41,7 @@ class Slopes(NamedTuple):
 
 
 def running_max_slopes(precision: float, longest: int) -> Slopes:
-    """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3). Raises
-    `InputError` for a precision that is not between 0 and 1."""
-    check(0 < precision < 1, f"precision must be between 0 and 1, such as 1e-3, not {precision}")
+    """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3)."""
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
     lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
     gate = (missed + longest * lost) / (precision * 2 / 3)
@@ -64,8 +63,8 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
     turns its states into maxima, right to ``precision`` in texts of up to ``longest`` words.
     """
     slopes = running_max_slopes(precision, longest)
-    lstm = _blank(size, size)
-    _put_running_max(_gates(lstm), "inputs", slice(0, size), slice(0, size), slopes)
+    lstm = blank_lstm(size, size)
+    put_running_max(gates_of(lstm), "inputs", slice(0, size), slice(0, size), slopes)
     return lstm
 
 
@@ -78,77 +77,17 @@ def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.L
     """Two layers of H units in each direction: below the given LSTM, of one layer and one or two
     directions, above the running maximum of its states (§2.1.3). `read_running_max` of its last state,
     [→h_n ; ←h_1] of two directions, is the max-pooled state of ``lstm``, right to ``precision`` in
-    texts of up to ``longest`` words. Raises `InputError` for another kind of LSTM."""
-    given, slopes = _checked(lstm, directions=2), running_max_slopes(precision, longest)
-    H = given.hidden_size
-    both = _blank(given.input_size, H, layers=2, bidirectional=given.bidirectional)
-    for number, way in enumerate(["", "_reverse"] if given.bidirectional else [""]):
+    texts of up to ``longest`` words."""
+    H, slopes = lstm.hidden_size, running_max_slopes(precision, longest)
+    both = blank_lstm(lstm.input_size, H, layers=2, bidirectional=lstm.bidirectional)
+    for number, way in enumerate(["", "_reverse"] if lstm.bidirectional else [""]):
         states = slice(number * H, (number + 1) * H)  # of this direction
-        _put_lstm(_gates(both, 0, way), given, way)
-        _put_running_max(_gates(both, 1, way), "inputs", states, slice(0, H), slopes)
+        put_lstm(gates_of(both, 0, way), lstm, way)
+        put_running_max(gates_of(both, 1, way), "inputs", states, slice(0, H), slopes)
     return both
 
 
-def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
-    """The running maximum within one layer of 2H + 1 units, for texts with one more word at the end
-    (§2.1.3).
-
-    A unit sees the other units' states one word late, so the last state comes in with the end token,
-    whatever its vector is. At the first word all see h_0 = 0, which is no state: the last unit, 0 until
-    then and tanh(1) ever after, keeps the input gates shut for this word. `read_running_max` of the units
-    H to 2H after the end token is the max-pooled state of ``lstm``.
-    """
-    given, slopes = _checked(lstm), running_max_slopes(precision, longest)
-    H = given.hidden_size
-    wide = _blank(given.input_size, 2 * H + 1)
-    gates, maxima = _gates(wide), slice(H, 2 * H)
-    _put_lstm(gates, given)
-    _put_running_max(gates, "states", slice(0, H), maxima, slopes)
-    shut = slopes.gate + OPEN
-    gates["i"].bias[maxima] -= shut
-    gates["i"].states[maxima, -1] = shut / torch.tensor(1.0).double().tanh()
-    for gate, bias in {"i": OPEN, "f": -OPEN, "g": OPEN, "o": OPEN}.items():
-        gates[gate].bias[-1] = bias
-    return wide
-
-
-def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
-    """The reverse: max-pooling that gives a last state, where an end token can be told (§2.1.3).
-
-    One layer of 2H units and E + 1 inputs, of which the last is 0 at words and 1 at the end token. The
-    second H units are -tanh(1) at every word. At the end token they are tanh(tanh(s·h)) of the state h
-    before, s² = 3/2·precision, which is larger, so that max-pooling finds it: divided by s, they are
-    the last state of ``lstm``, since tanh(tanh(s·h)) is s·h to within 2/3·s³.
-    """
-    given, scale = _checked(lstm), (precision * 3 / 2) ** 0.5
-    H = given.hidden_size
-    wide = _blank(given.input_size + 1, 2 * H)
-    gates = _gates(wide)
-    _put_lstm(gates, given)
-    for gate, bias in {"i": OPEN, "f": -OPEN, "g": -OPEN, "o": OPEN}.items():
-        gates[gate].bias[H:] = bias
-    gates["g"].inputs[H:, -1] = OPEN
-    gates["g"].states[H:, :H] = scale * torch.eye(H)
-    return wide
-
-
-def parity_lstm() -> nn.LSTM:
-    """One unit that tells whether the number of ones so far is odd: then h > 0 (§2.1.3).
-
-    A zero keeps the cell (f = 1, i = 0), a one replaces it (f = 0, i = 1) by -1 where h > 0 and by 1
-    elsewhere. In float32 as in float64 all gates are exactly 0, 1 or -1, so that the cell is exactly
-    0, 1 or -1: what is true of these three is true for texts of every length. It reads (B, T, 1).
-    """
-    lstm = _blank(1, 1)
-    gates = _gates(lstm)
-    for gate, bias in {"i": -SWITCH, "f": SWITCH, "g": SWITCH / 2, "o": SWITCH}.items():
-        gates[gate].bias[:] = bias
-    gates["i"].inputs[:], gates["f"].inputs[:] = 2 * SWITCH, -2 * SWITCH
-    gates["g"].states[:] = -3 * SWITCH  # tanh(1) > 0.7, so that a positive h outweighs the bias
-    return lstm
-
-
-def _blank(inputs: int, units: int, layers: int = 1, bidirectional: bool = False) -> nn.LSTM:
+def blank_lstm(inputs: int, units: int, layers: int = 1, bidirectional: bool = False) -> nn.LSTM:
     """All parameters zero, in float64; it reads (B, T, inputs)."""
     lstm = nn.LSTM(inputs, units, layers, batch_first=True, bidirectional=bidirectional).double()
     for parameter in lstm.parameters():
@@ -156,14 +95,14 @@ def _blank(inputs: int, units: int, layers: int = 1, bidirectional: bool = False
     return lstm
 
 
-def _gates(lstm: nn.LSTM, layer: int = 0, way: str = "") -> dict[str, Gate]:
+def gates_of(lstm: nn.LSTM, layer: int = 0, way: str = "") -> dict[str, Gate]:
     """Each gate of a layer by its letter; ``way`` is "_reverse" for right to left, as in torch."""
     names = ("weight_ih", "weight_hh", "bias_ih")
     parts = (getattr(lstm, f"{name}_l{layer}{way}").detach().chunk(4) for name in names)
     return {letter: Gate(*part) for letter, *part in zip("ifgo", *parts, strict=True)}
 
 
-def _put_lstm(gates: dict[str, Gate], given: nn.LSTM, way: str = "") -> None:
+def put_lstm(gates: dict[str, Gate], given: nn.LSTM, way: str = "") -> None:
     """The given LSTM as the first H units, reading the first E inputs."""
     H, E = given.hidden_size, given.input_size
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -172,7 +111,7 @@ def _put_lstm(gates: dict[str, Gate], given: nn.LSTM, way: str = "") -> None:
         gates[letter].inputs[:H, :E], gates[letter].states[:H, :H], gates[letter].bias[:H] = part
 
 
-def _put_running_max(
+def put_running_max(
     gates: dict[str, Gate], read: str, source: slice, units: slice, slopes: Slopes
 ) -> None:
     """Let ``units`` keep the running maximum of ``source``, among the "inputs" or the "states"."""
@@ -185,14 +124,6 @@ def _put_running_max(
         gates[letter].states[units, units] = -slope / s * one_each
 
 
-def _checked(lstm: nn.LSTM, directions: int = 1) -> nn.LSTM:
-    plain = isinstance(lstm, nn.LSTM) and lstm.num_layers == 1 and not lstm.proj_size
-    check(plain, "lstm must be an LSTM of one layer without projection: nn.LSTM(E, H)")
-    one_way = not lstm.bidirectional or directions == 2
-    check(one_way, "lstm must read left to right only: nn.LSTM(E, H), not bidirectional")
-    return lstm
-
-
 @lru_cache(maxsize=1)
 def largest_error() -> float:
     """The largest error of the two-layer LSTM built from a random one, over its precision."""
@@ -203,3 +134,40 @@ def largest_error() -> float:
         last = max_pooled_by_a_layer(lstm, 1e-4, 200)(texts)[0][:, -1]
         error = (read_running_max(last, 1e-4) - pooled).abs().max()
     return error.item() / 1e-4
+
+
+def parity_told(embeddings: np.ndarray) -> np.ndarray:
+    """On how many prefixes of 1, 1, 1, ... some label of the embedding tells whether the number of ones is
+    odd, (N,) (§2.1.3): as long as no number of ``embeddings`` (T, N) belongs to an odd and an even one."""
+    T, N = embeddings.shape
+    first_clash = np.full(N, T)
+    for t in reversed(range(T)):  # so that the first one is what stays
+        for other in range(t - 1, -1, -2):  # the prefixes before of the other parity
+            first_clash[embeddings[t] == embeddings[other]] = t
+    return first_clash
+
+
+def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[int, float]:
+    """The longest n such that the best of *all* finite machines tells parity on the prefixes of 1 to n
+    ones, max-pooled and by the last value (§2.1.3); ``math.inf`` where it tells it on all.
+
+    A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled ``values``
+    in {0 .. V-1}^H, H ``units``, for each. It moves to new states, 0, 1, ... k-1 as they are met, until it
+    returns to one of them, and goes round from there: all such walks are tried, with all values. After 2Q
+    words each state has been met with each parity that it will ever be met with.
+
+    Raises `InputError` for more than a million assignments.
+    """
+    many = f"{values}^({units}·{states}) assignments are too many; take fewer states"
+    check(values ** (units * states) <= 10**6, many)
+    digits = values ** np.arange(units)  # an embedding as one number
+    word, pooled, last = np.arange(2 * states), 0, 0.0
+    for visited, back in ((k, to) for k in range(1, states + 1) for to in range(k)):
+        walk = np.where(word < visited, word, back + (word - back) % (visited - back))  # (T,)
+        assigned = np.indices((values,) * (visited * units), dtype=np.int8)
+        steps = assigned.reshape(visited, units, -1)[walk]  # (T, H, N)
+        largest = np.maximum.accumulate(steps, axis=0)
+        pooled = max(pooled, int(parity_told(np.einsum("thn,h->tn", largest, digits)).max()))
+        reach = int(parity_told(np.einsum("thn,h->tn", steps, digits)).max())
+        last = max(last, math.inf if reach == 2 * states else reach)
+    return pooled, last

@@ -125,5 +125,5 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     return Explanation(
         tuple(words), len(every) - T, classes, tuple(plain[0].exp().tolist()),
         label or classes[int(plain.argmax())], k, effects, attention,
-        tuple(dict.fromkeys(word for word in words if not checkpoint.knows(word))),
+        tuple(dict.fromkeys(word for word in words if checkpoint.number(word) == UNKNOWN_INDEX)),
     )  # fmt: skip

@@ -69,23 +69,16 @@ class Explanation:
     @property
     def remarks(self) -> list[str]:
         """What a reader should know of the numbers."""
-        remarks = [
+        unknown = ", ".join(self.unknown[:10]) + " …" * (len(self.unknown) > 10)
+        remarks = {
             "A number above zero speaks for the class, one below zero against it: by so much its "
-            "log-probability falls when unknown words replace the words."
-        ]
-        if self.k > 1:
-            rest = "; the last ones have no number, since they do not fill a window"
-            remarks.append(
-                f"Words are replaced {self.k} at a time{rest * (len(self.words) % self.k > 0)}."
-            )
-        if self.unknown:
-            more = " …" if len(self.unknown) > 10 else ""
-            remarks.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}{more}.")
-        if self.left_out:
-            remarks.append(
-                f"Only the first {len(self.words):,} words are read, not {self.left_out:,} more."
-            )
-        return remarks
+            "log-probability falls when unknown words replace the words.": True,
+            f"Words are replaced {self.k} at a time; last ones that fill no window have no number.": self.k
+            > 1,
+            f"Words that the model does not know: {unknown}.": self.unknown,
+            f"Only the first {len(self.words):,} words are read, not {self.left_out:,} more.": self.left_out,
+        }
+        return [remark for remark, holds in remarks.items() if holds]
 
     @property
     def text(self) -> str:

@@ -249,18 +249,18 @@ def read_own(
         gap = ""
         if text is None or (isinstance(text, str) and not text.strip()):
             gap = f"{where}: column {text_column!r} has no text; fill it or delete the row"
-        elif not isinstance(text, str) or isinstance(label, list | dict):
-            kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
-            raise InputError(f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
         elif label is None or label != label or not str(label).strip():
             gap = f"{where}: column {label_column!r} has no label; fill it or delete the row"
-        if not gap:  # without halves of characters, which JSON may hold
-            pair = text, str(label).strip()
-            yield Raw(*(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in pair))
-        elif gaps is None:
-            raise InputError(gap)
-        else:
+        kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
+        fits = gap or (isinstance(text, str) and not isinstance(label, list | dict))
+        check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
+        check(not gap or gaps is not None, gap)
+        if gap and gaps is not None:
             gaps.append(gap)
+        else:  # without halves of characters, which JSON may hold
+            yield Raw(
+                *(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (text, str(label).strip()))
+            )
 
 
 def _read_table(path: Path, text_column: str, label_column: str) -> list[Row]:
@@ -290,11 +290,11 @@ def _read_table(path: Path, text_column: str, label_column: str) -> list[Row]:
 def _rows_of(path: Path, lines: list[str], quoting: Any, mark: str, places: list[int]) -> list[Row]:
     """Where each row stands, and its fields at the ``places`` of text and label."""
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
-    rows, where = list[Row](), f"{path}, line 1"
+    rows, where, width = list[Row](), f"{path}, line 1", 0
+    advice = "end each quoted field with a quote, and write a quote within it twice"
     try:
-        width = len(next(reader))
-        where = f"{path}, line {reader.line_num + 1}"
         for row in reader:
+            width = width or len(row)  # of the header
             wrong = f"the line has {len(row)} fields, but the header has {width}"
             check(not any(row[width:]), f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
             if row:
@@ -302,9 +302,17 @@ def _rows_of(path: Path, lines: list[str], quoting: Any, mark: str, places: list
                 rows.append((where, text, label))
             where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
-        advice = "end each quoted field with a quote, and write a quote within it twice"
-        raise InputError(f"{where}: {error}; {advice}") from None
-    return rows
+        raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
+    # a quote that the quote of a later row closes: the lines between look like rows
+    labels = {label for _, _, label in rows[1:]}
+    for where, text, _ in rows:
+        joined = [*csv.reader(text.splitlines()[:-1], delimiter=mark)]
+        like = all(len(row) == width and row[places[1]] in labels for row in joined)
+        check(
+            len(joined) < 2 or not like,
+            f"{where}: a quote is not closed (the text holds other rows); {advice}",
+        )
+    return rows[1:]
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:

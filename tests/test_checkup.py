@@ -63,7 +63,7 @@ def test_a_gpu_is_described_and_one_that_is_not_there_or_cannot_compute_is_refus
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A card")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (79e9, 80e9))
     monkeypatch.setattr(torch, "ones", lambda *_, device: torch.zeros(1))
-    assert "device cuda: A card, 79 GB free, CUDA None" in look(device="cuda")[1]
+    assert re.search("device cuda: A card, 79 GB free, CUDA None; ", "\n".join(look(device="cuda")[1]))
     failure = RuntimeError("CUDA error: no kernel image is available\nmore lines")
     monkeypatch.setattr(torch, "ones", Mock(side_effect=failure))
     assert "device cuda: CUDA error: no kernel image is available" in look(device="cuda")[1]
@@ -87,4 +87,4 @@ def test_a_store_that_is_a_file_and_a_full_disk(monkeypatch, tmp_path):
     assert re.match(r"store: cannot write .*taken/smoke", line)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2e8))
     [line] = look(mark="missing")[1]
-    assert line == "store: only 0.2 GB are free, but runs need 1; name another folder with --store"
+    assert line.startswith("store: only 0.2 GB are free in its folder, but runs need 1")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -72,6 +73,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
     (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
     (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
+    (["run", *FEW_SHOT, "--profile", "smoke", "--labels", "3"], "smoke has its own --labels and --unlab"),
     (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
     (["diagnose", __file__], "is not a .csv, .tsv or .jsonl"),
     (["claims", "--verdict", "<b>"], "verdict '<b>' is unknown"),
@@ -138,6 +140,12 @@ def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch):
     before = {file.name: file.read_bytes() for file in results.iterdir()}
     assert "the statistics of 1 corpora are now in" in told("record", "--data", str(tmp_path))
     assert {file.name: file.read_bytes() for file in results.iterdir()} == before
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch, mistake):
+    missing = ModuleNotFoundError("no", name="pypdf")
+    monkeypatch.setattr("whenpool.cli.program._script", Mock(side_effect=missing))
+    assert "this needs the package pypdf: pip install -e '.[print]'" in mistake("pdf")
 
 
 def test_outside_a_clone_the_book_says_where_it_is(monkeypatch, mistake):

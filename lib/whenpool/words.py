@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from whenpool.base.errors import check
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
-__all__ = ["WordStrip", "WordStrips", "attention_weights", "per_word", "strip", "strips"]
+__all__ = ["attention_weights", "per_word", "strip", "strips"]
 COLOUR, AGAINST = "#d55e00", "#0072b2"  # Of Okabe and Ito (2008), which the colour-blind see as well
 DEEPEST = 0.5  # Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5
 THICKEST = 4  # Pixels of the line below that word, for those who see no colour

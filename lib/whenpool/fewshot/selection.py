@@ -41,9 +41,8 @@ def select(
 
     Examples:
         >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
-        >>> selection = select(corpus, per_class=3, seed=0, unlabelled=10)
-        >>> len(selection.labelled), len(selection.unlabelled)
-        (6, 10)
+        >>> len(select(corpus, per_class=3, seed=0).labelled)
+        6
     """
     train, order = corpus.train, list(range(len(corpus.train)))
     random.Random(f"few-shot {seed}").shuffle(order)
@@ -102,10 +101,8 @@ class TfIdfReplacement:
         """A version of a text; a word may be replaced by itself."""
         goes = random.random(len(words)) < self.probabilities(words)
         numbers = np.searchsorted(self._until, random.random(int(goes.sum())), side="right")
-        version = list(words)
-        for place, number in zip(np.flatnonzero(goes), numbers, strict=True):
-            version[place] = self.words[min(number, len(self.words) - 1)]  # the end of 1 may be rounded
-        return version
+        come = iter(numbers.clip(max=len(self.words) - 1))  # the end of 1 may be rounded
+        return [self.words[next(come)] if gone else word for word, gone in zip(words, goes, strict=True)]
 
     def augment(self, texts: Sequence[str], seed: int) -> list[str]:
         """A version of each text, lower-case words with spaces between, by the seed and its place alone."""

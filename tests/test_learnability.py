@@ -157,7 +157,7 @@ def watched(form, ids, lengths):
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("objective", [
     learnability.DropoutAttention(20), learnability.GradientDirected(20),
-    learnability.GradientDirected(20, exact=True),
+    learnability.GradientDirected(20, divergence="reverse"),
 ])  # fmt: skip
 def test_at_the_end_of_a_curriculum_it_is_the_plain_model_to_the_bit(objective, bidirectional):
     model = classifier(bidirectional=bidirectional).float()
@@ -189,10 +189,6 @@ def test_what_cannot_be_learnt_is_named():
             objective.loss(classifier("max"), BATCH, INDICES)
     with pytest.raises(InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"):
         learnability.GradientDirected(20, divergence="KL")
-    with pytest.raises(
-        InputError, match=r"the classifier of the teacher is \(3, 10\), the model's \(2, 10"
-    ):
-        learnability.TeacherForcing(classifier("max")).begin(classifier(classes=2), TEXTS)
 
 
 def divergence_of(norms, divergence):

@@ -44,15 +44,12 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
     through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
     recurrence that is written in another way, as a loop, cannot be seen: its norms would be the direct
-    part alone. Raises `InputError` for a model without the three steps, with another module for its
-    recurrence, or without a state for each word, or for a bad batch.
+    part alone. Raises `InputError` for a model or batch that it cannot read.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
             evaluation mode; its parameters' ``grad`` stay as they are.
-        ids: (B, T) int64, right-padded.
-        lengths: (B,), words of each text.
-        labels: (B,) int64.
+        ids, lengths, labels: (B, T) int64, right-padded; (B,), words of each text; (B,) int64.
 
     Returns:
         (B, T), NaN after the end of each text.
@@ -110,8 +107,7 @@ def tagging_gradient_norms(
 
     Args:
         model: as for `gradient_norms`, with logits (B, T, C), such as `whenpool.SequenceTagger`.
-        ids: (B, T) or (B, T, F) int64, right-padded.
-        lengths: (B,), words of each sentence.
+        ids, lengths: (B, T) or (B, T, F) int64, right-padded; (B,), words of each sentence.
         tags: (B, T) int64; a negative tag has no loss.
         word: (B,), counted from 0: the word whose loss L is; default: all.
 
@@ -129,13 +125,10 @@ def tagging_gradient_norms(
     check(tags.shape == shape, f"tags must be (B, T) = {shape}, not {tuple(tags.shape)}")
     counted = tags
     if word is not None:
-        fits = word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all())
-        check(fits, "word must be (B,), with a place in each sentence, counted from 0")
         others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
         counted = tags.masked_fill(others, -1)
 
     def loss(logits: Tensor) -> Tensor:
-        check(logits.dim() == 3, f"{type(model).__name__} gives no logits per word; use gradient_norms")
         C = logits.shape[-1]
         check(bool((tags < C).all()), f"tags must be below the model's {C}, not {int(tags.max())}")
         return tagging_loss(logits, lengths, counted, "sum")
@@ -283,11 +276,8 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
 
     wanted = [tensor for half in halves for tensor in (half.states, half.wide)]
     taps.append(Tap(module, inputs, words, wanted, total))
-    if isinstance(module, nn.LSTM):
-        last = (
-            last,
-            torch.full_like(last, torch.nan),
-        )  # what its cells are does not follow from its states
+    if isinstance(module, nn.LSTM):  # what its cells are does not follow from its states
+        last = last, torch.full_like(last, torch.nan)
     if packed:
         packing: dict[str, Any] = {"batch_first": True, "enforce_sorted": input.sorted_indices is None}
         return pack_padded_sequence(words, lengths.cpu(), **packing), last
@@ -331,17 +321,12 @@ def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: i
 def _total(half: Half, above: Tensor, at_wide: Tensor) -> Tensor:
     """∂L/∂h_t of a direction, (B, T, H), from the gradients at its states and at its wide inputs."""
     E, H = half.inputs.shape[-1], half.states.shape[-1]
-    extra = at_wide[..., E:]  # (B, T, H), or (B, T, 2H) of a GRU
-    return _add_next(above, extra) if extra.shape[-1] == H else _gru(half, above, extra)
-
-
-def _add_next(above: Tensor, through: Tensor) -> Tensor:
-    """∂L/∂h_t, (B, T, H): what comes from above, and ∂L/∂z of the word that is read next."""
-    return above + later(through)
+    extra = at_wide[..., E:]  # ∂L/∂z_t, (B, T, H), and of a GRU ∂L/∂y_t
+    return above + later(extra) if extra.shape[-1] == H else _gru(half, above, extra)
 
 
 def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
-    """∂L/∂h_t, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
+    """∂L/∂h_t of a GRU, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
     states = half.states.detach()
     H = states.shape[-1]
     W_ih, W_hh, *biases = half.weights

@@ -61,6 +61,8 @@ def nwi(
         >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
         >>> nwi(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
         torch.Size([2, 100])
+        >>> window_importance(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
+        torch.Size([2, 8])
     """
     plain, importance = _of_labels(model, ids, lengths, labels, k, unknown_index, max_megabytes)
     largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
@@ -74,19 +76,9 @@ def window_importance(
     unknown_index: int = UNKNOWN_INDEX, max_megabytes: float = 512.0, reuse: bool = True,
 ) -> Tensor:  # fmt: skip
     """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
-    NaN after the last full window of each text.
-
-    Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words after the last one are
-    never replaced. The arguments are those of `nwi`; without ``reuse`` every text is read in full,
-    whatever the model. Raises `InputError` for a text shorter than ``k``, ``k`` below 1, or a word or
-    batch that does not fit.
-
-    Examples:
-        >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
-        >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
-        >>> window_importance(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
-        torch.Size([2, 8])
-    """
+    NaN after the last full window of each text. A text of n words has ⌊n/k⌋ windows, and up to k - 1 words
+    after the last one are never replaced. The arguments are those of `nwi`; without ``reuse`` every text is
+    read in full, whatever the model. Raises `InputError` for what does not fit."""
     how = (k, unknown_index, max_megabytes, reuse)
     return _of_labels(model, ids, lengths, labels, *how)[1].to(_dtype(model))
 

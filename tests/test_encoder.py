@@ -77,10 +77,10 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
 
 
 @pytest.mark.parametrize(("kind", "arguments", "message"), [
-    *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
+    *((without_recurrence, {name: value}, f"does not take {name}") for name, value in LACKED.items()),
     (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
     (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
-    (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number or one of low, chrono"),
+    (Encoder, {"forget_bias": "high"}, "'high' is unknown; choose one of low, chrono"),
     (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
     (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
 ])  # fmt: skip

@@ -24,8 +24,7 @@ __all__ = [
 class Cell(nn.Module):
     """What the cells have in common: s_t = R(s_{t-1}, x_t) for one word after another.
 
-    It is made with E and H; texts come first, as with ``batch_first=True`` of torch's. Raises `InputError`
-    for sizes below 1.
+    It is made with E and H; texts come first, as with ``batch_first=True`` of torch's.
 
     Examples:
         >>> class Leaky(Cell):
@@ -40,8 +39,6 @@ class Cell(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, batch_first: bool = True) -> None:
         super().__init__()
-        sizes = f"input_size={input_size} and hidden_size={hidden_size} must be at least 1"
-        check(min(input_size, hidden_size) >= 1, sizes)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.add_weights()
         for parameter in self.parameters():  # as torch starts its recurrences
@@ -88,10 +85,9 @@ class Cell(nn.Module):
         """W^s s_{t-1} + b of each gate, (B, H) each."""
         return linear(s, self.weight_hh_l0, self.bias_hh_l0).chunk(self.gates, dim=-1)
 
-    def both(self, x: Tensor, s: Tensor) -> tuple[Tensor, ...]:
+    def both(self, x: Tensor, s: Tensor) -> list[Tensor]:
         """W^x x_t + W^s s_{t-1} + b of each gate, (B, H) each; b is the sum of two vectors."""
-        sums = linear(x, self.weight_ih_l0, self.bias_ih_l0)
-        return (sums + linear(s, self.weight_hh_l0, self.bias_hh_l0)).chunk(self.gates, dim=-1)
+        return [word + state for word, state in zip(self.words(x), self.memory(s), strict=True)]
 
 
 class Sum(Cell):
@@ -208,16 +204,13 @@ class SlidesGRU(Cell):
 
 def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tensor:
     """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words: (B, T, H) each -> (B, T, H); or, from the
-    last word to the first, h_t = a_t ⊙ h_{t+1} + b_t. Raises `InputError` where the shapes differ.
+    last word to the first, h_t = a_t ⊙ h_{t+1} + b_t.
 
     Examples:
         >>> half = torch.full((1, 3, 1), 0.5)
         >>> linear_recurrence(half, torch.ones(1, 3, 1)).flatten()
         tensor([1.0000, 1.5000, 1.7500])
     """
-    shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
-    fits = a.shape == b.shape and a.dim() == 3
-    check(fits, f"a linear recurrence reads two tensors (B, T, H), not {shapes}")
     state, states = b.new_zeros(()).expand(len(b), b.shape[2]), []
     words = list(zip(a.unbind(1), b.unbind(1), strict=True))
     for kept, added in reversed(words) if from_the_end else words:

@@ -85,10 +85,8 @@ class Encoder(nn.Module):
         forgets = forget_bias is None or listed.forgets
         check(forgets, f"forget_bias needs a forget gate, which {quoted} lacks; choose another cell")
         check(input_bias is None or cell == "lstm", "input_bias needs cell='lstm'; leave it out")
-        known = not isinstance(forget_bias, str) or forget_bias in STARTS
-        check(
-            known, f"forget_bias {forget_bias!r} is unknown; give a number or one of {', '.join(STARTS)}"
-        )
+        if isinstance(forget_bias, str):
+            check_known("forget_bias", forget_bias, STARTS)
         check(0 <= drop_connect < 1, f"drop_connect must be in [0, 1), not {drop_connect}")
         remembers = listed.remembers or not (orthogonal or drop_connect)
         check(remembers, f"{quoted} has no recurrent weights to drop or to make orthogonal")
@@ -106,9 +104,8 @@ class Encoder(nn.Module):
             _set_forget_bias(module, forget_bias, chrono_words)
         for module in modules if input_bias is not None else ():
             _set_gate(module, 0, input_bias)
-        for module in modules if orthogonal else ():
-            for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
-                nn.init.orthogonal_(gate)
+        for gate in (g for m in modules if orthogonal for g in m.weight_hh_l0.split(hidden_size)):
+            nn.init.orthogonal_(gate)  # (H, H)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units first,
@@ -198,7 +195,6 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
         for bias in (module.bias_ih_l0, module.bias_hh_l0):
             bias.detach().split(H)[1].uniform_(-(H**-0.5), H**-0.5)
     elif isinstance(forget_bias, str):  # chrono, or a part of it
-        check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
         memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
         for gate, part, value in ((0, "input", -memory), (1, "forget", memory)):
             if forget_bias in ("chrono", f"chrono {part}"):

@@ -23,7 +23,6 @@ class Spelling(nn.Module):
 
     def __init__(self, letters: Tensor, filters: int, letter_size: int = 25) -> None:
         super().__init__()
-        check((letters[:, 0] > 0).all(), "each written form must have at least one letter")
         self.register_buffer("letters", letters, persistent=False)
         self.embedding = nn.Embedding(int(letters.max()) + 1, letter_size, padding_idx=0)
         self.convolution = nn.Conv1d(letter_size, filters, 3, padding=1)
@@ -42,7 +41,7 @@ class SequenceTagger(nn.Module):
 
     The three steps ``embed``, ``encode`` and ``classify`` are the protocol of `whenpool.probes`, with
     logits for every word where a classifier has them for a text. Raises `InputError` for an unknown cell,
-    sizes below 1, or vectors of another shape.
+    or vectors of another shape.
 
     Args:
         vocabulary_size: rows of the embedding of words.
@@ -62,8 +61,6 @@ class SequenceTagger(nn.Module):
         >>> ids, lengths = torch.randint(50, (2, 7)), torch.tensor([7, 4])
         >>> tagger(ids, lengths).shape
         torch.Size([2, 7, 5])
-        >>> tagger.loss(ids, lengths, torch.randint(5, (2, 7))).shape
-        torch.Size([])
     """
 
     def __init__(
@@ -74,9 +71,6 @@ class SequenceTagger(nn.Module):
         filters: int = 50, dropout: float = 0.0, vectors: Tensor | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        smallest = min(vocabulary_size, tags, embedding_size, feature_size, filters, *features)
-        check(smallest >= 1, "all sizes of a tagger must be at least 1")
-        check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         self.features = nn.ModuleList(
             nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features

@@ -191,9 +191,7 @@ class Student:
     recipe: Recipe
     seed: int  # of the order of batches; DropConnect draws from torch's global generator
     saved: State | None = None
-    save: Callable[[State], None] | None = (
-        None  # called after each epoch; some of its tensors change in the next step
-    )
+    save: Callable[[State], None] | None = None  # after each epoch; the next step changes some tensors
 
 
 def train(

@@ -113,12 +113,6 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
     assert files() == before != []
 
 
-def test_the_environment_says_who_executes_unless_an_option_does(monkeypatch, mistake):
-    monkeypatch.setenv("WHENPOOL_ENGINE", "slurm")
-    assert "engine 'slurm' is unknown" in mistake("run", "--profile", "smoke")
-    assert told("run", "--engine", "local", "--dry-run", "--profile", "smoke")
-
-
 def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
     words = ["run", *SMOKE, "--seeds", "50", "--store", str(tmp_path), "--workers", "2"]
     command = [sys.executable, "-m", "whenpool", *words]

@@ -10,16 +10,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import estimator_checks
 
 from whenpool import InputError, PoolingClassifier
 
 TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
 SMALL = {"epochs": 6, "hidden_size": 8, "embedding_size": 8, "learning_rate": 0.02, "batch_size": 8}
-CHECKS = (
-    "estimator_cloneable parameters_default_constructible get_params_invariance set_params mixin_order"
-)
 
 
 def small(pooling="max_attention", **changes):
@@ -58,16 +54,6 @@ def test_words_that_look_like_padding_are_unknown_words(word, fitted):
     np.testing.assert_array_equal(probabilities, same)
 
 
-def test_texts_are_held_out_unless_they_are_too_few():
-    few = small(epochs=1)
-    with pytest.warns(UserWarning, match="too few texts to hold some out"):
-        assert few._held_out(np.array([0, 0, 1, 1]))[1].tolist() == [0, 1, 2, 3]
-    learnt, apart = few._held_out(np.array([0, *[1, 2] * 40]))  # a class of one text
-    assert sorted([*learnt, *apart]) == [*range(81)]
-    many = np.arange(60) % 12
-    assert len(np.unique(many[few._held_out(many)[1]])) == 12  # more than the tenth that was asked for
-
-
 def test_it_works_in_what_scikit_learn_has(tmp_path):
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     line = Pipeline([("lower", lower), ("classify", small(epochs=3))])
@@ -77,11 +63,6 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
     search = GridSearchCV(small(), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
     again = PoolingClassifier.load(search.best_estimator_.save(tmp_path / "m"))
     assert again.get_params() == search.best_estimator_.get_params()
-
-
-@pytest.mark.parametrize("name", CHECKS.split())
-def test_scikit_learns_own_checks_that_give_no_numbers(name):
-    getattr(estimator_checks, f"check_{name}")("PoolingClassifier", PoolingClassifier())
 
 
 @pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")], ids=str)

@@ -15,7 +15,7 @@ from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoin
 from whenpool.cli import cli, main
 from whenpool.explain.explanation import explain
 from whenpool.probes import window_importance
-from whenpool.words import AGAINST, COLOUR, attention_weights, per_word, strip, strips
+from whenpool.words import attention_weights, per_word, strip
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
 SHOWN = ["a", "fine", "film"]
@@ -74,12 +74,6 @@ def test_long_texts_are_cut_as_in_training(tmp_path):
     assert found.probabilities == pytest.approx(of_class, abs=1e-6)
 
 
-@pytest.mark.parametrize("pooling", ["max", "mean"])
-def test_a_pooling_without_weights_of_its_own_shows_none(tmp_path, pooling):
-    found = explain(load_checkpoint(made(tmp_path, pooling)), "a good film")
-    assert (found.attention, len(found.strips)) == (None, 1)
-
-
 def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     hostile = "<script>alert(1)</script>"
     checkpoint = load_checkpoint(made(tmp_path, classes=(hostile, "a&b")))
@@ -128,11 +122,6 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
     assert message in mistake("explain", *model, *words)
 
 
-def styles(shown):
-    words = [attrs.get("style", "") for _, attrs in outline(shown.html)[0] if "title" in attrs]
-    return [style for style in words if "background" in style]
-
-
 def test_what_the_user_wrote_is_escaped():
     words = ["<script>alert(1)</script>", "&", '"', "</span>", "fine"]
     title = '"><b onclick="x()">&'
@@ -140,14 +129,6 @@ def test_what_the_user_wrote_is_escaped():
     assert {tag for tag, _ in tags} == {"div", "span", "b", "small"}
     assert " ".join(words) in text
     assert title in text
-
-
-def test_what_is_below_zero_has_a_colour_and_a_line_of_its_own():
-    shown = strip(SHOWN, [1, -2, 0])
-    first, second = styles(shown)
-    assert f"4px dashed {AGAINST}" in second
-    assert f"2px solid {COLOUR}" in first
-    assert repr(strips([shown, shown])) == f"{shown!r}\n{shown!r}"
 
 
 def test_windows_are_spread_over_their_words():

@@ -8,22 +8,18 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from small_runs import MADE
 
-from whenpool import InputError, TextClassifier
+from whenpool import InputError
 from whenpool.book import thesis
 from whenpool.book.results import published
-from whenpool.corpora.batches import Splits, Texts
 from whenpool.corpora.corpus import Corpus, Split
-from whenpool.fewshot import load_encoder
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds import few_shot as kinds
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot, read
 from whenpool.runs.run import key
-from whenpool.training.loop import Recipe, train
 
 CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
 SMALL = {
@@ -73,26 +69,6 @@ def test_fewer_labels_are_part_of_more_and_a_seed_changes_the_labelled_texts_alo
     other = select(corpus, 3, seed + 1, validation=2, test=3)
     assert set(few.labelled.texts) != set(other.labelled.texts)
     assert (few.validation, few.test) == (other.validation, other.test) == (split[:2], split[:3])
-
-
-def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
-    _, chosen = read(RUNS["last_words"], shared)
-    ids, _ = load_encoder(MINILM).tokenize(chosen.labelled.texts, 16)
-    own = Texts(ids, torch.tensor(chosen.labelled.labels))
-
-    def steps(recipe):
-        torch.manual_seed(0)
-        model, seen = TextClassifier(31_000, 2, embedding_size=4, hidden_size=4), []
-        return train(model, Splits(own, own, own), recipe, 0, watch=seen.append), seen
-
-    once, seen_once = steps(Recipe(epochs=6, batch_size=2))
-    twice, seen_twice = steps(Recipe(epochs=2, batch_size=2, passes=3))
-    assert (seen_once, once.words) == (seen_twice, twice.words)
-    assert (len(once.history), len(twice.history)) == (6, 2)
-    for number, epoch in enumerate(twice.history):
-        three = once.history[3 * number : 3 * number + 3]
-        assert epoch.validation_loss == three[-1].validation_loss
-        assert epoch.train_loss == pytest.approx(sum(e.train_loss for e in three) / 3)
 
 
 def test_every_system_leaves_a_row_that_gives_its_run_back(executed):

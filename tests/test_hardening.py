@@ -17,8 +17,7 @@ from myst_parser.parsers.mdit import create_md_parser
 
 from whenpool import InputError
 from whenpool.base.paths import project_root
-from whenpool.book.chapter import Provenance
-from whenpool.book.tables import CaptionedTable, literal, provenance_line
+from whenpool.book.tables import CaptionedTable, literal
 from whenpool.corpora import find
 from whenpool.corpora.tokens import load_vectors
 
@@ -48,19 +47,6 @@ def test_a_hostile_name_is_shown_and_is_no_markup():
     assert name in bundle["text/plain"]
 
 
-def test_a_line_of_provenance_says_the_name_of_a_file_and_not_its_folder():
-    run = {
-        "corpus": f"/home/me/{HOSTILE.replace('/', '')}:label_column=x", "size": 10, "device": HOSTILE,
-        "torch": "2", "commit": "c", "seconds": 1.0, "finished": "2026-01-02", "filler": HOSTILE,
-    }  # fmt: skip
-    line = provenance_line(pd.DataFrame([run]))
-    assert "/home/me" not in line
-    bundle = Provenance(line)._repr_mimebundle_()
-    for shown in (bundle["text/html"], rendered(bundle["text/markdown"].split("\n")[1])):
-        assert not re.search(r"<(script|i|b|a|code|em|strong|s|math|h1)\b", shown)
-        assert "<script>alert(1)<" in html.unescape(shown)
-
-
 def check_corpus(file):
     corpus = find(str(file)).load()
     texts = [text for split in corpus.splits.values() for text in split.texts]
@@ -82,15 +68,10 @@ OBJECTS = "\n".join(json.dumps({"text": text, "label": label}) for text, label i
 VECTORS = "\n".join(f"wörd{i} {i}.5 -{i} 1e-3 4" for i in range(20))
 
 
-PIECES = [
-    # bytes that are no text, or that a terminal obeys; ends of lines
-    b"\x00", b"\x1b[31m", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\n\n", "\u2028".encode(),
-    # marks of the formats
-    b'"', b"\\", b'"\\ud800"', b",", b";", b":", b"{", b"}", b"[" * 5_000, b"a " * 50_000,
-    # numbers and values, and what another program would run
-    b"NaN", b"1e999", b"-1", b"9" * 30, b"null", b"true", b"[]", b"<script>alert(1)</script>",
+PIECES = [  # bytes that are no text or that a terminal obeys, ends of lines, marks of formats, odd numbers
+    b"\x00", b"\x1b[31m", b"\xff", b"\xef\xbb\xbf", b"\r", b"\n\n", "\u2028".encode(), b'"', b"\\",
+    b'"\\ud800"', b",", b"{", b"[" * 5_000, b"a " * 50_000, b"NaN", b"1e999", b"null",
 ]  # fmt: skip
-_VALUE = re.compile(rb'"[^"\n]{0,40}"|[\w.+-]+|$')
 
 
 @st.composite
@@ -98,12 +79,8 @@ def broken(draw, data):
     """A valid input with up to four changes."""
     for _ in range(draw(st.integers(0, 4))):
         at, piece = draw(st.integers(0, len(data))), draw(st.sampled_from(PIECES))
-        value = _VALUE.search(data, at)
         inserted, cut = data[:at] + piece + data[at:], data[:at] + data[at + draw(st.integers(1, 60)) :]
-        replaced = data[: value.start()] + piece + data[value.end() :]
-        data = draw(
-            st.sampled_from([inserted, cut, data[:at], data.replace(b"\n", b"\r"), *[replaced] * 3])
-        )
+        data = draw(st.sampled_from([inserted, cut, data[:at], data.replace(b"\n", b"\r")]))
     return data
 
 

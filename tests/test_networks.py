@@ -7,7 +7,6 @@ from itertools import product
 from made_up import AFTER, LEDGER, runs, trained
 
 from whenpool.book.claims import by_runs
-from whenpool.models.cells import CELLS
 from whenpool.models.registry import LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import GRID, base_run, plan, with_cell
@@ -81,15 +80,6 @@ def test_what_a_cell_lacks_is_left_out(place):
     for chapter, name, only in ("learnability", "trick", None), ("natural_bias", "masked", True):
         runs = plan(chapter, Request(cell="transformer"), place)
         assert {getattr(run.training, name) for run in runs} == {only}
-
-
-def test_every_cell_is_listed_and_the_facts_are_the_cells():
-    assert set(LISTED_CELLS) == {*CELLS, "transformer"}
-    for name, kind in CELLS.items():
-        weights = dict(kind(6, 6, batch_first=True).named_parameters())
-        assert LISTED_CELLS[name].remembers == ("weight_hh_l0" in weights)
-        assert LISTED_CELLS[name].forgets == (name in ("lstm", "prototype"))
-    assert len({listed.colour for listed in LISTED_CELLS.values()}) == len(LISTED_CELLS)
 
 
 def told(name, **accuracies):

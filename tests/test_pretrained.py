@@ -170,14 +170,6 @@ def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file, words, mo
     assert torch.equal(batch.labels, NUMBERED.labels)
 
 
-def test_a_file_that_is_there_is_read_and_the_encoder_is_not_asked(file):
-    first = embed(tiny_bert(), NUMBERED, file)
-    other_labels = Texts(NUMBERED.ids, 1 - NUMBERED.labels)
-    again = embed(tiny_bert(act=lambda: pytest.fail("asked again")), other_labels, file)
-    assert torch.equal(again.ids.flat, first.ids.flat)
-    assert torch.equal(again.labels, 1 - NUMBERED.labels)
-
-
 def test_other_texts_and_other_encoders_have_files_of_their_own(file):
     one, two, three, four, *rest = NUMBERED.ids.to_lists()  # the same tokens with other borders
     texts = Texts(Ragged.of([one, two, three[:-1], [three[-1], *four], *rest]), NUMBERED.labels)

@@ -35,12 +35,9 @@ def check_setting(setting: str) -> None:
 
 
 def compose(
-    words: Sequence[Word],
-    filler: Iterable[Sequence[Word]],
-    setting: str,
-    share: float = SHARE,
+    words: Sequence[Word], filler: Iterable[Sequence[Word]], setting: str, share: float = SHARE,
     rng: Any = None,
-) -> list[Word]:
+) -> list[Word]:  # fmt: skip
     """Surround a text with filler, the original kept in one piece where the setting says. Raises
     `InputError` for an unknown setting, a share outside [0, 1), or filler that runs out.
 

@@ -1,8 +1,11 @@
 """The readable cells against torch's and their formulas, and in the encoder; many recurrences as one."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
+from clones import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -10,11 +13,17 @@ from torch import nn
 from whenpool import Encoder, InputError
 from whenpool.models import cells
 from whenpool.models.batched_lstm import _STEPS, run_batched
-from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, PrototypeLSTM, SlidesGRU
+from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, PrototypeLSTM
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 OURS = tuple(name for name in CELLS if name not in TORCH_CELLS)
-TORCH = ((cells.Elman, nn.RNN), (cells.LSTM, nn.LSTM), (cells.GRU, nn.GRU))
+PAGE = {"torch": torch, "cells": cells}
+for code in re.findall(
+    r"^class \w+\(.*?(?=^```)", (ROOT / "book/recurrent_networks.md").read_text("utf-8"), re.M | re.S
+):
+    exec(code, PAGE)  # what the page defines
+SlidesGRU = PAGE["SlidesGRU"]
+TORCH = ((PAGE["Elman"], nn.RNN), (PAGE["LSTM"], nn.LSTM), (PAGE["GRU"], nn.GRU))
 OWN = (cells.Sum, cells.TanhSum, PrototypeLSTM, SlidesGRU, MinGRU, MinLSTM)
 E, H = 5, 4
 shapes = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 2 * _STEPS + 3)), min_size=1, max_size=4)

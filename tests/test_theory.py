@@ -42,7 +42,7 @@ def texts_of(precision):
 
 @pytest.mark.parametrize("precision", [0.1, 1e-3, 1e-6])
 def test_the_running_maximum_is_within_its_precision_on_hard_texts(precision):
-    texts, lstm = texts_of(precision), built.running_max_lstm(1, precision, LONGEST)
+    texts, lstm = texts_of(precision), PAGE["running_max_lstm"](1, precision, LONGEST)
     with torch.no_grad():
         read = read_running_max(lstm(texts.unsqueeze(2))[0], precision).squeeze(2)
     error = texts.cummax(1).values - read

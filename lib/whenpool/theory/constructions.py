@@ -33,7 +33,14 @@ class Gate(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """The three numbers of a running maximum, see `running_max_lstm`."""
+    """The three numbers of a unit that keeps the largest of its inputs x in [-1, 1] (§2.1.3). With y = x + 1,
+    and u = h/s, which is to follow the maximum of y from u = 0:
+
+        f = o = 1,  i = σ(K(y - u) - b),  g = tanh(s(y - u)),  hence  h' = tanh(atanh(h) + i·g)
+
+    It is never too high, and too low by at most (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)s², with
+    Lambert's W (book/theory.md has the proof).
+    """
 
     gate: float  # K, how sharply the input gate tells a new maximum
     caution: float  # b, how far it is shut where input and maximum are equal
@@ -41,31 +48,12 @@ class Slopes(NamedTuple):
 
 
 def running_max_slopes(precision: float, longest: int) -> Slopes:
-    """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3)."""
+    """K, b and s for an error of at most ``precision`` after up to ``longest`` words: a third of it for s, as
+    this makes K/s, the largest weight, smallest."""
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
     lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
     gate = (missed + longest * lost) / (precision * 2 / 3)
     return Slopes(float(gate), math.log(longest), precision**0.5 / 4)
-
-
-def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
-    """An LSTM whose last state tells the largest value of each input so far (§2.1.3).
-
-    One unit, with y = x + 1 in [0, 2], and u = h/s, which is to follow the maximum of y from u = 0:
-
-        f = o = 1,  i = σ(K(y - u) - b),  g = tanh(s(y - u)),  hence  h' = tanh(atanh(h) + i·g)
-
-    It is never too high, and too low by at most (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)s², with
-    Lambert's W (book/theory.md has the proof); b = log(longest), K and s are such that this is
-    ``precision``: a third of it for s, as this makes K/s, the largest weight, smallest.
-
-    It has ``size`` units, each with its own input in [-1, 1], and reads (B, T, size); `read_running_max`
-    turns its states into maxima, right to ``precision`` in texts of up to ``longest`` words.
-    """
-    slopes = running_max_slopes(precision, longest)
-    lstm = blank_lstm(size, size)
-    put_running_max(gates_of(lstm), "inputs", slice(0, size), slice(0, size), slopes)
-    return lstm
 
 
 def read_running_max(states: Tensor, precision: float) -> Tensor:

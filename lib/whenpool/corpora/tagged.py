@@ -31,7 +31,6 @@ from whenpool.corpora.sources import SUFFIXES, checked, label_of, parsed
 from whenpool.corpora.synthetic import lists_of
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from
 
-__all__ = ["entities", "entity_scores", "read_tagged"]
 BIO = re.compile("O|[BI]-.+")
 
 
@@ -79,15 +78,7 @@ class TaggedCorpus:
 def read_tagged(path: str | Path) -> list[Tagged]:
     """The sentences of a file: ``.conllu`` is read as CoNLL-U, with the universal part of speech as the tag,
     anything else as columns, the word first and its tag last, an empty line between sentences; ``.gz`` is
-    unpacked. Raises `InputError` for a file that cannot be read, or a line without a word and its tag.
-
-    Examples:
-        >>> from pathlib import Path; import tempfile
-        >>> file = Path(tempfile.mkdtemp(), "two.tsv")
-        >>> _ = file.write_text("Fred B-PER\\nshowed O\\n\\nSue B-PER\\n")
-        >>> [sentence.words for sentence in read_tagged(file)]
-        [('Fred', 'showed'), ('Sue',)]
-    """
+    unpacked. Raises `InputError` for a file that cannot be read, or a line without a word and its tag."""
     path = Path(path)
     is_conllu = path.name.lower().removesuffix(".gz").endswith(".conllu")
     sentences: list[list[tuple[str, str]]] = [[]]
@@ -276,12 +267,7 @@ class Entity(NamedTuple):
 
 def entities(tags: Sequence[str]) -> list[Entity]:
     """The entities of one sentence, from left to right. Raises `InputError` for a tag that is none of "O",
-    "B-TYPE" and "I-TYPE".
-
-    Examples:
-        >>> entities(["B-PER", "O", "I-ORG", "I-ORG"])
-        [Entity(type='PER', start=0, stop=1), Entity(type='ORG', start=2, stop=4)]
-    """
+    "B-TYPE" and "I-TYPE"."""
     ended: list[Entity] = []
     kind, start = "", 0  # of the entity that is open; no type where none is
     for place, tag in enumerate((*tags, "O")):
@@ -323,18 +309,7 @@ class EntityScores:
 
 
 def entity_scores(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> EntityScores:
-    """Scores of the tags of some sentences together (micro-averaged), as conlleval and seqeval count. Raises
-    `InputError` for other numbers of sentences or words, or a tag that is none.
-
-    Examples:
-        >>> true = [["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"]]  # First Bank of Chicago announced
-        >>> cut = [["O", "B-ORG", "I-ORG", "I-ORG", "O"]]  # Bank of Chicago
-        >>> scores = entity_scores(true, cut)
-        >>> scores.f1, scores.boundary
-        (0.0, 1)
-    """
-    fits = [*map(len, true)] == [*map(len, predicted)]
-    check(fits, "true and predicted must have as many sentences, and each as many words")
+    """Scores of the tags of some sentences together (micro-averaged), as conlleval and seqeval count."""
     by_type = defaultdict[str, Counter[str]](Counter)
     for tags, answer in zip(true, predicted, strict=True):
         expected, given = entities(tags), entities(answer)
@@ -345,7 +320,7 @@ def entity_scores(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[st
             by_type[entity.type].update(["true", "missed"] if missed else ["true"])
     total = sum(by_type.values(), Counter[str]())
     f1 = {kind: _rates(of_type)[2] for kind, of_type in sorted(by_type.items()) if of_type["true"]}
-    return EntityScores(*_rates(total), *(total[name] for name in COUNTED), by_type=f1)
+    return EntityScores(*_rates(total), by_type=f1, **{name: total[name] for name in COUNTED})
 
 
 def _rates(counts: Mapping[str, int]) -> tuple[float, float, float]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import TqdmWarning, tqdm
+from tqdm import TqdmWarning
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, hash_of, whole_file
@@ -249,16 +249,14 @@ def _states(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterat
     model = copy.deepcopy(pretrained.model).to(device).eval()  # the other is shared
     words = BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
     numbers = Texts(ids, torch.zeros(len(ids), dtype=torch.int64))
-    with tqdm(total=len(ids), desc="embedding", unit=" texts", delay=3, disable=None) as bar:
-        for some in evaluation_batches(ids.lengths, words):
-            batch = numbers.batch(some, 0)
-            is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
-            out = model(input_ids=batch.ids.to(device), attention_mask=is_token.long().to(device))
-            hidden = out.last_hidden_state.half().cpu()  # (B, T, E)
-            for index, row, n in zip(some.tolist(), hidden, batch.lengths.tolist(), strict=True):
-                yield index, row[:n]
-            give_back_freed_memory()
-            bar.update(len(some))
+    for some in evaluation_batches(ids.lengths, words):
+        batch = numbers.batch(some, 0)
+        is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
+        out = model(input_ids=batch.ids.to(device), attention_mask=is_token.long().to(device))
+        hidden = out.last_hidden_state.half().cpu()  # (B, T, E)
+        for index, row, n in zip(some.tolist(), hidden, batch.lengths.tolist(), strict=True):
+            yield index, row[:n]
+        give_back_freed_memory()
 
 
 def contextual_classifier(

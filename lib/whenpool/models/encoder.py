@@ -125,8 +125,6 @@ class Encoder(nn.Module):
     def _states(self, recurrence: Any, x: Tensor) -> Tensor:
         """What one recurrence of a layer makes of (B, T, ·): (B, T, H)."""
         if torch.onnx.is_in_onnx_export():
-            from whenpool.models.onnx import onnx_node
-
             return onnx_node(recurrence, self.cell, x)
         changed = {}
         if self.training and self.drop_connect:
@@ -209,3 +207,30 @@ def _set_gate(module: Any, gate: int, value: Any) -> None:
     first, second = (bias.detach().split(H)[gate] for bias in (module.bias_ih_l0, module.bias_hh_l0))
     first[:] = value
     second.zero_()
+
+
+# While ``torch.onnx.export`` records a model: for each cell ONNX's name of it, and where its gates stand among
+# torch's. Torch itself would write out the steps of a recurrence, for one number of words.
+ONNX = {"lstm": ("LSTM", (0, 3, 1, 2)), "gru": ("GRU", (1, 0, 2)), "elman": ("RNN", (0,))}
+
+
+def onnx_node(recurrence: nn.Module, cell: str, inputs: Tensor) -> Tensor:
+    """The states (B, T, H) of inputs (B, T, E), as a node of the graph that is being recorded. Raises
+    `InputError` for a cell that ONNX lacks."""
+    check(cell in ONNX, f"ONNX has no cell {cell!r}; export one of {', '.join(ONNX)}")
+    name, order = ONNX[cell]
+
+    def reordered(weight: Tensor) -> Tensor:
+        gates = weight.chunk(len(order))
+        return torch.cat([gates[place] for place in order]).unsqueeze(0)  # (1, gates · H, ·)
+
+    into, across, *biases = map(reordered, recurrence.parameters())
+    (B, T, _), H = inputs.shape, across.shape[-1]
+    attributes: dict[str, Any] = {"hidden_size": H}
+    if cell == "gru":
+        attributes["linear_before_reset"] = 1  # as torch computes it
+    states = torch.onnx.ops.symbolic(
+        name, (inputs.transpose(0, 1), into, across, torch.cat(biases, dim=1)), attrs=attributes,
+        dtype=inputs.dtype, shape=(T, 1, B, H),
+    )  # fmt: skip
+    return states.squeeze(1).transpose(0, 1)  # (B, T, H)

@@ -60,14 +60,6 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     assert found.about == {"test_accuracy": 81.5, "made": "here"}
 
 
-@pytest.mark.parametrize(("most", "tokenizer", "words"), [
-    (None, "basic_english", ["<b>ab</b>", "c"]), (1, "untagged", ["ab"]),
-])  # fmt: skip
-def test_texts_are_read_and_cut_as_in_training(tmp_path, most, tokenizer, words):
-    found = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, most, tokenizer))
-    assert (found.max_words, found.words("<b>Ab</b> C")) == (most, words)
-
-
 def test_texts_that_cannot_be_read_are_named(folder):
     given = (
         ("a film", "not one string or a table"),

@@ -7,14 +7,12 @@ import sys
 from functools import partial
 from unittest.mock import Mock
 
-import click
 import pytest
 from click.testing import CliRunner
 from clones import CAPTURED, ROOT, clone
 from small_runs import alive, children, wait_for
 
 from whenpool.cli import cli
-from whenpool.cli.program import TIME
 
 VERBS = "book run status data record export check diagnose explain".split()
 FEW_SHOT = ("--chapter", "few_shot")
@@ -81,14 +79,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
 ])  # fmt: skip
 def test_a_mistake_is_one_line_and_exit_code_2(mistake, words, message):
     assert message in mistake(*words)
-
-
-def test_a_deadline_is_a_time_and_what_is_none_is_refused_with_examples():
-    times = {"40m": 2_400, "2h": 7_200, "1h30m": 5_400, "90s": 90, "4h45m": 17_100}
-    assert {text: TIME.convert(text, None, None) for text in times} == times
-    for text in ["", *"40 soon -5m 0s 1h30 2x".split()]:
-        with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
-            TIME.convert(text, None, None)
 
 
 def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_path):

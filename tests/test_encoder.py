@@ -9,11 +9,10 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
+from whenpool import Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import word_mask
 from whenpool.models.precision import precision, processor_has_bfloat16
-from whenpool.probes import gradient_norms, nwi
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 CLOSE = {"rtol": 0, "atol": 1e-12}
@@ -157,20 +156,3 @@ def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional,
     sums = ((states * torch.arange(1.0 * D)).sum() for states in both)
     ours, theirs = (torch.autograd.grad(total, made.into.weight) for total in sums)
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-9)
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("bidirectional", [True, False])
-def test_every_pooling_and_probe_works_on_it(pooling, bidirectional):
-    torch.manual_seed(0)
-    model = TextClassifier(30, 2, pooling, "transformer", 6, 8, 2, bidirectional)
-    ids, lengths, labels = torch.randint(30, (3, 12)), torch.tensor([12, 5, 7]), torch.tensor([0, 1, 1])
-    norms = gradient_norms(model, ids, lengths, labels)
-    states = model.eval().encode(model.embed(ids), lengths).detach().requires_grad_()
-    loss = nn.functional.cross_entropy(model.classify(states, lengths), labels, reduction="sum")
-    direct = torch.autograd.grad(loss, states)[0].norm(dim=-1)
-    words = word_mask(lengths, 12)
-    torch.testing.assert_close(norms[words], direct[words], rtol=1e-4, atol=1e-9)
-    importance = nwi(model, ids, lengths, labels, k=2, points=5)
-    assert importance.shape == (3, 5)
-    assert torch.equal(importance, importance.clamp(0, 1))

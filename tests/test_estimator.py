@@ -46,14 +46,6 @@ def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_sta
     assert found.words[int(np.nanargmax(found.importance))] == "fine"
 
 
-@pytest.mark.parametrize("word", ["<pad>", "<unk>"])
-def test_words_that_look_like_padding_are_unknown_words(word, fitted):
-    odd = [f"{word} {text}" if row % 2 else f"{text} {word}" for row, text in enumerate(TEXTS)]
-    assert small().fit(odd, LABELS).score(odd, LABELS) == 1.0
-    probabilities, same = (fitted.predict_proba([f"{w} a fine film", w]) for w in (word, "unheard"))
-    np.testing.assert_array_equal(probabilities, same)
-
-
 def test_it_works_in_what_scikit_learn_has(tmp_path):
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     line = Pipeline([("lower", lower), ("classify", small(epochs=3))])

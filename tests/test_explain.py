@@ -1,9 +1,7 @@
 """Explanations: what they say of a text, weights shown on its words, and every mistake in one line."""
 
-import io
 import math
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from click.testing import CliRunner
 from outline import outline
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.cli import cli, main
+from whenpool.cli import cli
 from whenpool.explain.explanation import explain
 from whenpool.probes import window_importance
 from whenpool.words import attention_weights, per_word, strip
@@ -96,18 +94,6 @@ def test_the_command_explains_a_text_of_any_origin(tmp_path):
     assert shown("--text", "-", input="A good film\n") == plain
     shown("--text", "A good film", "--label", "pos", "--output", str(page))
     assert "for or against pos" in page.read_text("utf-8")
-
-
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-8"])
-def test_commands_print_whatever_the_encoding_of_the_output(tmp_path, monkeypatch, encoding):
-    out = io.TextIOWrapper(io.BytesIO(), encoding)
-    monkeypatch.setattr(sys, "stdout", out)
-    monkeypatch.setattr(sys, "argv", ["whenpool", "claims"])
-    monkeypatch.setattr("whenpool.book.ledger.written", lambda *_: "3.6·10⁻⁶ −0.5 ✗ 映")
-    main()
-    out.flush()
-    expected = "3.6·10⁻⁶ −0.5 ✗ 映\n".encode(encoding, "backslashreplace")
-    assert out.buffer.getvalue() == expected
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -82,14 +82,6 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs):
     assert [*scores.by_type] == sorted({e.type for tags in true for e in entities(tags)})
 
 
-def test_a_boundary_error_counts_twice_and_nothing_once():
-    bank, person = ["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"], ["B-PER", "O"]
-    answers = ["O", *bank[:3], "O"], ["O"] * 5
-    late, none = (entity_scores([bank, person], [tags, person]) for tags in answers)
-    assert (late.boundary, late.missed, none.boundary, none.missed) == (1, 0, 0, 1)
-    assert (late.f1, none.f1) == pytest.approx((50, 200 / 3))
-
-
 def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     many = "\n\n".join(f"word{number} O\nFred I-PER" for number in range(60))
     file = written(tmp_path, "mine.conll", many)

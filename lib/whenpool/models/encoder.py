@@ -209,8 +209,8 @@ def _set_gate(module: Any, gate: int, value: Any) -> None:
     second.zero_()
 
 
-# While ``torch.onnx.export`` records a model: for each cell ONNX's name of it, and where its gates stand among
-# torch's. Torch itself would write out the steps of a recurrence, for one number of words.
+# While ``torch.onnx.export`` records a model: for each cell ONNX's name of it, and where its gates stand
+# among torch's. Torch itself would write out the steps of a recurrence, for one number of words.
 ONNX = {"lstm": ("LSTM", (0, 3, 1, 2)), "gru": ("GRU", (1, 0, 2)), "elman": ("RNN", (0,))}
 
 

@@ -1,6 +1,6 @@
 """Which pooling for one's own texts: a small model with each, cross-validated, and what probes show of it.
 
-Letters: N texts, S seeds, E numbers of a word's vector.
+Letters: N texts, E numbers of a word's vector.
 """
 
 import io
@@ -49,7 +49,6 @@ FOLDS = 3  # Each text is tested once, by models that learnt from the other two 
 PROBED = 300  # Test texts that are probed
 LEVEL = 0.95
 FEW = 30  # Texts below which nothing is called surer than chance
-SEEDS = 3  # From so many on, the spread of the seeds is known well enough to count beside that of texts
 PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
 
 
@@ -106,7 +105,7 @@ class Score(NamedTuple):
 
     pooling: str  # its name as an option; "" of a baseline
     name: str
-    right: np.ndarray  # (S, N) bool, which texts each seed got right
+    right: np.ndarray  # (N,), which texts it got right, or with several seeds how often
     filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
 
     @property
@@ -152,13 +151,11 @@ def diagnose(
     Args:
         path: a ``.csv``, ``.tsv`` or ``.jsonl`` file with a column of texts and one of labels.
         seeds: trainings of each pooling on each two thirds of the texts.
-        limit: about so many texts are used, at most.
-        words: so many first words of a text are read.
+        limit, words: about so many texts are used, and so many first words of each are read.
         vectors: a file or a name of word vectors, or "random"; None: GloVe's, if it is there.
         output: folder for all that is written; None: one named after the file.
         data: folder of filler sentences and vectors; None: as `whenpool.base.paths` says.
-        workers: processes; None: one for each processor, or one for a GPU.
-        say: is called with what is done, a line at a time.
+        workers, say: processes, by default one for each processor; what is called with each line.
     """
     started, place = time.monotonic(), Place.default(data)
     for pooling in poolings:
@@ -180,20 +177,20 @@ def diagnose(
     workers = workers or (processors() if device == "cpu" else 1)
     right, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
     for pooling in dict.fromkeys(poolings):
-        right[pooling] = np.zeros((seeds, len(texts)), dtype=bool)
+        right[pooling] = np.zeros(len(texts))
         for seed in range(seeds):
             model = PoolingClassifier(pooling, epochs=epochs, vectors=file, seed=seed, device=device)
             how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
             made = cross_validate(model, texts, labels, **how)["estimator"]
             for fitted, (_, test) in zip(made, folds, strict=True):
-                right[pooling][seed, test] = fitted.predict(texts[test]) == labels[test]
+                right[pooling][test] += (fitted.predict(texts[test]) == labels[test]) / seeds
             models.setdefault(pooling, made[0])
         say(f"{POOLING_NAMES[pooling]}: {100 * right[pooling].mean():.1f} %")
         saved = models[pooling].checkpoint_
         save_checkpoint(
             folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words,
             "untagged", run=f"{pooling}, {path.name}", train_texts=len(learnt),
-            test_accuracy=100 * right[pooling][0, tested].mean(),
+            test_accuracy=100 * right[pooling][tested].mean(),
         )  # fmt: skip
 
     try:
@@ -211,7 +208,7 @@ def diagnose(
     scores = [Score(name, POOLING_NAMES[name], right[name], filled[name]) for name in models]
     simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
     usual = pd.Series(labels).mode()[0]
-    majority = Score("", "most frequent class", (labels == usual)[None])
+    majority = Score("", "most frequent class", labels == usual)
     verdict = verdict_on(scores, simple, majority)
     model_folder = folder / "models" / (verdict.pooling or ranked(scores)[0].pooling)
     diagnosis = Diagnosis(
@@ -271,7 +268,7 @@ def baselines(
         strengths = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}  # of the regularisation
         regression = GridSearchCV(LogisticRegression(max_iter=2_000), strengths, cv=3)
         predicted = cross_val_predict(make_pipeline(features, regression), given, labels, cv=folds)
-        scores.append(Score("", f"{name} with logistic regression", (predicted == labels)[None]))
+        scores.append(Score("", f"{name} with logistic regression", predicted == labels))
     return scores
 
 
@@ -286,11 +283,8 @@ def ranked(scores: Iterable[Score]) -> list[Score]:
 def difference(best: Score, other: Score, tests: int = 1) -> tuple[float, float, float]:
     """By how many points one score is better than another, and the ends of its interval: Student's, text by
     text; several ``tests`` hold at 95 % together (Bonferroni's)."""
-    points = 100 * (best.right.mean(0) - other.right.mean(0))  # (N,)
-    error = float(sem(points))
-    if len(best.right) >= SEEDS <= len(other.right):  # what moves the difference more, texts or seeds
-        error = max(error, math.hypot(*(sem(100 * score.right.mean(1)) for score in (best, other))))
-    half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1)) * error
+    points = 100 * (best.right.astype(float) - other.right)  # (N,)
+    half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1) * sem(points))
     return points.mean(), points.mean() - half, points.mean() + half
 
 
@@ -304,7 +298,7 @@ def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: Score
     """The recommendation: a baseline, where no pooling is better beyond chance, else of the poolings that
     beat the most frequent class, and may be the best as far as chance goes, the one that does best on the
     texts as they are and under added filler taken together, each counting half."""
-    best, N = ranked(scores)[0], scores[0].right.shape[1]
+    best, N = ranked(scores)[0], len(scores[0].right)
     if N < FEW:
         few = f"{N} texts cannot tell poolings apart; give {FEW} texts or more."
         return Verdict("", "Too few texts to recommend a pooling", [few])
@@ -314,7 +308,7 @@ def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: Score
 
     sentences = [
         f"{best.name} is right on {best.accuracy:.1f} % of {N:,} texts, the most frequent class "
-        f"on {majority.accuracy:.1f} %."
+        f"on {majority.accuracy:.1f} %. Chance in the choice of texts counts, that in training does not."
     ]
     maybe = {best.pooling, *(name for name, (_, low, _) in differences(scores).items() if low <= 0)}
     tied = [score for score in learnt(scores) if score.pooling in maybe]
@@ -331,8 +325,6 @@ def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: Score
                 f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the texts as "
                 "they are and among filler taken together."
             )
-        if len(best.right) < SEEDS:
-            sentences.append("The effect of chance in training is not measured; --seeds 3 does it.")
     for base in learnt(simple)[:1]:
         if difference(best, base, len(simple))[1] <= 0:
             first = f"It is right on {base.accuracy:.1f} %, and faster and simpler than a pooling."

@@ -15,11 +15,10 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import UNKNOWN_INDEX
-from whenpool.models.cells import TORCH_CELLS, Cell
+from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import Encoder
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
@@ -109,14 +108,18 @@ def occlusion(
     _check(model, lengths, k, unknown_index)
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
-        logits, made = _counted(model, ids, lengths)
+        logits = model(ids, lengths)
         check_labels(ids.new_zeros(B), logits)
         plain = logits.double().log_softmax(-1)  # (B, C)
         exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)
         text, by_reuse = order[text], reuse and can_reuse(model)
-        each = made / B + 4 * T * ids.element_size()  # bytes that a text takes
+        maps = [
+            p for m in model.modules() if not isinstance(m, nn.Embedding) for p in m.parameters(False)
+        ]
+        made = 4 + 2 * sum(p.shape[0] for p in maps if p.dim() == 2)  # numbers that a word is made into
+        each = 8 * T * made  # bytes that a text takes, about
         rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
         groups = exists[order].sum(1).tolist() if by_reuse else [len(text)]  # of a text, or all windows
@@ -158,23 +161,6 @@ def _dtype(model: nn.Module) -> torch.dtype:
     """That of the model's parameters."""
     kinds = (p.dtype for p in model.parameters() if p.is_floating_point())
     return next(kinds, torch.get_default_dtype())
-
-
-def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, float]:
-    """Logits, and the bytes that the parts of the model put out: at least what it needs at once."""
-    sizes = []
-
-    def add(module: nn.Module, _: Any, output: Any) -> None:
-        size = sum(v.nbytes for v in tree_leaves(output) if isinstance(v, Tensor))
-        # a recurrence also holds its gates, which are up to four times its states
-        sizes.append(size * (6 if isinstance(module, nn.RNNBase | Cell) else 2))
-
-    hooks = [module.register_forward_hook(add) for module in model.modules()]
-    try:
-        return model(ids, lengths), sum(sizes)
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 # Reading a text again from a window on

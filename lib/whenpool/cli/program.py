@@ -26,7 +26,6 @@ from whenpool.models.registry import COMPARED
 PROFILES = "Size of models and training sets: smoke, quick, compact or paper."
 FOLDER = click.Path(path_type=Path, file_okay=False)
 THERE = click.Path(path_type=Path, file_okay=False, exists=True)
-FILE = click.Path(path_type=Path, dir_okay=False)
 POSITIVE = click.IntRange(1)
 count_option = partial(click.option, type=POSITIVE, show_default=True)
 Command = Callable[..., Any]
@@ -412,19 +411,14 @@ def diagnose(file: Path, **options: Any) -> None:
 @click.option("--model", type=FOLDER, required=True, help="Folder of a saved model.")
 @click.option("--text", required=True, help="Text to explain; - reads it from standard input.")
 @click.option("--label", help="Class to explain. [default: the predicted one]")
-@click.option("--output", type=FILE, help="File to write a page into.")
-def explain(model: Path, text: str, label: str | None, output: Path | None) -> None:
+def explain(model: Path, text: str, label: str | None) -> None:
     """Show a text's predicted class and which words speak for it."""
     import torch
 
-    from whenpool.base.files import write_atomically
     from whenpool.explain import explanation
     from whenpool.explain.checkpoint import load_checkpoint
 
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    made = explanation.explain(load_checkpoint(model), text, label)
-    if output:
-        write_atomically(output, made.html)
-    click.echo(f"{output} was written" if output else made.text)
+    click.echo(explanation.explain(load_checkpoint(model), text, label).text)

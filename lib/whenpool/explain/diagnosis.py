@@ -19,6 +19,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import torch
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from joblib import Parallel, delayed
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
@@ -38,7 +39,6 @@ from whenpool.corpora.synthetic import encyclopedia
 from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize, without_spaces
 from whenpool.explain.checkpoint import TOKENIZERS, save_checkpoint
 from whenpool.explain.estimator import PoolingClassifier
-from whenpool.explain.explanation import page
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
 from whenpool.probes import gradient_norms, gradient_profile, padding_sweep
@@ -224,7 +224,12 @@ def diagnose(
         "epochs": epochs, "seeds": seeds, "vectors": named, "filler": filler, "probed": len(some),
         "figures": list(starmap(drawing, panels)), "seconds": time.monotonic() - started,
     }  # fmt: skip
-    write_atomically(diagnosis.report, page("diagnosis.html", diagnosis=diagnosis, **facts))
+    templates = Environment(  # what texts and names hold is shown, never run
+        loader=PackageLoader("whenpool.explain", ""), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    page = templates.get_template("diagnosis.html").render(diagnosis=diagnosis, **facts)
+    write_atomically(diagnosis.report, page)
     return diagnosis
 
 

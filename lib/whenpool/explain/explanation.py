@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import UNKNOWN_INDEX
@@ -16,15 +15,6 @@ from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.words import WordStrip, attention_weights, per_word, strip, strips
 
 LONGEST = 2_000  # Words that are read of a text, where the checkpoint sets no limit
-
-
-def page(template: str, **values: object) -> str:
-    """A page that needs nothing beside itself; what texts and names hold is shown, never run."""
-    templates = Environment(
-        loader=PackageLoader("whenpool.explain", ""), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return templates.get_template(template).render(values)
 
 
 @dataclass(frozen=True)
@@ -88,9 +78,8 @@ class Explanation:
         lines += ["", *map(repr, self.strips), "", *self.remarks]
         return "".join(c if c.isprintable() or c == "\n" else "�" for c in "\n".join(lines))
 
-    @property
-    def html(self) -> str:
-        return page("explanation.html", explanation=self, strips=strips(self.strips)._repr_html_())
+    def _repr_html_(self) -> str:
+        return strips(self.strips)._repr_html_()
 
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:

@@ -13,7 +13,7 @@ from torch import nn
 from whenpool import InputError
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.fewshot import embed, load_encoder, pretrained
-from whenpool.fewshot.pretrained import MINILM, encoder_fingerprint, locate
+from whenpool.fewshot.pretrained import MINILM, locate
 
 transformers = pytest.importorskip("transformers")
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the film was good bad and long ##er , .".split()
@@ -70,17 +70,6 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
     for limit in (33, 7):
         message = f"max_tokens must be from 8 to 32 for {tiny}, not {limit}"
         assert refusal(encoder.tokenize, TEXTS, limit) == message
-
-
-def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied, tiny):
-    (copied / "README.md").write_text("read me")
-    seen = {encoder_fingerprint(str(copied))}
-    assert seen == {encoder_fingerprint(str(tiny))}
-    for name in ("config.json", "vocab.txt", "model.safetensors", "tokenizer_config.json"):
-        with (copied / name).open("ab") as file:
-            file.write(b" ")
-        seen.add(encoder_fingerprint(str(copied)))
-    assert len(seen) == 5
 
 
 @pytest.mark.parametrize(("file", "named"), [

@@ -45,10 +45,8 @@ def compose(
         words: the original, as words (or as their numbers).
         filler: sentences, taken whole and in order; the last one on each side of the original is cut,
             so that the result has ``len(words) / (1 - share)`` words, rounded.
-        setting: one of `SETTINGS`.
         share: filler's part of all words of the result, in [0, 1).
-        rng: a generator of ``random`` or numpy, which tosses for the side that gets the odd word in
-            "mid"; without it, the right side.
+        rng: tosses for the side that gets the odd word in "mid"; without it, the right side.
 
     Examples:
         >>> filler = iter([["the", "river"], ["is", "long", "and", "blue"]])

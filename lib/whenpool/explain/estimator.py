@@ -31,22 +31,18 @@ from whenpool.training.loop import Recipe, train
 
 @dataclass(eq=False, repr=False)
 class PoolingClassifier(ClassifierMixin, BaseEstimator):
-    """The model of the thesis as a scikit-learn estimator (§1.3).
-
-    It is trained by Adam, and keeps the weights of the epoch with the best validation accuracy (§1.4.2), of
-    equal ones those of the lowest validation loss.
+    """The model of the thesis as a scikit-learn estimator (§1.3). It keeps the weights of the epoch with the
+    best validation accuracy (§1.4.2), of equal ones those of the lowest loss.
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
         cell: "lstm", "gru", "elman" and others, see `whenpool.TextClassifier`.
-        embedding_size: numbers of a word's vector; word vectors from a file bring their own.
-        hidden_size: units per direction.
+        embedding_size, hidden_size: numbers of a word's vector, if random; units per direction.
         epochs, batch_size, learning_rate: of training.
         vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
         vocabulary_limit: the most frequent words that get a vector.
         max_words: so many of a text's first words are read; None: all.
-        validation_fraction: part of the texts that is held out to choose the epoch, where `fit` is given
-            no validation texts.
+        validation_fraction: part of the texts that is held out to choose the epoch.
         seed: of initialisation, order of batches and the texts that are held out.
         device: "cpu" or "cuda".
 

@@ -35,9 +35,8 @@ def select(
     the first of ``validation`` and ``test``; where there are fewer, all.
 
     A seed puts the training texts into one order. The first of each class are labelled, so that fewer
-    labels are part of more, and the last are the unlabelled ones, the same for any number of labels where
-    there are enough. Systems with the same seed read the same texts. Raises `InputError` for a class with
-    fewer training texts than asked for.
+    labels are part of more, and the last are the unlabelled ones. Systems with the same seed read the same
+    texts. Raises `InputError` for a class with fewer training texts than asked for.
 
     Examples:
         >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
@@ -64,13 +63,10 @@ def select(
 
 
 class TfIdfReplacement:
-    """Words that say little about a text are replaced by words that say little about any (Xie et al.
-    2020, Appendix A.2).
-
-    A word is the likelier to go, the lower its TF-IDF in the text; what comes is drawn from the
-    vocabulary of the N ``texts``, the likelier, the lower its frequency times IDF, ln(N / texts with the
-    word). p is the mean probability to be replaced, 0.7 in the paper for DBPedia, the one corpus it names.
-    """
+    """Words that say little about a text are replaced by words that say little about any (Xie et al. 2020,
+    Appendix A.2). A word is the likelier to go, the lower its TF-IDF in the text; what comes is drawn from
+    the vocabulary of the N ``texts``, the likelier, the lower its frequency times IDF, ln(N / texts with the
+    word). p is the mean probability to be replaced, 0.7 in the paper for DBPedia."""
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
         frequency, holding, N = Counter[str](), Counter[str](), 0

@@ -1,8 +1,7 @@
 """A recurrent encoder that ignores padding exactly and never packs.
 
-Packing a batch makes an LSTM ignore its padding, but on a CPU it is several times slower than a
-padded batch, and on a GPU it rules out cuDNN's fastest kernels. The same result comes from two
-one-directional recurrences on right-padded input: padding stands *behind* each text, so the
+Packing makes an LSTM ignore its padding, but is several times slower than a padded batch. The same result
+comes from two one-directional recurrences on right-padded input: padding stands *behind* each text, so the
 left-to-right recurrence never sees it; for the right-to-left one every text is reversed within its own
 length, run forward, and reversed back.
 

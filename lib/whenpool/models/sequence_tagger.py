@@ -37,17 +37,13 @@ class Spelling(nn.Module):
 
 
 class SequenceTagger(nn.Module):
-    """Word numbers in, logits of the tags of each word out.
-
-    The three steps ``embed``, ``encode`` and ``classify`` are the protocol of `whenpool.probes`, with
-    logits for every word where a classifier has them for a text. Raises `InputError` for an unknown cell,
-    or vectors of another shape.
+    """Word numbers in, logits of the tags of each word out, by the three steps of `whenpool.probes`. Raises
+    `InputError` for an unknown cell, or vectors of another shape.
 
     Args:
-        vocabulary_size: rows of the embedding of words.
+        vocabulary_size, embedding_size: rows and columns of the embedding of words.
         tags: how many there are, C.
         cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
-        embedding_size: of a word.
         features: rows of the embedding of each further column of numbers, such as suffixes and shapes
             (`whenpool.corpora.tagged`); E = embedding_size + feature_size for each of them.
         spelling: (forms, L), see `Spelling`; the last number of a word is then that of its written form.

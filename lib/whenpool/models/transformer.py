@@ -76,8 +76,7 @@ class TransformerEncoder(nn.Module):
     start as Xavier's uniform ones, biases at zero. Raises `InputError` for heads that do not divide D.
 
     Args:
-        input_size, hidden_size: E; half of D, as for a recurrence in two directions, or D where not
-            ``bidirectional``.
+        input_size, hidden_size: E; half of D, or D where not ``bidirectional``.
         layers, heads: how many layers are stacked; heads of attention, which divide D.
         bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to right.
         attention: "fused", torch's kernel, or "plain", which is the formula and holds T x T scores.

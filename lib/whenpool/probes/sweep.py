@@ -46,9 +46,8 @@ def padding_sweep(
 
     Args:
         model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C). If its attribute
-            ``masked`` is False it gets batches of 32 texts, as in training; else texts meet in batches of
-            similar length.
-        texts: N originals, each a sequence of word numbers; ``labels`` are their classes.
+            ``masked`` is False it gets batches of 32 texts, as in training.
+        texts, labels: N originals, each a sequence of word numbers; their classes.
         filler: sentences, each a sequence of word numbers.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
         settings: where the original stands, see `whenpool.corpora.settings.compose`.

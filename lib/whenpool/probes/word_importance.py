@@ -43,12 +43,10 @@ def nwi(
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). For a `whenpool.TextClassifier` of one
             layer about half of the states are reused. It is probed in evaluation mode.
-        ids: (B, T) int64, right-padded.
-        lengths: (B,), words of each text, at least ``k``.
+        ids, lengths: (B, T) int64, right-padded; (B,), words of each text, at least ``k``.
         labels: (B,) int64, the classes whose probability is watched.
         k: words that are replaced at once.
-        unknown_index: the number of the word put in their place: 0, ``<unk>`` in this library's
-            vocabularies; with another vocabulary, pass its own.
+        unknown_index: the number of the word put in their place, ``<unk>``.
         points: places at which a profile is read, at least 1.
         max_megabytes: about how much memory the windows that are computed at once may take.
 

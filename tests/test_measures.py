@@ -16,8 +16,7 @@ from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import SYSTEMS
 from whenpool.runs.kinds.training import Training
-from whenpool.theory.constructions import longest_parity_of_machines
-from whenpool.theory.shrinkage import MODELS, factor_of, measured_shrinkage
+from whenpool.theory import MODELS, factor_of, longest_parity_of_machines, measured_shrinkage
 
 NONE = math.nan
 TEXT_IN_THE_MIDDLE = range(33, 67)  # of 100 positions, 66 % of them filler
@@ -312,7 +311,7 @@ def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
 
 def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
     monkeypatch.setattr(
-        "whenpool.theory.constructions.longest_parity_of_machines",
+        "whenpool.theory.longest_parity_of_machines",
         lambda states, units, values: (values, {2: 8.0, 3: 9.0, 4: math.inf}[values]),
     )
     assert values("parity_reach", runs()) == {0: 3.0}

@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 import torch
 from clones import ROOT
+from expected_gradient import LeakySum, expected_shrinkage, gradient_moments, keeping_biases, lstm_steps
 from scipy.special import lambertw
 from torch import nn
 from torch.autograd.functional import jacobian
 
+from whenpool import theory
 from whenpool.models.pooling import LastState, MaxPool
-from whenpool.theory import constructions as built
-from whenpool.theory import shrinkage
-from whenpool.theory.constructions import longest_parity_of_machines, read_running_max
-from whenpool.theory.shrinkage import expected_shrinkage, factor_of, gradient_moments
+from whenpool.theory import factor_of, longest_parity_of_machines, read_running_max
 
 LONGEST = 10_000
 H, E, K = 128, 128, 40
-PAGE = {"torch": torch, "np": np, "math": math, "constructions": built}
+PAGE = {"torch": torch, "np": np, "math": math, "theory": theory}
 for code in re.findall(
     r"^def \w+\(.*?(?=^\S)", (ROOT / "book/theory.md").read_text("utf-8"), re.M | re.S
 ):
@@ -31,7 +30,7 @@ for code in re.findall(
 def texts_of(precision):
     """(B, T) words in [-1, 1] that are hard in one way each: after the largest miss always down, slopes at
     which the gate is half open, and noise."""
-    K, _, _ = built.running_max_slopes(precision, LONGEST)
+    K, _, _ = theory.running_max_slopes(precision, LONGEST)
     word, draw = torch.arange(LONGEST).double(), torch.Generator().manual_seed(0)
     missed = (1 + lambertw(LONGEST / math.e).real) / K - 1
     texts = [torch.where(word == 0, missed, -1), torch.full_like(word, -1), torch.ones_like(word)]
@@ -71,7 +70,7 @@ def test_max_pooling_by_a_layer_and_by_an_end_token_and_a_last_state_by_max_pool
     texts, end = torch.randn(5, length, E).double(), 100 * torch.randn(5, 1, E).double()
     for lstm in (given_lstm(*given, bidirectional=True), given_lstm(*given)):
         expected = pooled(MaxPool, lstm, texts)
-        last = pooled(LastState, built.max_pooled_by_a_layer(lstm, 1e-4, length), texts)
+        last = pooled(LastState, theory.max_pooled_by_a_layer(lstm, 1e-4, length), texts)
         assert (read_running_max(last, 1e-4) - expected).abs().max() <= 1e-4
     wide = PAGE["max_pooled_by_an_end_token"](lstm, 1e-4, length)
     with torch.no_grad():
@@ -161,19 +160,19 @@ def test_a_leaky_sum_has_the_moments_of_all_its_cases():
         for k in range(1, T):
             y[k] += lam[k] * y[k - 1]
         reference += y @ source @ y.T / 4**T
-    sums = shrinkage.LeakySum(T, 1)
+    sums = LeakySum(T, 1)
     for k in range(T):
         means = [np.array([v]) for m in (keep[k], enter[k]) for v in (m.mean(), (m**2).mean())]
         found = sums.add(*means, source[k, : k + 1, None])[:, 0]
         np.testing.assert_allclose(found, reference[k, : k + 1])
 
 
-@pytest.mark.parametrize("model", shrinkage.MODELS)
+@pytest.mark.parametrize("model", theory.MODELS)
 def test_the_probe_finds_what_is_expected(model):
-    cell, bias = shrinkage.MODELS[model]
+    cell, bias = theory.MODELS[model]
     setup = (cell, H, E, bias, 1.0, K)
     expected = expected_shrinkage(*setup)
-    measured = root_mean_square(shrinkage.measured_shrinkage(*setup, seed=seed) for seed in range(4))
+    measured = root_mean_square(theory.measured_shrinkage(*setup, seed=seed) for seed in range(4))
     assert expected[0] == measured[0] == 1
     assert expected.shape == measured.shape == (K + 1,)
     for first, last, tolerance in ((0, 5, 0.05), (5, 20, 0.03), (20, 40, 0.03)):
@@ -183,8 +182,8 @@ def test_the_probe_finds_what_is_expected(model):
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])
 def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(forget_bias):
     variance, t = 1 / (3 * H), 80  # of each weight and each bias; where moments no longer change
-    keeping = shrinkage.keeping_biases(H, forget_bias)
-    steps = shrinkage.lstm_steps(161, E * variance, variance, False, keeping, None)
+    keeping = keeping_biases(H, forget_bias)
+    steps = lstm_steps(161, E * variance, variance, False, keeping, None)
     A, B = steps.back[t, t, 0], steps.aside[t, t, 0]
     factor = PAGE["independent_factor"](A, B, steps.enter2[t, 0], steps.keep2[t, 0])
     found = factor_of(torch.from_numpy(np.sqrt(gradient_moments(steps))), 40, 100)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
 
+from whenpool import theory
 from whenpool.base.paths import project_root
 from whenpool.book.results import PLAIN, SCALES, THESIS_MODEL, Numbers, Runs, Sample, has, published
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
@@ -26,7 +27,6 @@ from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, Wor
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training, variant_of
 from whenpool.runs.run import VECTORS
-from whenpool.theory import constructions, shrinkage
 
 Row = Mapping[str, Any]
 Rows = Callable[..., DataFrame]
@@ -445,16 +445,16 @@ def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int =
     wide = hidden_size > 128
     return DataFrame(
         {"network": network, "input_variance": variance, "seed": seed, "value": value}
-        for network in (["LSTM, forget bias 1"] if wide else shrinkage.MODELS)
+        for network in (["LSTM, forget bias 1"] if wide else theory.MODELS)
         for variance in ((1.0, 0.01) if wide else (1.0,))
-        for seed, value in enumerate(shrinkage.step_changes(network, hidden_size, variance, first, last))
+        for seed, value in enumerate(theory.step_changes(network, hidden_size, variance, first, last))
     )
 
 
 def _parity_reach(runs: Runs) -> DataFrame:
     """On how many of the texts 1, 11, 111, … the last value of the best machine gives the parity, over the
     number for the best max-pooled machine; the least of units with two, three and four values."""
-    reach = [constructions.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
+    reach = [theory.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
     return DataFrame([{"seed": 0, "value": min(last / pooled for pooled, last in reach)}])
 
 
@@ -569,7 +569,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "step_change": Measure(_step_change, fixed={"thesis": {"input_variance": 1.0}}, drawn=True),
     "construction_error": Measure(
-        lambda runs: DataFrame([{"seed": 0, "value": constructions.largest_error()}]),
+        lambda runs: DataFrame([{"seed": 0, "value": theory.largest_error()}]),
         fixed={"thesis": {}}, drawn=True, exact=True,
     ),
     "parity_reach": Measure(_parity_reach, fixed={"thesis": {}}, drawn=True, exact=True),

@@ -1,4 +1,4 @@
-"""How a gradient shrinks on its way back: what is expected, and what is measured (thesis §2.1.3, §1.3.1).
+"""How a gradient is expected to shrink on its way back (thesis §2.1.3, §1.3.1), for the page theory.md.
 
 Expected is what follows from the averages of states and gates before any training. Weights are drawn from
 ±1/√H, so that Var(U) = 1/(3H). A pre-activation is a sum of many terms, hence close to Gaussian:
@@ -17,9 +17,7 @@ Letters: E units of an input, H units of a state, T words, K steps back, U quant
 state of both directions; i, f, g, o are the gates in torch's order, of which g is the candidate.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +26,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whenpool.models.encoder import ForgetBias
-from whenpool.models.text_classifier import TextClassifier
-from whenpool.probes import gradient_norms
 
 Array = NDArray[np.float64]
 COUPLING = 1 / 3
@@ -246,62 +242,3 @@ def gradient_moments(steps: Steps) -> Array:
             xi[k, :k] = 0
         y.add(keep[k], keep2[k], enter[k], enter2[k], xi[k, : k + 1, None])
     return np.diagonal(y.second.mean(-1))[1:] if steps.state_is_kept else np.diagonal(xi)
-
-
-def measured_shrinkage(
-    cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias = None, input_variance: float = 1.0,
-    distance: int = 40, seed: int = 0, texts: int = 8, *, repeated: bool = False,
-    change: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:  # fmt: skip
-    """The same, (K + 1,), by `whenpool.probes.gradient_norms`: the root mean square over B ``texts``.
-
-    The network, drawn with ``seed``, reads from left to right and classifies from its last state at random,
-    so that the loss's gradient there points anywhere. Where ``repeated``, a text is the same word over and
-    over; ``change`` replaces the recurrent weights (H, H) of each gate.
-    """
-    T, classes = distance + 1, 10
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        model = TextClassifier(
-            texts * T, classes, "last", cell, input_size, hidden_size, 1, False, forget_bias
-        ).double()
-        model.embedding.weight *= input_variance**0.5
-        recurrent = model.encoder.layers[0][0].weight_hh_l0
-        if change:
-            for weights in recurrent.split(hidden_size):
-                weights.copy_(change(weights))
-        labels = torch.randint(classes, (texts,))
-    ids = torch.arange(texts * T).view(texts, T)  # every word another vector
-    if repeated:
-        ids = ids[:, :1].expand(texts, T)
-    norms = gradient_norms(model, ids, torch.full((texts,), T), labels)  # (B, T)
-    curve = norms.square().mean(0).sqrt().flip(0)
-    return curve / curve[0]
-
-
-def factor_of(curve: Tensor, first: int, last: int) -> float:
-    """The factor per step between two distances of a curve (K + 1,): its geometric mean."""
-    return float((curve[last] / curve[first]) ** (1 / (last - first)))
-
-
-MODELS: dict[str, tuple[str, ForgetBias]] = {
-    "basic RNN": ("elman", None),
-    "LSTM": ("lstm", None),
-    "GRU": ("gru", None),
-    "LSTM, forget bias 1": ("lstm", 1.0),
-    "LSTM, forget bias 2": ("lstm", 2.0),
-    "LSTM, chrono": ("lstm", "chrono"),
-}
-"""Cell and forget bias of each model that is compared."""
-
-
-@lru_cache(maxsize=32)
-def step_changes(
-    network: str, hidden_size: int, input_variance: float, first: int, last: int
-) -> list[float]:
-    """By how many % the gradient norm of drawn networks changes with each step from the last state,
-    before training, between two distances from it: a number for each draw of a network of `MODELS`."""
-    cell, bias = MODELS[network]
-    setup = (cell, hidden_size, 100, bias, input_variance, last)
-    curves = (measured_shrinkage(*setup, seed) for seed in range(5))
-    return [100 * (factor_of(curve, first, last) - 1) for curve in curves]

@@ -1,8 +1,9 @@
-"""What can be represented (thesis §2.1.3): an LSTM built by hand that does what max-pooling does, and a
-search for machines whose max-pooled states tell parity.
+"""What can be said of recurrences and poolings without training them (thesis §2.1.3): how a gradient shrinks
+in drawn networks, an LSTM built by hand that does what max-pooling does, and a search for machines whose
+max-pooled states tell parity.
 
-The thesis cites Chowdhury (2020) for this; constructions and search are our own. Nothing is trained, all
-is float64. Gates are in torch's order i, f, g, o, and b_hh is zero:
+The thesis cites Chowdhury (2020) for this; constructions and search are our own, in float64. Gates are in
+torch's order i, f, g, o, and b_hh is zero:
 
     c' = f·c + i·g,  h' = o·tanh(c');  i, f, o = σ(W x + U h + b),  g = tanh(W x + U h + b)
 
@@ -10,6 +11,7 @@ Letters: B texts, T words, E features of a word, H units, V values of a unit, N 
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,9 +21,72 @@ from scipy.special import lambertw
 from torch import Tensor, nn
 
 from whenpool.base.errors import check
+from whenpool.models.encoder import ForgetBias
 from whenpool.models.pooling import MaxPool
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.probes import gradient_norms
 
 OPEN = 40.0  # σ(40) is 1 in float64: a gate that is held open loses nothing
+
+
+MODELS: dict[str, tuple[str, ForgetBias]] = {
+    "basic RNN": ("elman", None),
+    "LSTM": ("lstm", None),
+    "GRU": ("gru", None),
+    "LSTM, forget bias 1": ("lstm", 1.0),
+    "LSTM, forget bias 2": ("lstm", 2.0),
+    "LSTM, chrono": ("lstm", "chrono"),
+}
+"""Cell and forget bias of each model that is compared."""
+
+
+def measured_shrinkage(
+    cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias = None, input_variance: float = 1.0,
+    distance: int = 40, seed: int = 0, texts: int = 8, *, repeated: bool = False,
+    change: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:  # fmt: skip
+    """√E‖∂L/∂h‖² over the distance from the last state, relative to that there, (K + 1,) for a ``distance``
+    K: by `whenpool.probes.gradient_norms`, the root mean square over B ``texts``.
+
+    The network, drawn with ``seed``, reads from left to right and classifies from its last state at random,
+    so that the loss's gradient there points anywhere. Where ``repeated``, a text is the same word over and
+    over; ``change`` replaces the recurrent weights (H, H) of each gate.
+    """
+    T, classes = distance + 1, 10
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        model = TextClassifier(
+            texts * T, classes, "last", cell, input_size, hidden_size, 1, False, forget_bias
+        ).double()
+        model.embedding.weight *= input_variance**0.5
+        recurrent = model.encoder.layers[0][0].weight_hh_l0
+        if change:
+            for weights in recurrent.split(hidden_size):
+                weights.copy_(change(weights))
+        labels = torch.randint(classes, (texts,))
+    ids = torch.arange(texts * T).view(texts, T)  # every word another vector
+    if repeated:
+        ids = ids[:, :1].expand(texts, T)
+    norms = gradient_norms(model, ids, torch.full((texts,), T), labels)  # (B, T)
+    curve = norms.square().mean(0).sqrt().flip(0)
+    return curve / curve[0]
+
+
+def factor_of(curve: Tensor, first: int, last: int) -> float:
+    """The factor per step between two distances of a curve (K + 1,): its geometric mean."""
+    return float((curve[last] / curve[first]) ** (1 / (last - first)))
+
+
+@lru_cache(maxsize=32)
+def step_changes(
+    network: str, hidden_size: int, input_variance: float, first: int, last: int
+) -> list[float]:
+    """By how many % the gradient norm of drawn networks changes with each step from the last state,
+    before training, between two distances from it: a number for each draw of a network of `MODELS`."""
+    cell, bias = MODELS[network]
+    setup = (cell, hidden_size, 100, bias, input_variance, last)
+    curves = (measured_shrinkage(*setup, seed) for seed in range(5))
+    return [100 * (factor_of(curve, first, last) - 1) for curve in curves]
 
 
 class Gate(NamedTuple):

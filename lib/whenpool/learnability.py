@@ -44,8 +44,7 @@ DIVERGENCES = ("forward", "reverse")
 
 
 def rising(epoch: int, epochs: int, power: float) -> float:
-    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6): of the thesis's 20, counted
-    from 0, the last ten are at 1; the higher the power η, the slower the beginning."""
+    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6)."""
     return min(1.0, (epoch / (epochs // 2)) ** power) if epochs > 1 else 1.0
 
 

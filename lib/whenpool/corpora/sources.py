@@ -255,8 +255,7 @@ def read_own(
 
 
 def _read_table(path: Path, text_column: str, label_column: str) -> list[Row]:
-    """The rows of a table, in which quotes enclose fields and are doubled within them; where a table of tabs
-    is not written so, they are letters like others."""
+    """The rows of a table, in which quotes enclose fields; of one of tabs they may be letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
     lines = list(lines_of(path))
     header = lines[0] if lines else ""

@@ -353,8 +353,7 @@ class NumberedSentences(Texts):
     int64, `NO_TAG` for those that training has not."""
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The sentences of these numbers (B,), padded to the longest of them: ids (B, T, F), lengths
-        (B,), and as labels the tags (B, T), `NO_TAG` after each sentence's end."""
+        """Sentences (B,) as ids (B, T, F), lengths (B,), and tags (B, T), `NO_TAG` after each end."""
         places, is_word, lengths, _ = self.ids.places(indices)
         ids = self.ids.flat[places].long().masked_fill(~is_word.unsqueeze(-1), padding_index)
         return Batch(ids, lengths, self.labels[places].masked_fill(~is_word, NO_TAG))

@@ -237,8 +237,7 @@ def probe(
     classifier: PoolingClassifier, texts: Iterable[str], labels: Sequence[str],
     filler: Iterable[Sequence[str]],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
-    """Of a trained model its accuracies (y, in %) over shares of added filler (x), and its mean gradient norm
-    over positions in the text (x, in %)."""
+    """Of a trained model its accuracies (y) over filler (x), and gradient norms (y) over positions (x, in %)."""
     checkpoint, model = classifier.checkpoint_, classifier.checkpoint_.model
 
     def numbered(rows: Iterable[Sequence[str]]) -> list[list[int]]:
@@ -355,8 +354,7 @@ def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFra
 
 
 def drawing(title: str, rows: pd.DataFrame, across: str, scale: str = "linear") -> Markup:
-    """A line for each pooling, as a drawing whose black takes the colour of the page's text, described for
-    who does not see it."""
+    """A line for each pooling, as a drawing in the colour of the page's text, described for who sees none."""
     look: Any = {
         "svg.fonttype": "none", "svg.hashsalt": title, "font.size": 9, "axes.grid": True,
         "grid.color": "#80808060", "axes.spines.top": False, "axes.spines.right": False,

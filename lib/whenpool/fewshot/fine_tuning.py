@@ -118,8 +118,7 @@ class Mix(NamedTuple):
 def draw_mix(
     random: np.random.Generator, alpha: float, texts: int, encoder: nn.Module, device: torch.device
 ) -> Mix:
-    """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners; the larger
-    α, the closer λ is to 1/2."""
+    """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners."""
     share = float(random.beta(alpha, alpha))  # torch's Beta takes no generator
     depth = len(find_layers(encoder))
     # layers as high up as those of BERT-base that Chen et al. mix (§3)

@@ -195,8 +195,7 @@ class EmbeddedTexts(Texts):
         return replace(self, labels=self.labels.to(device), device=device)
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The texts with these indices: as ``ids`` the states, (B, T, E) float32, with zeros after the
-        end of each text, since there is no index of padding."""
+        """The texts with these indices: as ``ids`` the states, (B, T, E) float32, with zeros behind."""
         rows = [self.ids.row(index) for index in indices.tolist()]
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device).float()
         lengths = self.ids.lengths[indices].to(self.device)

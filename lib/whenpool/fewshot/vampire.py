@@ -139,8 +139,7 @@ class BagVocabulary:
 
 
 def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
-    """The most frequent words that can tell texts apart, at most ``limit``: words with a letter, in 3 texts
-    or more, and in at most half of them."""
+    """At most ``limit`` frequent words with a letter, in at least 3 of the texts and at most half of them."""
     counts, spread = Counter[str](), Counter[str]()
     for text in texts:
         words = Counter(tokenize(text))

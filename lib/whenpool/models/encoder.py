@@ -214,8 +214,7 @@ ONNX = {"lstm": ("LSTM", (0, 3, 1, 2)), "gru": ("GRU", (1, 0, 2)), "elman": ("RN
 
 
 def onnx_node(recurrence: nn.Module, cell: str, inputs: Tensor) -> Tensor:
-    """The states (B, T, H) of inputs (B, T, E), as a node of the graph that is being recorded. Raises
-    `InputError` for a cell that ONNX lacks."""
+    """The states (B, T, H) of inputs (B, T, E) as a node of a graph; raises `InputError` for other cells."""
     check(cell in ONNX, f"ONNX has no cell {cell!r}; export one of {', '.join(ONNX)}")
     name, order = ONNX[cell]
 

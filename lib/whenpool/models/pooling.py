@@ -175,8 +175,7 @@ def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
-    """ĥ_t·q, (B, T), where ĥ_t = h_t/‖h_t‖: to divide the products spares a copy of all states,
-    unless they are float16's, whose products may overflow."""
+    """ĥ_t·q, (B, T), where ĥ_t = h_t/‖h_t‖; to divide the products spares a copy of all states."""
     exact = states.float() if states.dtype == torch.float16 else states
     products = torch.bmm(exact, query.to(exact.dtype).unsqueeze(-1)).squeeze(-1)
     lengths = torch.linalg.vector_norm(exact, dim=-1)

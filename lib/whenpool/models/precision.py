@@ -42,8 +42,7 @@ def precision(name: str) -> Iterator[None]:
 
 
 def cast_on_gpu(device: torch.device) -> bool:
-    """Whether weights and inputs of a recurrence are rounded to bfloat16 before it is computed: on a GPU
-    autocast makes float16 of a recurrence whatever it is told."""
+    """Whether a recurrence is rounded before it is computed: on a GPU autocast would make float16 of it."""
     return _used == "bfloat16" and device.type != "cpu"
 
 

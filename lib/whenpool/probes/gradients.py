@@ -247,8 +247,7 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
 
 
 def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
-    """As the forward of a recurrence of torch's, packed or not, in the way of `whenpool.Encoder`: layer by
-    layer, each direction by itself in its order of reading. The top layer leaves a `Tap`."""
+    """As the forward of a recurrence of torch's, direction by direction; the top layer leaves a `Tap`."""
     packed, K = isinstance(input, PackedSequence), 2 if module.bidirectional else 1
     if packed:
         words, lengths = pad_packed_sequence(input, batch_first=True)  # (B, T, E), (B,)
@@ -348,8 +347,7 @@ def _weights(module: Any, layer: int, direction: int) -> list[Tensor]:
 
 
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
-    """As the forward of a cell, which leaves a `Tap`: the gradients at what is ``wanted``, T states (B, H)
-    or all that a linear cell adds (B, T, H), are the total ones."""
+    """As the forward of a cell, which leaves a `Tap`: gradients at what is ``wanted`` are the total ones."""
     check(inputs.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(inputs.shape)}")
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()

@@ -139,8 +139,7 @@ def occlusion(
 
 
 def rounding_error(model: nn.Module, plain: Tensor) -> Tensor:
-    """Changes (B, 1) of log P(y | text), (B,), that are no more than rounding: an error of the logits moves
-    log p by up to 1 - p of itself."""
+    """Changes (B, 1) of log P(y | text), (B,), no larger than rounding, which moves log p by up to 1 - p."""
     return -torch.expm1(plain).unsqueeze(1) * torch.finfo(_dtype(model)).eps * ROUNDING
 
 
@@ -165,8 +164,7 @@ def _dtype(model: nn.Module) -> torch.dtype:
 
 
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
-    """Whether a model's states are known to split: a masked `TextClassifier` of one layer of torch's, whose
-    steps up to the states are as they were made; if in doubt, no."""
+    """Whether a model's states are known to split: a masked `TextClassifier` of one layer, as it was made."""
     if type(model) is not TextClassifier or type(model.encoder) is not Encoder:
         return False
     parts, recurrences = (model, model.embedding, model.encoder), model.encoder.layers[0]
@@ -184,8 +182,7 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
 def occluded_logits(
     model: TextClassifier, text: Tensor, replaced: Tensor, starts: Tensor, k: int
 ) -> Tensor:
-    """Logits (R, C) of a text (n,) with a window of k words replaced, (R, n): the windows' first words are
-    ``starts`` (R,), in ascending order."""
+    """Logits (R, C) of a text (n,) with a window replaced, (R, n), which begins at ``starts`` (R,), ascending."""
     (R, n), H = replaced.shape, model.encoder.hidden_size
     rows = torch.cat([text.unsqueeze(0), replaced])  # (1 + R, n)
     states = model.classifier.weight.new_empty(1 + R, n, model.encoder.output_size)

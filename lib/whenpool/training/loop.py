@@ -183,8 +183,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """A model to train, and on what. With ``saved``, what ``save`` was given by a training of the same, it
-    goes on as if it had not been stopped."""
+    """A model to train, and on what; ``saved``, what ``save`` was given, is where it goes on from."""
 
     model: Any  # maps ids (B, T) and lengths (B,) to logits (B, C)
     dataset: Splits

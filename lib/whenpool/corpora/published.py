@@ -98,7 +98,7 @@ def _read_imdb(path: Path) -> Iterator[Raw]:
 
 
 def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[Raw]:
-    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class number first, text last, of Yahoo the answer."""
+    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class first, text last, of Yahoo the answer."""
     csv.field_size_limit(LARGEST_TEXT)
     class_of = {str(number): name for number, name in enumerate(classes, 1)}
     with tarfile.open(path) as archive:

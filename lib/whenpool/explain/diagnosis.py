@@ -237,7 +237,7 @@ def probe(
     classifier: PoolingClassifier, texts: Iterable[str], labels: Sequence[str],
     filler: Iterable[Sequence[str]],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
-    """Of a trained model its accuracies (y) over filler (x), and gradient norms (y) over positions (x, in %)."""
+    """Of a trained model its accuracies (y) over filler (x), and gradient norms (y) over positions (x)."""
     checkpoint, model = classifier.checkpoint_, classifier.checkpoint_.model
 
     def numbered(rows: Iterable[Sequence[str]]) -> list[list[int]]:

@@ -85,7 +85,7 @@ class TfIdfReplacement:
         self._until = np.cumsum(room) / room.sum()  # (V,), each word's part of 0 to 1 ends here
 
     def probabilities(self, words: Sequence[str]) -> np.ndarray:
-        """Of each word to be replaced, (n,): min(p (C - TFIDF) / Z, 1), C the largest, Z the mean of C - TFIDF."""
+        """Of each word to be replaced, (n,): min(p (C - TFIDF) / Z, 1), C the largest, Z the mean of that."""
         count = Counter(words)
         tf_idf = {w: c / len(words) * self._idf.get(w, self._idf_of_others) for w, c in count.items()}
         values = np.array([tf_idf[word] for word in words])

@@ -103,7 +103,13 @@ def occlusion(
     it does not read its padding. In float64, since a sure model's log-probabilities are lost in float32.
     """
     ids, lengths, _ = checked_batch(model, ids, lengths)
-    _check(model, lengths, k, unknown_index)
+    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
+    for text in (lengths < k).nonzero().flatten().tolist():
+        short = f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
+        raise InputError(f"{short}; leave such texts out, or take k={lengths[text]} or less")
+    vocabulary = getattr(getattr(model, "embedding", None), "num_embeddings", unknown_index + 1)
+    wrong = f"unknown_index is {unknown_index}, but the model's embedding has {vocabulary} rows"
+    check(0 <= unknown_index < vocabulary, f"{wrong}; give the number of <unk> in your vocabulary")
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
         logits = model(ids, lengths)
@@ -143,17 +149,6 @@ def rounding_error(model: nn.Module, plain: Tensor) -> Tensor:
     return -torch.expm1(plain).unsqueeze(1) * torch.finfo(_dtype(model)).eps * ROUNDING
 
 
-def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int) -> None:
-    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
-    for text in (lengths < k).nonzero().flatten().tolist():
-        n = int(lengths[text])
-        short = f"text {text} has {n} words, fewer than one window of k={k}"
-        raise InputError(f"{short}; leave such texts out, or take k={n} or less")
-    rows = getattr(getattr(model, "embedding", None), "num_embeddings", unknown_index + 1)
-    wrong = f"unknown_index is {unknown_index}, but the model's embedding has {rows} rows"
-    check(0 <= unknown_index < rows, f"{wrong}; give the number of <unk> in your vocabulary")
-
-
 def _dtype(model: nn.Module) -> torch.dtype:
     """That of the model's parameters."""
     kinds = (p.dtype for p in model.parameters() if p.is_floating_point())
@@ -182,7 +177,7 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
 def occluded_logits(
     model: TextClassifier, text: Tensor, replaced: Tensor, starts: Tensor, k: int
 ) -> Tensor:
-    """Logits (R, C) of a text (n,) with a window replaced, (R, n), which begins at ``starts`` (R,), ascending."""
+    """Logits (R, C) of a text (n,) with a window replaced, (R, n), from ``starts`` (R,) on, ascending."""
     (R, n), H = replaced.shape, model.encoder.hidden_size
     rows = torch.cat([text.unsqueeze(0), replaced])  # (1 + R, n)
     states = model.classifier.weight.new_empty(1 + R, n, model.encoder.output_size)

@@ -93,7 +93,7 @@ def test_a_file_is_fetched_once_and_verified(served, tmp_path):
 def test_a_fetch_that_fails_is_told_with_what_to_do(served, tmp_path):
     served[1].clear()
     with pytest.raises(
-        InputError, match=r"small.tgz could not be downloaded \(ValueError: SHA256.*try again"
+        InputError, match=r"small.tgz could not be downloaded \(ValueError: SHA.*try again"
     ):
         fetch("imdb", tmp_path)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
-from whenpool.book.try_it import LARGEST, MIDDLE, read_model
+from whenpool.book.try_it import FILE, LARGEST, MIDDLE, read_model
 from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
@@ -78,6 +78,13 @@ def export(
         say("{key}: stored {accuracy:.1f} %, exported {here:.1f} %".format(**content["models"][name]))
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     write_atomically(file, f"whenpoolTryIt.weights = {body};\n")
+
+
+def export_chosen(data: Path | None, store: Path | None, root: Path) -> str:
+    """Write the page's models into a clone; returns a line on the file."""
+    file = root / FILE
+    export(chosen_runs(), Place.default(data, store), file)
+    return f"{file} was written, {file.stat().st_size / 1e6:.1f} MB"
 
 
 def accuracy(model: TextClassifier, texts: Texts) -> float:

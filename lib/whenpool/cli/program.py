@@ -342,15 +342,8 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 @store_option
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs into data/results/. Only runs on whole published corpora are copied."""
-    script = _script("record")
-    from whenpool.runs.kinds import KINDS
-    from whenpool.runs.run import Place
-
-    place, folder = Place.default(data, store), _clone() / "data" / "results"
     check(not store or store.is_dir(), f"folder of runs {store} does not exist; name one that does")
-    counts = [f"{script['export'](kind, place, folder)} {kind} runs" for kind in KINDS]
-    corpora = script["export_statistics"](place, folder)
-    click.echo(f"{', '.join(counts)} and the statistics of {corpora} corpora are now in {folder}")
+    click.echo(_script("record")["record"](data, store, _clone() / "data" / "results"))
 
 
 @cli.command()
@@ -363,12 +356,7 @@ def export(data: Path | None, store: Path | None) -> None:
     whenpool run --profile compact --corpus imdb --sizes 1000 --settings standard \\
         --chapter natural_bias --keep-weights
     """
-    from whenpool.book import try_it
-    from whenpool.runs.run import Place
-
-    file, script = _clone() / try_it.FILE, _script("export_try_it")
-    script["export"](script["chosen_runs"](), Place.default(data, store), file, say=click.echo)
-    click.echo(f"{file} was written, {file.stat().st_size / 1e6:.1f} MB")
+    click.echo(_script("export_try_it")["export_chosen"](data, store, _clone()))
 
 
 @cli.command("check")

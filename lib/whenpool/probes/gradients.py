@@ -259,10 +259,11 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     plan, ends = Reading.of(lengths, words.shape[1], K), []
     for number in range(module.num_layers):
         inputs = words
-        halves = [
-            _read(module, _weights(module, number, k), x, hx, number * K + k)
-            for k, x in enumerate(plan.fed(inputs))
-        ]
+        halves = []
+        for k, x in enumerate(plan.fed(inputs)):
+            names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
+            of = [getattr(module, f"{name}_l{number}{'_reverse' * k}").detach() for name in names]
+            halves.append(_read(module, of, x, hx, number * K + k))
         words = halves[0].states  # (B, T, H)
         if packed or K == 2:
             words = plan.joined([half.states for half in halves])  # (B, T, D)
@@ -270,7 +271,11 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     last: Any = torch.stack(ends)  # (layers · K, B, H)
 
     def total(grads: list[Tensor]) -> list[Tensor]:
-        totals = list(map(_total, halves, grads[::2], grads[1::2]))
+        totals = []
+        for half, above, at_wide in zip(halves, grads[::2], grads[1::2], strict=True):
+            extra = at_wide[..., half.inputs.shape[-1] :]  # ∂L/∂z_t, and of a GRU ∂L/∂y_t
+            is_gru = isinstance(module, nn.GRU)
+            totals.append(_gru(half, above, extra) if is_gru else above + later(extra))
         return totals if K == 1 else [totals[0], plan.reversed(totals[1])]
 
     wanted = [tensor for half in halves for tensor in (half.states, half.wide)]
@@ -317,13 +322,6 @@ def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: i
     return Half(weights, inputs.detach(), wide, layer(wide, start)[0])
 
 
-def _total(half: Half, above: Tensor, at_wide: Tensor) -> Tensor:
-    """∂L/∂h_t of a direction, (B, T, H), from the gradients at its states and at its wide inputs."""
-    E, H = half.inputs.shape[-1], half.states.shape[-1]
-    extra = at_wide[..., E:]  # ∂L/∂z_t, (B, T, H), and of a GRU ∂L/∂y_t
-    return above + later(extra) if extra.shape[-1] == H else _gru(half, above, extra)
-
-
 def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
     """∂L/∂h_t of a GRU, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
     states = half.states.detach()
@@ -337,13 +335,6 @@ def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
     reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
     local = above + later(through) + (reset * later(candidate)) @ W_hh[2 * H :]
     return linear_recurrence(update, local, from_the_end=True)
-
-
-def _weights(module: Any, layer: int, direction: int) -> list[Tensor]:
-    """W_ih, W_hh and, where there are any, the two biases of a direction of a layer."""
-    names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
-    ending = f"_l{layer}" + "_reverse" * direction
-    return [getattr(module, name + ending).detach() for name in names]
 
 
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:

@@ -73,12 +73,7 @@ class WordStrip:
 
 
 class WordStrips(tuple[WordStrip, ...]):
-    """Several strips one below the other, their titles in a column of their own.
-
-    Examples:
-        >>> strips([strip(["a", "film"], [0.1, 0.9], "MaxAtt")])
-        MaxAtt: a(0.1) film(0.9)
-    """
+    """Several strips one below the other, their titles in a column of their own."""
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self))
@@ -111,8 +106,8 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
     """Several strips, one below the other, each with its own scale.
 
     Examples:
-        >>> [row.title for row in strips([strip(["film"], [0.9], "MaxPool")])]
-        ['MaxPool']
+        >>> strips([strip(["a", "film"], [0.1, 0.9], "MaxAtt")])
+        MaxAtt: a(0.1) film(0.9)
     """
     return WordStrips(rows)
 

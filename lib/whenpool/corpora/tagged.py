@@ -133,22 +133,17 @@ class TaggedSource:
         has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         for tag in sorted(tags) if has_entities else ():  # a part of speech, or a tag of IOBES
             check(BIO.fullmatch(tag), f"{self.name}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
-        if len(parts) == 1:
-            parts = self._split(parts[0])
+        if len(parts) == 1:  # a hash keeps what is repeated on one side: 80 %, 10 % and 10 %
+            (sentences,), parts = parts, [[], [], []]
+            for sentence in sentences:
+                digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
+                parts[{0: 1, 1: 2}.get(int.from_bytes(digest[:8]) % 10, 0)].append(sentence)
+            few = f"{self.paths[0]} has {len(sentences)} sentences, too few for three splits"
+            check(all(parts), f"{few}; add some, or name files with dev= and test=")
             notes = (f"{self.paths[0].name} was split by a hash of each sentence.",)
         complete = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
         train, validation, test = parts
         return TaggedCorpus(train, validation, test, has_entities, self.label, complete, notes)
-
-    def _split(self, sentences: Sequence[Tagged]) -> list[list[Tagged]]:
-        """80 % training, 10 % validation, 10 % test by a hash, so that what is repeated stays on one side."""
-        parts: list[list[Tagged]] = [[], [], []]
-        for sentence in sentences:
-            digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
-            parts[{0: 1, 1: 2}.get(int.from_bytes(digest[:8]) % 10, 0)].append(sentence)
-        few = f"{self.paths[0]} has {len(sentences)} sentences, too few for three splits"
-        check(all(parts), f"{few}; add some, or name files with dev= and test=")
-        return parts
 
     def fingerprint(self) -> str:
         """A hash of the words and tags of all splits."""

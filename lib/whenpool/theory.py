@@ -81,8 +81,7 @@ def factor_of(curve: Tensor, first: int, last: int) -> float:
 def step_changes(
     network: str, hidden_size: int, input_variance: float, first: int, last: int
 ) -> list[float]:
-    """By how many % the gradient norm of drawn networks changes with each step from the last state,
-    before training, between two distances from it: a number for each draw of a network of `MODELS`."""
+    """By how many % the gradient norm of a network of `MODELS` changes with each step, of each draw."""
     cell, bias = MODELS[network]
     setup = (cell, hidden_size, 100, bias, input_variance, last)
     curves = (measured_shrinkage(*setup, seed) for seed in range(5))

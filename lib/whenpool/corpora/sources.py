@@ -63,8 +63,7 @@ class CorpusSource:
         return replace(corpus, notes=(*notes_on_files(self.name, self.folder), *corpus.notes))
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Filler sentences by split: Wikipedia's, or invented ones for the synthetic corpus and for a file
-        where there are no others. Raises `InputError` when a published corpus has none."""
+        """By split: Wikipedia's sentences, or invented ones; raises where a published corpus has none."""
         file = self.filler_file
         return load_filler(file) if file else {split: synthetic.encyclopedia(split) for split in SHARES}
 

@@ -344,8 +344,7 @@ NO_TAG = -100  # Where no word is, or a tag that no training word has
 
 @dataclass(frozen=True)
 class NumberedSentences(Texts):
-    """N sentences: of each word a row of F numbers, W rows int32, and as labels the tags (W,) of all words,
-    int64, `NO_TAG` for those that training has not."""
+    """N sentences: of each word F numbers, (W, F) int32, and as labels the tags (W,) int64 or `NO_TAG`."""
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
         """Sentences (B,) as ids (B, T, F), lengths (B,), and tags (B, T), `NO_TAG` after each end."""

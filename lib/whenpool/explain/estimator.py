@@ -136,8 +136,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[places]
 
     def explain(self, text: str, label: Any = None) -> Explanation:
-        """How much each word of a text mattered to a label, by default the likeliest; see
-        `whenpool.explain.explanation.explain`."""
+        """How much each word of a text mattered to a label, by default the likeliest."""
         check_is_fitted(self, "checkpoint_")
         return explain(self.checkpoint_, text, None if label is None else str(label))
 

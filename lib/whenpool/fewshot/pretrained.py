@@ -185,8 +185,7 @@ def _quiet() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class EmbeddedTexts(Texts):
-    """N labelled texts whose tokens are states of an encoder: ``ids`` are (tokens, E) float16, mapped from a
-    file, so that what is not read takes no memory; batches are put on the ``device``."""
+    """N labelled texts whose ``ids`` are states of an encoder, (tokens, E) float16, mapped from a file."""
 
     device: torch.device | str = "cpu"
 

@@ -18,8 +18,7 @@ from whenpool.corpora.tokens import tokenize
 
 @dataclass(frozen=True)
 class Selection:
-    """The texts of one run, see `select`: labelled ones, equally many of each class; other training texts,
-    without their labels; and those of validation and test, the same for every seed."""
+    """The texts of one run, see `select`; those of validation and test are the same for every seed."""
 
     labelled: Split
     unlabelled: list[str]

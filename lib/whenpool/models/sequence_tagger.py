@@ -107,8 +107,7 @@ class SequenceTagger(nn.Module):
 
 
 def tagging_loss(logits: Tensor, lengths: Tensor, tags: Tensor, reduction: str = "mean") -> Tensor:
-    """Cross-entropy of logits (B, T, C), its "mean" or "sum" over words: what stands behind the end of a
-    sentence does not count, nor does a negative tag, one that the model does not know."""
+    """Cross-entropy of logits (B, T, C) over the words of sentences whose tag is not negative."""
     counted = word_mask(lengths, logits.shape[1]) & (tags >= 0)
     targets = tags.masked_fill(~counted, -100)
     return functional.cross_entropy(logits.transpose(1, 2), targets, reduction=reduction)

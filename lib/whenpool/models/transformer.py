@@ -113,8 +113,7 @@ class TransformerEncoder(nn.Module):
         self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), zeros after the end of each
-        text. Raises `InputError` when lengths do not fit."""
+        """As of `whenpool.Encoder`: (B, T, E) and (B,) lengths -> (B, T, D), zeros after each end."""
         check_lengths(inputs, lengths)
         assert lengths is not None
         T, causal, compiling = inputs.shape[1], self.directions == 1, torch.compiler.is_compiling()

@@ -193,8 +193,7 @@ def occluded_logits(
 def _read(
     model: TextClassifier, recurrence: Any, ids: Tensor, firsts: list[int], states: Tensor
 ) -> None:
-    """Fill in the states (1 + R, n, H) of a direction in its order of reading, from ids (1 + R, n) of the
-    text and of R rows, which differ from it from the words ``firsts`` on, in ascending order."""
+    """Fill in the states (1 + R, n, H) of a direction: of a text, and R that differ from ``firsts`` on."""
     (rows, n, H), before = states.shape, 1
     L, pair = max(SEGMENT, n // SEGMENTS), isinstance(recurrence, nn.LSTM)
     carried = [states.new_zeros(1, rows, H) for _ in range(2 if pair else 1)]  # h, and c of an LSTM

@@ -129,8 +129,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training. The best epoch is the first one with the highest validation accuracy, among
-    those that the objective lets be chosen, or the last where it lets none."""
+    """A finished training; its best epoch is the first with the highest validation accuracy."""
 
     history: list[Epoch]
     best_epoch: int  # from 1

@@ -161,11 +161,7 @@ class LastAttentionObjective(Objective):
 
     def start_epoch(self, epoch: int) -> None:
         self.factor = rising(epoch, self.epochs, self.power)
-
-    @property
-    def eligible(self) -> bool:
-        """From the epoch on in which the curriculum has come to its end."""
-        return self.factor == 1
+        self.eligible = self.factor == 1  # the curriculum has come to its end
 
     def end_epoch(self, model: TextClassifier, accuracy: Accuracy) -> dict[str, float]:
         """The factor, the validation accuracy with attention, and the attention on other states."""

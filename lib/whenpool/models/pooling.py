@@ -137,7 +137,7 @@ class LastAttention(Pooling):
     def direction_weights(
         self, states: Tensor, mask: Tensor, kept: list[Tensor] | None = None
     ) -> list[Tensor]:
-        """The attention of each direction, (B, T); ``kept``: which words take part in it, (B, T) bool each."""
+        """The attention of each direction, (B, T); ``kept``: which words take part, (B, T) bool each."""
         directions = 2 if self.bidirectional else 1
         queries = _last_states(states, mask, self.bidirectional).chunk(directions, dim=-1)
         halves = zip(states.chunk(directions, dim=-1), queries, kept or [mask] * directions, strict=True)

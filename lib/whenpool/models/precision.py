@@ -49,7 +49,7 @@ def cast_on_gpu(device: torch.device) -> bool:
 def run_recurrence(
     recurrence: nn.Module, inputs: Tensor, changed: Mapping[str, Tensor] | None = None
 ) -> Tensor:
-    """The states (B, T, H) of inputs (B, T, E); weights that are ``changed`` stand in for those of the name."""
+    """The states (B, T, H) of inputs (B, T, E); weights that are ``changed`` stand in for its own."""
     weights, words = dict(changed or {}), inputs
     rounding: AbstractContextManager[object] = nullcontext()
     if cast_on_gpu(inputs.device):

@@ -298,7 +298,7 @@ class Half(NamedTuple):
 
 
 def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: int) -> Half:
-    """Run one direction of a layer with extra inputs z (and y), all zero, from the ``number``-th of ``hx``."""
+    """Run a direction of a layer with extra inputs z (and y), all zero, from the ``number``-th of ``hx``."""
     W_ih, W_hh, *_ = weights
     E, H = inputs.shape[-1], module.hidden_size
     into = W_hh  # the weights of z

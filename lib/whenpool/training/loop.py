@@ -40,11 +40,7 @@ class Objective:
 
     per_word = False  # whether the loss is averaged over words instead of texts
     chosen_by = ""  # the measure of `end_epoch` that chooses the best epoch; else validation accuracy
-
-    @property
-    def eligible(self) -> bool:
-        """Whether the weights of this epoch may be chosen as the best."""
-        return True
+    eligible = True  # whether the weights of this epoch may be chosen as the best
 
     def begin(self, model: Any, texts: Texts) -> None:
         """Get ready to train a model on some texts; both are on the device."""

@@ -12,7 +12,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from whenpool import Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import word_mask
-from whenpool.models.precision import precision, processor_has_bfloat16
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 CLOSE = {"rtol": 0, "atol": 1e-12}
@@ -101,23 +100,6 @@ def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):
         kind(5, 6).double()(inputs, lengths)
     with pytest.raises(InputError, match="the batch has no words, T = 0"):
         kind(5, 6).double()(inputs[:, :0], LENGTHS)
-
-
-@pytest.mark.skipif(not processor_has_bfloat16(), reason="this processor has no bfloat16")
-@pytest.mark.parametrize("on_gpu", [False, True])
-def test_bfloat16_is_near_float32_and_gives_float32_states(on_gpu, inputs, monkeypatch):
-    """On a GPU weights and inputs are rounded without autocast; here a processor computes it."""
-    encoder, inputs = Encoder(5, 8), inputs.float()
-    exact = encoder(inputs, LENGTHS)
-    with precision("bfloat16"), monkeypatch.context() as changed:
-        if on_gpu:
-            changed.setattr("whenpool.models.precision.cast_on_gpu", lambda device: True)
-        rounded = encoder(inputs, LENGTHS)
-    assert rounded.dtype == torch.float32
-    assert 0 < (rounded - exact).abs().max() < 2e-2
-    rounded.sum().backward()
-    assert {parameter.grad.dtype for parameter in encoder.parameters()} == {torch.float32}
-    assert torch.equal(encoder(inputs, LENGTHS), exact)  # afterwards as before
 
 
 def test_a_classifier_starts_from_vectors_that_fit_and_needs_lengths():

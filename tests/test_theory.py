@@ -95,38 +95,29 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
             assert h == after.tanh()
 
 
-def labelled(embeddings):
-    """The longest n on which embeddings that are alike have the same label: the parity of their place."""
-    labels = {}
-    for n, embedding in enumerate(embeddings):
-        if labels.setdefault(embedding, n % 2) != n % 2:
-            return n
-    return len(embeddings)
-
-
-def max_pooled(steps):
-    """[(H values), ...] -> what max-pooling has after each."""
-    return [tuple(map(max, zip(*steps[: t + 1], strict=True))) for t in range(len(steps))]
-
-
-def machines_by_loops(states, units, values):
-    """Every transition table and every assignment of values; far more words than any cycle."""
-    words, best = 6 * states, [0, 0]
+def parity_by_loops(states, units, values):
+    """The longest n such that some machine tells parity on 1 to n ones, max-pooled: every transition table and
+    every assignment of values; far more words than any cycle."""
+    best = 0
     for table in product(range(states), repeat=states):
         walk = [0]
-        for _ in range(words - 1):
+        for _ in range(6 * states - 1):
             walk.append(table[walk[-1]])
         for flat in product(range(values), repeat=units * states):
-            steps = [flat[q * units : (q + 1) * units] for q in walk]
-            best = [max(best[0], labelled(max_pooled(steps))), max(best[1], labelled(steps))]
-    return best[0], math.inf if best[1] == words else best[1]
+            labels, pooled = {}, (-1,) * units
+            for n, q in enumerate(walk):
+                pooled = tuple(map(max, pooled, flat[q * units : (q + 1) * units]))
+                if labels.setdefault(pooled, n % 2) != n % 2:
+                    best = max(best, n)
+                    break
+    return best
 
 
 def test_all_machines_by_loops_and_max_pooled_ones_reach_the_bound_and_no_more():
     for sizes in ((1, 1, 1), (1, 1, 3), (2, 1, 2), (3, 1, 1), (3, 1, 2), (2, 2, 2)):
-        assert longest_parity_of_machines(*sizes) == machines_by_loops(*sizes)
-    for Q, *of in ((3, 1, 3), (6, 1, 2), (6, 1, 4), (2, 1, 4), (4, 2, 2), (5, 2, 3), (5, 3, 2)):
-        assert longest_parity_of_machines(Q, *of) == (min(Q, of[0] * (of[1] - 1) + 1), math.inf)
+        assert longest_parity_of_machines(*sizes)[0] == parity_by_loops(*sizes)
+    for Q, H, V in ((3, 1, 3), (6, 1, 2), (6, 1, 4), (2, 1, 4), (4, 2, 2), (5, 2, 3), (5, 3, 2)):
+        assert longest_parity_of_machines(Q, H, V) == (min(Q, H * (V - 1) + 1), math.inf)
 
 
 def near(found, expected, tolerance):

@@ -96,8 +96,8 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
 
 
 def parity_by_loops(states, units, values):
-    """The longest n such that some machine tells parity on 1 to n ones, max-pooled: every transition table and
-    every assignment of values; far more words than any cycle."""
+    """The longest n such that some machine tells parity on 1 to n ones, max-pooled: every transition table,
+    and every assignment of values; far more words than any cycle."""
     best = 0
     for table in product(range(states), repeat=states):
         walk = [0]

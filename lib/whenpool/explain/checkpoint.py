@@ -69,6 +69,10 @@ class Checkpoint:
         """The row of the embedding that stands for a word, known or not."""
         return self._numbers.get(word, UNKNOWN_INDEX)
 
+    def knows(self, word: str) -> bool:
+        """Whether the model has a vector of its own for a word."""
+        return self.number(word) != UNKNOWN_INDEX
+
     def words(self, text: str) -> list[str]:
         """What the model reads of a text: its first lower-case words and punctuation marks."""
         return TOKENIZERS[self.tokenizer](text)[: self.max_words]

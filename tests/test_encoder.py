@@ -75,7 +75,7 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
 
 
 @pytest.mark.parametrize(("kind", "arguments", "message"), [
-    *((without_recurrence, {name: value}, f"does not take {name}") for name, value in LACKED.items()),
+    *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
     (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
     (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
     (Encoder, {"forget_bias": "high"}, "'high' is unknown; choose one of low, chrono"),

@@ -67,7 +67,7 @@ class TextClassifier(nn.Module):
             from whenpool.models.transformer import TransformerEncoder
 
             usual = signature(Encoder).parameters
-            given = [name for name, value in options.items() if value != usual[name].default]
+            given = [f"{name}={v!r}" for name, v in options.items() if v != usual[name].default]
             check(not given, f"cell 'transformer' does not take {', '.join(given)}; leave that out")
             self.encoder = TransformerEncoder(
                 embedding_size, hidden_size, layers, bidirectional=bidirectional

@@ -42,8 +42,8 @@ pdf: $(READY)  ## print the built book into _build/whenpool.pdf; ARGS=--paper: i
 	@$(BIN)/whenpool pdf $(ARGS)
 
 lint: $(READY)  ## style, types, the order of the rooms, cells and notebooks of chapters
-	@$(BIN)/ruff check lib tests bench scripts .ci book/minimal.py
-	@$(BIN)/ruff format --check lib tests bench scripts .ci book/minimal.py
+	@$(BIN)/ruff check lib tests bench scripts .ci book/*.py
+	@$(BIN)/ruff format --check lib tests bench scripts .ci book/*.py
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/notebooks.py --check

@@ -1,4 +1,4 @@
-"""A training step of the cells that torch lacks, and of the readable ones, against `nn.LSTM`."""
+"""A training step of the cells that torch lacks against `nn.LSTM`."""
 
 import torch
 from torch import nn
@@ -15,9 +15,6 @@ KINDS = {
     "minGRU": MinGRU,
     "minLSTM": MinLSTM,
     "PrototypeLSTM": cells.PrototypeLSTM,
-    "LSTM": cells.LSTM,
-    "GRU": cells.GRU,
-    "Elman": cells.Elman,
 }
 
 

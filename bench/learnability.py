@@ -68,7 +68,7 @@ def measure(H: int, rounds: int) -> dict[str, float]:
         "dropout attention": DropoutAttention(EPOCHS),
         "teacher forcing": TeacherForcing(classifier(H, "max")),
         "gradient-directed, by differences": GradientDirected(EPOCHS),
-        "gradient-directed, exact": GradientDirected(EPOCHS, exact=True),
+        "gradient-directed, exact": GradientDirected(EPOCHS, divergence="reverse"),
     }
     steps = {}
     for name, objective in objectives.items():
@@ -90,7 +90,7 @@ def errors(H: int, divergence: str, words: int) -> dict[str, list[float]]:
     """Of the exact gradients in float32, then of the estimates by step; before training and after."""
     model, texts = classifier(H), some_texts(FEW, words)
     found = {"at the start": errors_of(model, texts, divergence)}
-    step = stepper(model, GradientDirected(EPOCHS, divergence=divergence, exact=True), texts)
+    step = stepper(model, GradientDirected(EPOCHS, divergence=divergence), texts)
     for _ in range(TRAINED):
         step()
     return found | {f"after {TRAINED} steps": errors_of(model, texts, divergence)}

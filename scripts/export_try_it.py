@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
-from whenpool.book.try_it import FILES, LARGEST, MIDDLE, on_page, read_model
+from whenpool.book.try_it import FILES, FOLDER, LARGEST, MIDDLE, on_page, read_model
 from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
@@ -87,11 +87,11 @@ def export(
     write_atomically(file, f"whenpoolTryIt.{FILES[setting][1]} = {body};\n")
 
 
-def export_page(place: Place, folder: Path, say: Callable[[str], None] = print) -> None:
+def export_page(place: Place, folder: Path) -> None:
     """Write the models that were trained on plain reviews, those that were trained in filler, and what the
     latter say of the page's first review as it opens."""
     for setting, (name, _) in FILES.items():
-        export(chosen_runs(setting), place, folder / name, setting, say=say)
+        export(chosen_runs(setting), place, folder / name, setting)
     write_atomically(
         folder / "first.js", f"whenpoolTryIt.first = {json.dumps(first_answers(folder))};\n"
     )
@@ -109,6 +109,12 @@ def first_answers(folder: Path) -> dict[str, Any]:
         known = {fact: content["models"][model][fact] for fact in ("accuracy", "here")}
         answers[model] = {"positive": round(positive, 4), **known}
     return {"set": "filler", "place": "mid", "percent": PERCENT, "title": title, "answers": answers}
+
+
+def export_chosen(data: Path | None, store: Path | None, root: Path) -> str:
+    """Write the page's models into a clone; returns a line on them."""
+    export_page(Place.default(data, store), root / FOLDER)
+    return f"The models were written into {root / FOLDER}"
 
 
 def accuracy(model: TextClassifier, texts: Texts) -> float:

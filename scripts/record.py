@@ -136,3 +136,11 @@ def export_statistics(place: Place, folder: Path) -> int:
     if len(table):
         write_table(folder / "corpora.csv", table.drop(columns="source"))
     return len(table)
+
+
+def record(data: Path | None, store: Path | None, folder: Path) -> str:
+    """Copy the runs of all kinds, and the statistics; returns a line on what is there now."""
+    place = Place.default(data, store)
+    counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
+    corpora = export_statistics(place, folder)
+    return f"{', '.join(counts)} and the statistics of {corpora} corpora are now in {folder}"

@@ -8,7 +8,6 @@ from unittest import mock
 
 import pytest
 import torch
-from small_models import run_batched
 
 from whenpool import POOLINGS, TextClassifier
 from whenpool.corpora.batches import Batch
@@ -91,16 +90,6 @@ def test_tricks_agree_with_float64(device, trick):
     objective = trick(4)
     objective.start_epoch(1)  # the latter takes a difference of gradients
     compared(model(), device, objective, tolerance=1e-5 if trick is PenaltyAttention else 1e-3)
-
-
-def test_lstms_run_together_agree_with_float64(device):
-    torch.manual_seed(3)
-    lstms = [torch.nn.LSTM(8, 12, batch_first=True) for _ in range(3)]
-    inputs = [torch.randn(4, words, 8) for words in (9, 1, 5)]
-    exact = [copy.deepcopy(lstm).double()(x.double())[0] for lstm, x in zip(lstms, inputs, strict=True)]
-    found = run_batched([lstm.to(device) for lstm in lstms], [x.to(device) for x in inputs])
-    for mine, theirs in zip(found, exact, strict=True):
-        assert error(mine, theirs) < TOLERANCE["float32"]
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

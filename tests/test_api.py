@@ -1,4 +1,4 @@
-"""Public names: each is on a page "Reference", says what it needs; it, or its base class, has an example."""
+"""Public names: each is on a page "Reference", says what it needs, and is used in an example."""
 
 import doctest
 import importlib
@@ -71,7 +71,9 @@ def test_the_example_runs(room, name):
     exec(preamble.replace("from whenpool", f"from {room}"), names)
     thing = public(room)[name]
     docs = [inspect.getdoc(kind) or "" for kind in getattr(thing, "__mro__", [thing])]
-    doc = next((doc for doc in docs if ">>>" in doc), "")  # its own, or that of its base class
+    others = [inspect.getdoc(other) or "" for other in public(room).values()]
+    docs += [doc for doc in others if name in doc.partition("Examples:")[2]]
+    doc = next((doc for doc in docs if ">>>" in doc), "")  # its own, of its base class or another name
     test = doctest.DocTestParser().get_doctest(doc, names, f"{room}.{name}", None, 0)
     assert test.examples, f"{name} has no example: add a section Examples to its docstring"
     assert len(test.examples) <= 7

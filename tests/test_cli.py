@@ -5,15 +5,14 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from unittest.mock import Mock
 
-import click
 import pytest
 from click.testing import CliRunner
 from clones import CAPTURED, ROOT, clone
 from small_runs import alive, children, wait_for
 
 from whenpool.cli import cli
-from whenpool.cli.program import TIME
 
 VERBS = "book run status data record export check diagnose explain".split()
 FEW_SHOT = ("--chapter", "few_shot")
@@ -72,6 +71,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
     (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
     (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
+    (["run", *FEW_SHOT, "--profile", "smoke", "--labels", "3"], "smoke has its own --labels and --unlab"),
     (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
     (["diagnose", __file__], "is not a .csv, .tsv or .jsonl"),
     (["claims", "--verdict", "<b>"], "verdict '<b>' is unknown"),
@@ -79,14 +79,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
 ])  # fmt: skip
 def test_a_mistake_is_one_line_and_exit_code_2(mistake, words, message):
     assert message in mistake(*words)
-
-
-def test_a_deadline_is_a_time_and_what_is_none_is_refused_with_examples():
-    times = {"40m": 2_400, "2h": 7_200, "1h30m": 5_400, "90s": 90, "4h45m": 17_100}
-    assert {text: TIME.convert(text, None, None) for text in times} == times
-    for text in ["", *"40 soon -5m 0s 1h30 2x".split()]:
-        with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
-            TIME.convert(text, None, None)
 
 
 def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_path):
@@ -111,12 +103,6 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
     assert files() == before != []
 
 
-def test_the_environment_says_who_executes_unless_an_option_does(monkeypatch, mistake):
-    monkeypatch.setenv("WHENPOOL_ENGINE", "slurm")
-    assert "engine 'slurm' is unknown" in mistake("run", "--profile", "smoke")
-    assert told("run", "--engine", "local", "--dry-run", "--profile", "smoke")
-
-
 def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
     words = ["run", *SMOKE, "--seeds", "50", "--store", str(tmp_path), "--workers", "2"]
     command = [sys.executable, "-m", "whenpool", *words]
@@ -138,6 +124,12 @@ def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch):
     before = {file.name: file.read_bytes() for file in results.iterdir()}
     assert "the statistics of 1 corpora are now in" in told("record", "--data", str(tmp_path))
     assert {file.name: file.read_bytes() for file in results.iterdir()} == before
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch, mistake):
+    missing = ModuleNotFoundError("no", name="pypdf")
+    monkeypatch.setattr("whenpool.cli.program._script", Mock(side_effect=missing))
+    assert "this needs the package pypdf: pip install -e '.[print]'" in mistake("pdf")
 
 
 def test_outside_a_clone_the_book_says_where_it_is(monkeypatch, mistake):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
-from whenpool.corpora.corpus import Raw, SplitSizes, has_length, select_and_split
+from whenpool.corpora.corpus import Raw, SplitSizes, select_and_split
 from whenpool.corpora.settings import SETTINGS, compose, find_filler, load_filler
 from whenpool.corpora.synthetic import Grammar, encyclopedia, make_corpus
 
@@ -36,14 +36,6 @@ def splits_of(corpus, *sizes):
     splits = [set(split.texts) for split in corpus.splits.values()]
     assert len(set.union(*splits)) == sum(sizes)
     return splits
-
-
-@pytest.mark.parametrize(("words", "length", "longest", "kept"), [
-    (100, "long", None, False), (101, "long", None, True), (501, "long", 500, False),
-    (100, "short", None, True), (101, "short", None, False), (0, "any", None, False),
-])  # fmt: skip
-def test_lengths(words, length, longest, kept):
-    assert has_length(" w" * words, length, longest) is kept
 
 
 def test_splits_share_no_text_and_do_not_depend_on_the_order_of_the_file():

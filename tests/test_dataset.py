@@ -41,15 +41,6 @@ def test_texts_are_what_compose_gives_word_by_word(encoded, setting):
     assert dataset.filler_passes["train"] == stream.passes
 
 
-def test_encoding_is_read_back_from_the_cache(tmp_path, monkeypatch):
-    first = encode(SOURCE, "any", tmp_path / "c")
-    encode.cache_clear()
-    monkeypatch.setattr(corpora.CorpusSource, "load", lambda *_: pytest.fail("encoded twice"))
-    second = encode(SOURCE, "any", tmp_path / "c")
-    assert (second.words, second.classes) == (first.words, first.classes)
-    assert torch.equal(second.texts["test"].ids.flat, first.texts["test"].ids.flat)
-
-
 def test_what_has_no_words_or_is_written_as_padding_is_unknown(tmp_path):
     path = tmp_path / "own.csv"
     rows = "".join(f"<PAD> word {i} <unk>,{i % 2}\n" for i in range(20))

@@ -10,16 +10,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import estimator_checks
 
 from whenpool import InputError, PoolingClassifier
 
 TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
 SMALL = {"epochs": 6, "hidden_size": 8, "embedding_size": 8, "learning_rate": 0.02, "batch_size": 8}
-CHECKS = (
-    "estimator_cloneable parameters_default_constructible get_params_invariance set_params mixin_order"
-)
 
 
 def small(pooling="max_attention", **changes):
@@ -50,24 +46,6 @@ def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_sta
     assert found.words[int(np.nanargmax(found.importance))] == "fine"
 
 
-@pytest.mark.parametrize("word", ["<pad>", "<unk>"])
-def test_words_that_look_like_padding_are_unknown_words(word, fitted):
-    odd = [f"{word} {text}" if row % 2 else f"{text} {word}" for row, text in enumerate(TEXTS)]
-    assert small().fit(odd, LABELS).score(odd, LABELS) == 1.0
-    probabilities, same = (fitted.predict_proba([f"{w} a fine film", w]) for w in (word, "unheard"))
-    np.testing.assert_array_equal(probabilities, same)
-
-
-def test_texts_are_held_out_unless_they_are_too_few():
-    few = small(epochs=1)
-    with pytest.warns(UserWarning, match="too few texts to hold some out"):
-        assert few._held_out(np.array([0, 0, 1, 1]))[1].tolist() == [0, 1, 2, 3]
-    learnt, apart = few._held_out(np.array([0, *[1, 2] * 40]))  # a class of one text
-    assert sorted([*learnt, *apart]) == [*range(81)]
-    many = np.arange(60) % 12
-    assert len(np.unique(many[few._held_out(many)[1]])) == 12  # more than the tenth that was asked for
-
-
 def test_it_works_in_what_scikit_learn_has(tmp_path):
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     line = Pipeline([("lower", lower), ("classify", small(epochs=3))])
@@ -77,11 +55,6 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
     search = GridSearchCV(small(), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
     again = PoolingClassifier.load(search.best_estimator_.save(tmp_path / "m"))
     assert again.get_params() == search.best_estimator_.get_params()
-
-
-@pytest.mark.parametrize("name", CHECKS.split())
-def test_scikit_learns_own_checks_that_give_no_numbers(name):
-    getattr(estimator_checks, f"check_{name}")("PoolingClassifier", PoolingClassifier())
 
 
 @pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")], ids=str)
@@ -108,7 +81,7 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
 
 
 @pytest.mark.parametrize(("given", "said"), [
-    (("one text", LABELS), "texts must be a list, not one string"),
+    (("one text", LABELS), "not one string or a table"),
     (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
     ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
     ((TEXTS, ["good"] * 48), "only one class"),
@@ -116,11 +89,10 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, ["", *LABELS[1:]]), r"labels \[0\] are missing"),
     ((TEXTS, [float("nan"), *LABELS[1:]]), r"labels \[0\] are missing"),
     ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), r"labels \[3\] are missing"),
-    ((TEXTS, np.linspace(0, 1, 48)), "labels must be one class .* nearly all different"),
     ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
-    ((pd.DataFrame({"text": TEXTS}), LABELS), "texts must be a list or one column"),
+    ((pd.DataFrame({"text": TEXTS}), LABELS), "not one string or a table"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
-    ((TEXTS, LABELS, ([], [])), "there are no validation texts"),
+    ((TEXTS, LABELS, ([], [])), "there are 0 validation texts"),
     ((["这部电影很好看", "演员糟糕极了很难看"] * 24, LABELS), "no spaces between words; add them"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_told(given, said):

@@ -8,22 +8,18 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from small_runs import MADE
 
-from whenpool import InputError, TextClassifier
+from whenpool import InputError
 from whenpool.book import thesis
 from whenpool.book.results import published
-from whenpool.corpora.batches import Splits, Texts
 from whenpool.corpora.corpus import Corpus, Split
-from whenpool.fewshot import load_encoder
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds import few_shot as kinds
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot, read
 from whenpool.runs.run import key
-from whenpool.training.loop import Recipe, train
 
 CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
 SMALL = {
@@ -73,26 +69,6 @@ def test_fewer_labels_are_part_of_more_and_a_seed_changes_the_labelled_texts_alo
     other = select(corpus, 3, seed + 1, validation=2, test=3)
     assert set(few.labelled.texts) != set(other.labelled.texts)
     assert (few.validation, few.test) == (other.validation, other.test) == (split[:2], split[:3])
-
-
-def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
-    _, chosen = read(RUNS["last_words"], shared)
-    ids, _ = load_encoder(MINILM).tokenize(chosen.labelled.texts, 16)
-    own = Texts(ids, torch.tensor(chosen.labelled.labels))
-
-    def steps(recipe):
-        torch.manual_seed(0)
-        model, seen = TextClassifier(31_000, 2, embedding_size=4, hidden_size=4), []
-        return train(model, Splits(own, own, own), recipe, 0, watch=seen.append), seen
-
-    once, seen_once = steps(Recipe(epochs=6, batch_size=2))
-    twice, seen_twice = steps(Recipe(epochs=2, batch_size=2, passes=3))
-    assert (seen_once, once.words) == (seen_twice, twice.words)
-    assert (len(once.history), len(twice.history)) == (6, 2)
-    for number, epoch in enumerate(twice.history):
-        three = once.history[3 * number : 3 * number + 3]
-        assert epoch.validation_loss == three[-1].validation_loss
-        assert epoch.train_loss == pytest.approx(sum(e.train_loss for e in three) / 3)
 
 
 def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
@@ -195,18 +171,6 @@ def seeds(system, accuracies, **changes):
     return [invented(system, value, seed=seed, **changes) for seed, value in enumerate(accuracies)]
 
 
-def test_of_several_configurations_that_with_the_most_seeds_is_shown():
-    kept = seeds("bert", [60.0, 61.0], steps=100)
-    rows = [*kept, *seeds("bert", [90.0], steps=200), *seeds("bert", [80.0], learning_rate=1e-5)]
-    assert thesis.on_record(pd.DataFrame(rows))["test_accuracy"].tolist() == [60.0, 61.0]
-    more = [invented("bert", 70.0, test=500, steps=900)]
-    more += [invented("bert", 69.0 + steps / 100, steps=steps) for steps in (200, 300)]
-    assert thesis.on_record(pd.DataFrame(more))["test_accuracy"].tolist() == [72.0]
-    assert len(thesis.on_record(pd.DataFrame([*kept, *kept]))) == 2
-    pilots = pd.DataFrame(kept).assign(finished="2026-11-22T07:45:14+00:00", seconds=2.0)
-    assert thesis.on_record(pilots).empty  # they began before the rules
-
-
 @pytest.mark.parametrize(("system", "corpus"), [("max_attention", "imdb"), ("uda", "yahoo")])
 @pytest.mark.parametrize(("off", "count", "changes", "verdict"), [
     (0.5, 3, {}, "reproduced"), (-6.0, 3, {}, "differs"), (0.5, 2, {}, "so far"),
@@ -219,13 +183,3 @@ def test_ours_stand_below_with_a_verdict(system, corpus, off, count, changes, ve
     cell = cells.loc[(system, corpus)]
     assert (cell["verdict"], cell["n"], cell["ours"]) == (verdict, count, pytest.approx(np.mean(values)))
     assert cells["verdict"].ne("not run").sum() == 1
-
-
-def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts():
-    rows = [*seeds("tmix", [69.0, 69.3, 69.6], **THESIS), *seeds("tmix", [50.0] * 5)]
-    rows += seeds("tmix", [99.0] * 5, per_class=30, **THESIS)
-    rows += [*seeds("bert", [60.0]), *seeds("bert", [90.0] * 3, result={"corpus_complete": False})]
-    cells = thesis.few_shot_cells(pd.DataFrame(rows)).set_index(["system", "corpus"])
-    cell = cells.loc[("tmix", "imdb")]
-    assert (cell["verdict"], cell["n"], cell["ours"]) == ("reproduced", 3, pytest.approx(69.3))
-    assert cells.loc[("bert", "imdb"), ["verdict", "ours"]].tolist() == ["pilot", 60.0]

@@ -124,8 +124,7 @@ def small(name, **more):
     return FineTuned(encoder, 8, CLASSES).double().eval()
 
 
-@pytest.mark.parametrize("layer", [1, 3])
-@pytest.mark.parametrize("name", ["bert sdpa", "bert eager", "distilbert", "mpnet"])
+@pytest.mark.parametrize(("name", "layer"), [("bert sdpa", 1), ("bert eager", 3), ("distilbert", 1)])
 @torch.no_grad()
 def test_encoders_of_transformers_mix_alike(name, layer):
     """Against the same encoder that reads, as if it was one long text, a mixture put in by hand."""

@@ -62,20 +62,6 @@ def test_teacher_forcing_is_the_mean_squared_error_over_texts_and_units(words, m
     assert loss.item() == pytest.approx((mine - theirs).square().mean().item(), rel=1e-5)
 
 
-def test_the_classifier_is_the_teachers_and_stays_so():
-    model, teacher = classifier(seed=1).float(), classifier("max", seed=2).float()
-    objective = learnability.TeacherForcing(teacher)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=0.1)
-    objective.begin(model, TEXTS)
-    before = model.encoder.layers[0][0].weight_hh_l0.clone()
-    for indices in torch.arange(len(TEXTS)).split(3):
-        optimizer.zero_grad()
-        objective.backward(model, TEXTS.batch(indices, PADDING), indices)
-        optimizer.step()
-    assert torch.equal(model.classifier.weight, teacher.classifier.weight)
-    assert not torch.equal(model.encoder.layers[0][0].weight_hh_l0, before)
-
-
 @pytest.mark.parametrize(("cell", "gates"), [("lstm", 4), ("gru", 3), ("elman", 1)])
 def test_recurrent_weights_of_each_gate_can_start_orthogonal(cell, gates):
     made = []
@@ -157,7 +143,7 @@ def watched(form, ids, lengths):
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("objective", [
     learnability.DropoutAttention(20), learnability.GradientDirected(20),
-    learnability.GradientDirected(20, exact=True),
+    learnability.GradientDirected(20, divergence="reverse"),
 ])  # fmt: skip
 def test_at_the_end_of_a_curriculum_it_is_the_plain_model_to_the_bit(objective, bidirectional):
     model = classifier(bidirectional=bidirectional).float()
@@ -189,10 +175,6 @@ def test_what_cannot_be_learnt_is_named():
             objective.loss(classifier("max"), BATCH, INDICES)
     with pytest.raises(InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"):
         learnability.GradientDirected(20, divergence="KL")
-    with pytest.raises(
-        InputError, match=r"the classifier of the teacher is \(3, 10\), the model's \(2, 10"
-    ):
-        learnability.TeacherForcing(classifier("max")).begin(classifier(classes=2), TEXTS)
 
 
 def divergence_of(norms, divergence):

@@ -15,8 +15,13 @@ from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import SYSTEMS
-from whenpool.theory.lattice import longest_parity_of_machines
-from whenpool.theory.shrinkage import MODELS, factor_of, measured_shrinkage, step_changes
+from whenpool.theory import (
+    MODELS,
+    factor_of,
+    longest_parity_of_machines,
+    measured_shrinkage,
+    step_changes,
+)
 
 NONE = math.nan
 TEXT_IN_THE_MIDDLE = range(33, 67)  # of 100 positions, 66 % of them filler
@@ -306,7 +311,7 @@ def test_which_few_shot_runs_are_of_which_scale(system):
 
 
 def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one(monkeypatch):
-    monkeypatch.setattr("whenpool.theory.shrinkage.step_changes", lambda *setup: [setup])
+    monkeypatch.setattr("whenpool.theory.step_changes", lambda *setup: [setup])
     rows = MEASURES["step_change"].rows(runs())
     assert rows["value"].tolist()[-2:] == [("LSTM, forget bias 1", 256, v, 20, 50) for v in (1.0, 0.01)]
     assert rows["network"].tolist()[:-2] == [*MODELS]
@@ -319,7 +324,7 @@ def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one(monkeypatch):
 
 def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
     monkeypatch.setattr(
-        "whenpool.theory.lattice.longest_parity_of_machines",
+        "whenpool.theory.longest_parity_of_machines",
         lambda states, units, values: (values, {2: 8.0, 3: 9.0, 4: math.inf}[values]),
     )
     assert values("parity_reach", runs()) == {0: 3.0}

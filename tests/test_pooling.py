@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from whenpool import POOLINGS, Attention, InputError, MaxAttention, SentencePooling
+from whenpool import POOLINGS, InputError, SentencePooling
 from whenpool.fewshot.pretrained import MINILM, locate
 
 B, T, D = 3, 6, 8
@@ -80,15 +80,6 @@ def test_a_text_without_words_gives_zeros_and_padding_does_not_matter(name, stat
         torch.testing.assert_close(found, module(states, MASK)[0])
     with pytest.raises(InputError, match=r"not \(3, 6, 8\) and \(3, 5\)"):
         module(states, torch.ones(3, 5, dtype=torch.bool))
-
-
-def test_nothing_learnt_needs_no_size():
-    assert sum(p.numel() for p in MaxAttention().parameters()) == 0
-    assert Attention(D).query.shape == (D,)
-    with pytest.raises(InputError, match=r"Attention\(D\)"):
-        Attention()
-    with pytest.raises(InputError, match="median.*max_attention"):
-        SentencePooling("median")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -58,15 +58,6 @@ def test_agrees_with_one_text_at_a_time(pooling):
         assert (point.accuracy, point.loss, point.words) == pytest.approx(by_hand(model, setting, share))
 
 
-def test_every_model_reads_the_same_whatever_else_is_asked_for():
-    one, other, alone = Foreign(1), Foreign(2), Foreign(1)
-    padding_sweep(one, TEXTS, LABELS, FILLER, shares=(0.2, 0.7))
-    padding_sweep(other, TEXTS, LABELS, iter(FILLER), shares=(0.2, 0.7), max_words=30)
-    assert one.fed == other.fed
-    padding_sweep(alone, TEXTS, LABELS, FILLER, shares=(0.7,), settings=("right",))
-    assert one.fed[-len(TEXTS) :] == alone.fed
-
-
 @pytest.mark.parametrize(("changes", "message"), [
     ({"texts": [], "labels": []}, "there is no text; give"),
     ({"texts": [[3], []]}, "text 1 must be a sequence of word numbers; drop it"),

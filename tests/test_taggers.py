@@ -151,15 +151,6 @@ def test_only_who_reads_both_ways_knows_what_a_later_word_decides(task):
     assert 0.3 < accuracies[False] < 0.7  # between two that are as likely
 
 
-def test_the_best_epoch_may_be_chosen_by_entities():
-    numbered = number(make_tagged(SentenceGrammar(train=300, validation=40, test=150)))
-    judge = iter([{"validation_entity_f1": score} for score in (50.0, 20.0, 40.0)])
-    model = small_tagger(numbered, hidden_size=8)
-    outcome = trained(model, numbered, Recipe(3), judge=lambda labelled: next(judge))
-    assert outcome.best_epoch == 1
-    assert [row["validation_entity_f1"] for row in outcome.history_rows()] == [50.0, 20.0, 40.0]
-
-
 def test_letters_are_read_as_a_loop_over_words_reads_them():
     letters = torch.tensor([[1, 0, 0, 0], [1, 0, 0, 0], [2, 3, 0, 0], [3, 2, 4, 2]])
     torch.manual_seed(0)

@@ -82,14 +82,6 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs):
     assert [*scores.by_type] == sorted({e.type for tags in true for e in entities(tags)})
 
 
-def test_a_boundary_error_counts_twice_and_nothing_once():
-    bank, person = ["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"], ["B-PER", "O"]
-    answers = ["O", *bank[:3], "O"], ["O"] * 5
-    late, none = (entity_scores([bank, person], [tags, person]) for tags in answers)
-    assert (late.boundary, late.missed, none.boundary, none.missed) == (1, 0, 0, 1)
-    assert (late.f1, none.f1) == pytest.approx((50, 200 / 3))
-
-
 def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     many = "\n\n".join(f"word{number} O\nFred I-PER" for number in range(60))
     file = written(tmp_path, "mine.conll", many)
@@ -105,11 +97,11 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
 
 
 @pytest.mark.parametrize(("file", "text", "name", "says"), [
-    ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2 has 1 columns instead of 2"),
-    ("a.conll", "a O\n\nb\t\n", "{}", "a.conll, line 3: a word or its tag is missing"),
+    ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2 has not a word and its tag"),
+    ("a.conll", "a O\n\nb\t\n", "{}", "a.conll, line 3 has not a word and its tag"),
     ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
     ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2 is not UTF-8 text"),
-    ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1 has 3 columns instead of 10"),
+    ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1 has not ten columns"),
     (*ONE, "nowhere.conllu", "'nowhere.conllu': nowhere.conllu is not in .; give generated, ud_ewt"),
     (*ONE, "generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
     (*ONE, "ud_ewt", "en_ewt-ud-train.conllu is not in"),

@@ -2,7 +2,6 @@
 
 import copy
 
-import numpy as np
 import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
@@ -88,9 +87,9 @@ def test_pretraining_is_its_formula():
     """Adam on β KL - log p(bag | θ), with each part by the slow copy."""
     vae, steps = small_vae(), 6
     copied = copy.deepcopy(vae)
-    history = pretrain(vae, TEXTS, steps, batch_size=2, learning_rate=0.1, seed=3)
+    pretrain(vae, TEXTS, steps, batch_size=2, learning_rate=0.1, seed=3)
 
-    draws, bag, found = torch.Generator().manual_seed(3), counted(ROWS), []
+    draws, bag = torch.Generator().manual_seed(3), counted(ROWS)
     optimizer = torch.optim.Adam([p for p in copied.parameters() if p.requires_grad], lr=0.1)
     for step in range(steps):
         if step % 2 == 0:
@@ -102,12 +101,8 @@ def test_pretraining_is_its_formula():
         optimizer.zero_grad()
         (beta * kl - likelihood).mean().backward()
         optimizer.step()
-        found.append((likelihood.sum().item(), kl.sum().item()))
     for name, parameter in copied.named_parameters():
         torch.testing.assert_close(vae.get_parameter(name), parameter, rtol=1e-4, atol=1e-5)
-    means = np.array(found).reshape(3, 2, 2).sum(1) / 5  # of each pass
-    assert [list(row) for row in history] == [["reconstruction", "kl"]] * 3
-    np.testing.assert_allclose([list(row.values()) for row in history], means, rtol=1e-4)
 
 
 def test_the_mixture_is_its_formula():
@@ -125,11 +120,6 @@ def test_the_mixture_is_its_formula():
         torch.testing.assert_close(logits, model.classifier(mixed))
 
 
-@pytest.mark.parametrize(("topics", "rows", "options", "message"), [
-    (1, ROWS, {}, "topics must be at least 2, not 1"),
-    (3, [[2, 3]], {}, "at least 2 unlabelled texts, not 1"),
-    (3, ROWS, {"learning_rate": 1e30, "steps": 5}, "no longer a number after . steps"),
-])  # fmt: skip
-def test_what_cannot_be_learnt_from_is_told(topics, rows, options, message):
-    with pytest.raises(InputError, match=message):
-        pretrain(small_vae(topics), Ragged.of(rows), **options)
+def test_what_cannot_be_learnt_from_is_told():
+    with pytest.raises(InputError, match="no longer a number after . steps"):
+        pretrain(small_vae(), Ragged.of(ROWS), steps=5, learning_rate=1e30)

@@ -1,5 +1,5 @@
 // Sliders that redraw what theory expects of the gradient of a BiLSTM that is read at its ends
-// (whenpool.theory.shrinkage.expected_shrinkage). Nothing here is measured.
+// (book/expected_gradient.py). Nothing here is measured.
 "use strict";
 (() => {
   // By how much a step back multiplies the norm, 10 to 30 words from the last state: an LSTM of 128 units on

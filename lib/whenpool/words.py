@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from whenpool.base.errors import check
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
-__all__ = ["WordStrip", "WordStrips", "attention_weights", "per_word", "strip", "strips"]
+__all__ = ["attention_weights", "per_word", "strip", "strips"]
 COLOUR, AGAINST = "#d55e00", "#0072b2"  # Of Okabe and Ito (2008), which the colour-blind see as well
 DEEPEST = 0.5  # Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5
 THICKEST = 4  # Pixels of the line below that word, for those who see no colour
@@ -28,20 +28,12 @@ Weights = Sequence[float] | Tensor | np.ndarray
 @dataclass(frozen=True, repr=False)
 class WordStrip:
     """One text, each word as deep in colour and as heavily underlined as its weight. A notebook shows it as
-    HTML, a terminal as words with their weights in brackets.
-
-    Attributes:
-        scale: the weight, of either sign, that is shown deepest; larger ones look the same. 0 shows none.
-
-    Examples:
-        >>> strip(["what", "a", "film"], [0.1, 0.0, 0.9]).scale
-        0.9
-    """
+    HTML, a terminal as words with their weights in brackets."""
 
     words: tuple[str, ...]
     weights: tuple[float, ...]
     title: str
-    scale: float
+    scale: float  #: the weight, of either sign, that is shown deepest; larger ones look the same
 
     @property
     def html(self) -> str:
@@ -81,12 +73,7 @@ class WordStrip:
 
 
 class WordStrips(tuple[WordStrip, ...]):
-    """Several strips one below the other, their titles in a column of their own.
-
-    Examples:
-        >>> strips([strip(["a", "film"], [0.1, 0.9], "MaxAtt")])
-        MaxAtt: a(0.1) film(0.9)
-    """
+    """Several strips one below the other, their titles in a column of their own."""
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self))
@@ -98,16 +85,9 @@ class WordStrips(tuple[WordStrip, ...]):
 def strip(
     words: Sequence[str], weights: Weights, title: str = "", scale: float | None = None
 ) -> WordStrip:
-    """A text with its weights, to be shown by a notebook. Raises `InputError` for no words, one string
-    instead of words, another number of weights than of words, a weight that is infinite, or a scale that
-    is not positive.
-
-    Args:
-        words: T words.
-        weights: T numbers, those below zero in blue; NaN for a word without weight, which stays uncoloured.
-        title: stands before the words.
-        scale: the weight to show deepest; default: the largest one. Give several strips the same
-            one to compare their colours.
+    """A text of T words with its T weights, to be shown by a notebook: those below zero in blue, NaN without
+    colour. The ``scale`` is the weight to show deepest, by default the largest one; give several strips the
+    same one to compare their colours. Raises `InputError` for words and weights that do not fit.
 
     Examples:
         >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
@@ -115,44 +95,33 @@ def strip(
     """
     check(not isinstance(words, str), "words must be a list, not one string; split it as the model does")
     names, values = tuple(map(str, words)), tuple(_floats(weights))
-    check(names, "there are no words to show; give at least one")
     counts = f"there are {len(names)} words and {len(values)} weights; give each word one"
-    check(len(names) == len(values), counts)
-    check(not any(map(math.isinf, values)), "a weight is infinite; give a finite one, or NaN for none")
+    check(len(names) == len(values) > 0, counts)
     if scale is None:
         scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
-    else:
-        check(0 < scale < math.inf, f"scale, the deepest weight, must be above 0, not {scale}")
     return WordStrip(names, values, title, scale)
 
 
 def strips(rows: Sequence[WordStrip]) -> WordStrips:
-    """Several strips, one below the other, each with its own scale. Raises `InputError` for no strips.
+    """Several strips, one below the other, each with its own scale.
 
     Examples:
-        >>> [row.title for row in strips([strip(["film"], [0.9], "MaxPool")])]
-        ['MaxPool']
+        >>> strips([strip(["a", "film"], [0.1, 0.9], "MaxAtt")])
+        MaxAtt: a(0.1) film(0.9)
     """
-    check(rows, "there are no strips to show; give at least one, strip(words, weights)")
     return WordStrips(rows)
 
 
 def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
-    """Each word's share in the importance of windows of k words: that of its window. Raises `InputError`
-    for k below 1, or another number of windows.
-
-    Args:
-        window_weights: one for each of the ⌊words/k⌋ full windows, as `whenpool.probes.nwi` cuts
-            them (§1.9.3); NaN may follow them, where a batch had longer texts.
-
-    Returns:
-        T numbers for as many ``words``, NaN for those after the last full window.
+    """Each word's share in the importance of windows of k words, that of its window: T numbers for as many
+    ``words``, NaN after the last full window. There is one weight for each of the ⌊words/k⌋ full windows, as
+    `whenpool.probes.nwi` cuts them (§1.9.3); NaN may follow, where a batch had longer texts. Raises
+    `InputError` for another number of windows.
 
     Examples:
         >>> per_word([0.5, 0.1], words=5, k=2)
         [0.5, 0.5, 0.1, 0.1, nan]
     """
-    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     values, full = _floats(window_weights), words // k
     enough = len(values) >= full and all(map(math.isnan, values[full:]))
     check(enough, f"{words} words need {full} weights for windows of {k}, not {len(values)}")
@@ -161,18 +130,10 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
 
 @torch.no_grad()
 def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Tensor]:
-    """The weight that a classifier's pooling gives to each word. Raises `InputError` for a model that
-    lacks a method or whose pooling has no weights, and for ids and lengths that do not fit.
-
-    Args:
-        model: a `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and
-            ``pool``.
-        ids: (B, T) word numbers, right-padded.
-        lengths: (B,) words of each text.
-
-    Returns:
-        A tensor for each text, as long as the text, on the CPU; it sums to 1, or less where the
-        model also pools padding (``masked=False``).
+    """The weight that a classifier's pooling gives to each word: a tensor for each text, as long as the text,
+    on the CPU; it sums to 1, or less where the model also pools padding (``masked=False``). The model is a
+    `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and ``pool``; ids (B, T)
+    are right-padded, lengths (B,). Raises `InputError` for a pooling without weights, or a bad batch.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

@@ -25,8 +25,7 @@ def listed(file: Path, what: str) -> list[Any]:
 
 
 class Columns(NamedTuple):
-    """What a table must be like: columns ``required`` in each row, separated by spaces, and which of them
-    hold ``numbers``."""
+    """The columns that a table must have, separated by spaces, and which of them hold numbers."""
 
     required: str = ""
     numbers: str = ""

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
 
+from whenpool import theory
 from whenpool.base.errors import check_known
 from whenpool.book.results import (
     PLAIN,
@@ -38,7 +39,6 @@ from whenpool.runs.kinds.probe import PROBES, SATURATED, DirectionUse, PaddingSw
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import TRICKS, Training, variant_of
 from whenpool.runs.run import VECTORS
-from whenpool.theory import constructions, lattice, shrinkage
 
 SEEDS_NEEDED = 3  # for a verdict
 RUNS_PER_CELL = 5  # Seeds behind each mean and standard deviation of the thesis (§1.4.2)
@@ -398,10 +398,10 @@ def _reach(runs: Runs) -> DataFrame:
 
 def _step_changes(_: Runs) -> DataFrame:
     """By how many % the gradient norm changes with each step from the last state, before training."""
-    drawn = [(name, 128, 1.0, 10, 30) for name in shrinkage.MODELS]
+    drawn = [(name, 128, 1.0, 10, 30) for name in theory.MODELS]
     drawn += [("LSTM, forget bias 1", 256, variance, 20, 50) for variance in (1.0, 0.01)]
     names = ["network", "hidden_size", "input_variance", "first", "last", "seed", "value"]
-    changes = ((*each, *pair) for each in drawn for pair in enumerate(shrinkage.step_changes(*each)))
+    changes = ((*each, *pair) for each in drawn for pair in enumerate(theory.step_changes(*each)))
     return DataFrame(changes, columns=names)
 
 
@@ -414,7 +414,7 @@ def _one(value: Callable[[], float]) -> Measure:
 def _parity_reach() -> float:
     """On how many of the texts 1, 11, 111, … the last value of the best machine gives the parity, over the
     number for the best max-pooled machine; the least of units with two, three and four values."""
-    reach = [lattice.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
+    reach = [theory.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
     return min(last / pooled for pooled, last in reach)
 
 
@@ -515,7 +515,7 @@ MEASURES: dict[str, Measure] = {
     "step_change": Measure(
         _step_changes, fixed={"thesis": {"input_variance": 1.0, "hidden_size": 128}}, drawn=True
     ),
-    "construction_error": _one(constructions.largest_error),
+    "construction_error": _one(theory.largest_error),
     "parity_reach": _one(_parity_reach),
 }  # fmt: skip
 """Every measure that ``data/paper/claims.yml`` may name."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.base.paths import MANIFEST
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
@@ -39,15 +39,11 @@ def check_machine(
 
     def disk() -> str:
         place.store.check_writable()
-        free = shutil.disk_usage(place.store.directory).free / 1e9
-        check(
-            free >= 1, f"only {free:.1f} GB are free, but runs need 1; name another folder with --store"
-        )
+        free, advice = shutil.disk_usage(place.store.directory).free / 1e9, "name another with --store"
+        check(free >= 1, f"only {free:.1f} GB are free in its folder, but runs need 1; {advice}")
         return f"{place.store.directory}, {free:.0f} GB free"
 
     looks = {"torch": lambda: version("torch"), f"device {device}": lambda: described(device)}
-    if device != "cpu":
-        looks["kernels of --models-per-batch"] = lambda: kernels(device)
     if (place.data / MANIFEST).is_file():  # packed texts are numbers
         looks["packed data"] = packed
     else:
@@ -59,25 +55,22 @@ def check_machine(
     for what, look in (looks | {"store": disk}).items():
         try:
             mark, text = "ok", look()
-        except (InputError, ImportError, OSError, RuntimeError) as error:
+        except (ValueError, ImportError, OSError, RuntimeError) as error:
             mark, text, ready = "missing", str(error).partition("\n")[0], False
         say(f"{mark:8}{what}: {text}")
     return ready
 
 
 def described(device: str) -> str:
-    """What computes; raises where it cannot."""
+    """What computes, and whether models trained together have kernels there; raises where it cannot."""
     check_device(device)
     if device == "cpu":
         return f"{processor()}, {processors()} processors"
     torch.ones(8, device=device).sum().item()  # another process may hold it, or torch lack kernels
     free = torch.cuda.mem_get_info(device)[0] / 1e9
-    return f"{torch.cuda.get_device_name(device)}, {free:.0f} GB free, CUDA {torch.version.cuda}"
-
-
-def kernels(device: str) -> str:
-    """Whether models trained together have kernels for their recurrences; the cache remembers a trial."""
+    card = f"{torch.cuda.get_device_name(device)}, {free:.0f} GB free, CUDA {torch.version.cuda}"
     if find_spec("triton") is None:
-        return "not used, since Triton is not installed; pip install 'whenpool[triton]'"
-    right, result = try_out(device)
-    return f"used unless --precision is float32: {result}" if right else f"not used: {result}"
+        return f"{card}; no kernels of --models-per-batch without Triton: pip install 'whenpool[triton]'"
+    right, result = try_out(device)  # the cache remembers a trial
+    used = "used unless --precision is float32" if right else "not used"
+    return f"{card}; kernels of --models-per-batch are {used}: {result}"

@@ -26,7 +26,6 @@ from whenpool.models.registry import COMPARED
 PROFILES = "Size of models and training sets: smoke, quick, compact or paper."
 FOLDER = click.Path(path_type=Path, file_okay=False)
 THERE = click.Path(path_type=Path, file_okay=False, exists=True)
-FILE = click.Path(path_type=Path, dir_okay=False)
 POSITIVE = click.IntRange(1)
 count_option = partial(click.option, type=POSITIVE, show_default=True)
 Command = Callable[..., Any]
@@ -57,10 +56,10 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
-def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
+def _from_environment(name: str, **more: Any) -> Callable[[Command], Command]:
     """An option that a variable of the environment can give as well."""
     option, variable = f"--{name.replace('_', '-')}", f"WHENPOOL_{name.upper()}"
-    return click.option(option, envvar=variable, show_default=True, help=f"{help} [{variable}]", **more)
+    return click.option(option, envvar=variable, show_envvar=True, show_default=True, **more)
 
 
 data_option = click.option("--data", type=THERE, help="Folder with the corpora. [WHENPOOL_DATA]")
@@ -95,17 +94,21 @@ runs_options = _with(
     ),
 )  # fmt: skip
 place_options = _with(
-    _from_environment("workers", "Processes. [default: 1 per processor, 2 per GPU]", type=POSITIVE),
-    _from_environment("device", "Device that computes: cpu or cuda.", default="cpu"),
+    _from_environment(
+        "workers", help="Processes; by default 1 per processor, 2 per GPU.", type=POSITIVE
+    ),
+    _from_environment("device", help="Device that computes: cpu or cuda.", default="cpu"),
 )
 speed_options = _with(
     place_options,
-    _from_environment("models_per_batch", "Models of one seed to train at once.", type=POSITIVE),
-    _from_environment("precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"),
+    _from_environment("models_per_batch", help="Models of one seed to train at once.", type=POSITIVE),
+    _from_environment(
+        "precision", help="Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"
+    ),
 )
 engine_options = _with(
-    _from_environment("engine", "Engine that executes the runs: local or ray.", default="local"),
-    _from_environment("address", "Address of a Ray cluster, such as head:6379."),
+    _from_environment("engine", help="Engine that executes the runs: local or ray.", default="local"),
+    _from_environment("address", help="Address of a Ray cluster, such as head:6379."),
     speed_options,
     click.option("--deadline", type=TIME, metavar="TIME", help="Stop after 40m or 1h30m, for example."),
 )
@@ -135,7 +138,9 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
 
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
-    corpora = corpora_named(options["corpus"])
+    corpora, own = corpora_named(options["corpus"]), options["labels"] or options["unlabelled"]
+    smoke = options["profile"] == "smoke"
+    check(not (smoke and own), "the profile smoke has its own --labels and --unlabelled; leave them out")
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     data = options["data"]
     if packed := options["packed"]:
@@ -144,7 +149,7 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
         check_pack(packed)
         data = packed.resolve()
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
-    return request, Place.default(data, options["store"], request.profile == "smoke")
+    return request, Place.default(data, options["store"], smoke)
 
 
 def workforce_of(options: dict[str, Any]) -> Any:
@@ -159,6 +164,9 @@ def workforce_of(options: dict[str, Any]) -> Any:
 
 
 # Commands
+
+EXTRAS = {"pypdf": "print", "playwright": "print", "transformers": "fewshot", "ray": "cluster"}
+"""The extra that has a package; the others are those of the book."""
 
 
 def main() -> None:
@@ -185,7 +193,8 @@ def main() -> None:
     except InputError as error:
         line = str(error)
     except ModuleNotFoundError as error:
-        line = f"this needs the package {error.name}: pip install -e '.[book]', or use make book"
+        extra = EXTRAS.get(str(error.name).partition(".")[0], "book")
+        line = f"this needs the package {error.name}: pip install -e '.[{extra}]'"
     except OSError as error:  # a folder that cannot be made or written, wherever it is needed
         line = str(InputError(f"{error.filename or 'a file'}: {error.strerror or error}"))
     click.echo(f"whenpool: {line}", err=True)
@@ -333,15 +342,8 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 @store_option
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs into data/results/. Only runs on whole published corpora are copied."""
-    script = _script("record")
-    from whenpool.runs.kinds import KINDS
-    from whenpool.runs.run import Place
-
-    place, folder = Place.default(data, store), _clone() / "data" / "results"
     check(not store or store.is_dir(), f"folder of runs {store} does not exist; name one that does")
-    counts = [f"{script['export'](kind, place, folder)} {kind} runs" for kind in KINDS]
-    corpora = script["export_statistics"](place, folder)
-    click.echo(f"{', '.join(counts)} and the statistics of {corpora} corpora are now in {folder}")
+    click.echo(_script("record")["record"](data, store, _clone() / "data" / "results"))
 
 
 @cli.command()
@@ -354,12 +356,7 @@ def export(data: Path | None, store: Path | None) -> None:
     whenpool run --profile compact --corpus imdb --sizes 1000 --settings standard,mid \\
         --chapter natural_bias --chapter training_to_skip --keep-weights
     """
-    from whenpool.book import try_it
-    from whenpool.runs.run import Place
-
-    folder, script = _clone() / try_it.FOLDER, _script("export_try_it")
-    script["export_page"](Place.default(data, store), folder, say=click.echo)
-    click.echo(f"The models were written into {folder}")
+    click.echo(_script("export_try_it")["export_chosen"](data, store, _clone()))
 
 
 @cli.command("check")
@@ -402,19 +399,14 @@ def diagnose(file: Path, **options: Any) -> None:
 @click.option("--model", type=FOLDER, required=True, help="Folder of a saved model.")
 @click.option("--text", required=True, help="Text to explain; - reads it from standard input.")
 @click.option("--label", help="Class to explain. [default: the predicted one]")
-@click.option("--output", type=FILE, help="File to write a page into.")
-def explain(model: Path, text: str, label: str | None, output: Path | None) -> None:
+def explain(model: Path, text: str, label: str | None) -> None:
     """Show a text's predicted class and which words speak for it."""
     import torch
 
-    from whenpool.base.files import write_atomically
     from whenpool.explain import explanation
     from whenpool.explain.checkpoint import load_checkpoint
 
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    made = explanation.explain(load_checkpoint(model), text, label)
-    if output:
-        write_atomically(output, made.html)
-    click.echo(f"{output} was written" if output else made.text)
+    click.echo(explanation.explain(load_checkpoint(model), text, label).text)

@@ -118,8 +118,7 @@ class Splits:
 
 
 def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-    """Numbers of the texts of each batch of one epoch, by their ``lengths`` (N,): those of torchtext's
-    ``BucketIterator``, as the authors', since without masking they decide how much padding a text sees."""
+    """Numbers of the texts (N,) of each batch of one epoch, as torchtext's ``BucketIterator`` has them."""
     shuffled = torch.randperm(len(lengths), generator=generator)
     batches: list[Tensor] = []
     for pool in shuffled.split(100 * batch_size):  # sorted by length, then cut into batches

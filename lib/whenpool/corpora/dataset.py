@@ -159,8 +159,7 @@ def refiller(
     encoded: EncodedCorpus, dataset: Dataset, *, size: int, setting: str, share: float,
     max_words: int | None, draw: int,
 ) -> Callable[[int], Tensor]:  # fmt: skip
-    """What gives for an epoch, from 1 on, the words of a dataset's training texts, one after the other, with
-    filler that is drawn anew. Words that the vocabulary lacks are unknown."""
+    """What gives the words of a dataset's training texts for an epoch, from 1 on, with filler drawn anew."""
     number = _numbers_in({word: place for place, word in enumerate(dataset.vocabulary)}, encoded)
     texts, sentences = (
         encoded.texts["train"].first(size, draw * size),

@@ -98,8 +98,7 @@ def _read_imdb(path: Path) -> Iterator[Raw]:
 
 
 def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[Raw]:
-    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class number first, text last. Of Yahoo that
-    is the answer alone, without the question's title and content (§1.4.1)."""
+    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class first, text last, of Yahoo the answer."""
     csv.field_size_limit(LARGEST_TEXT)
     class_of = {str(number): name for number, name in enumerate(classes, 1)}
     with tarfile.open(path) as archive:
@@ -158,7 +157,7 @@ class Download:
     file: str  # its place under the data directory
     url: str
     sha256: str | None  # of its bytes, where it is known
-    member: str | None = None  # the file that is wanted of a zip archive, whose place it takes
+    member: str | None = None  # the file that is wanted of a zip archive
 
     def verdict(self, directory: Path) -> str:
         """Whether the file that is there is the publisher's."""
@@ -196,19 +195,12 @@ def fetch(name: str, directory: Path) -> list[Path]:
         url = f"{mirror.rstrip('/')}/{file}" if mirror else download.url
         checksum = f"sha256:{download.sha256}" if download.sha256 else None
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            folder = directory if download.member else target.parent
+            archive = Path(pooch.retrieve(url, checksum, file, folder, downloader=bar))
             if download.member:
-                archive = directory / file
-                pooch.retrieve(url, checksum, file, directory, downloader=bar)
-                with (
-                    ZipFile(archive) as files,
-                    files.open(download.member) as member,
-                    whole_file(target) as out,
-                ):
-                    shutil.copyfileobj(member, out)
+                with ZipFile(archive) as zipped, whole_file(target) as out:
+                    shutil.copyfileobj(zipped.open(download.member), out)
                 archive.unlink()
-            else:
-                pooch.retrieve(url, checksum, file, target.parent, downloader=bar)
         except Exception as error:  # whatever the network, the server, the disk or a checksum brought
             reason = f"{type(error).__name__}: {error!s:.200}"
             advice = f"try again, set WHENPOOL_MIRROR, or put {target.name} into {target.parent}"
@@ -223,9 +215,7 @@ def listing(directory: Path, verify: bool = False) -> Iterator[str]:
         here = [download for download in downloads if (directory / download.file).is_file()]
         if not here:
             yield f"{name:8} not there; `whenpool data fetch {name}` downloads it from {downloads[0].url}"
-        elif len(downloads) > 1:
-            yield f"{name:8} {len(here)} of {len(downloads)} files in {Path(here[0].file).parent}/"
-        for download in here if verify or len(downloads) == 1 else ():
+        for download in here:
             yield f"{name:8} {download.file}{f' ({download.verdict(directory)})' if verify else ''}"
     for kind, files in (("filler", FILES), ("vectors", sorted(directory.glob("vectors/*.txt*")))):
         for path in (directory / file for file in files):

@@ -35,12 +35,9 @@ def check_setting(setting: str) -> None:
 
 
 def compose(
-    words: Sequence[Word],
-    filler: Iterable[Sequence[Word]],
-    setting: str,
-    share: float = SHARE,
+    words: Sequence[Word], filler: Iterable[Sequence[Word]], setting: str, share: float = SHARE,
     rng: Any = None,
-) -> list[Word]:
+) -> list[Word]:  # fmt: skip
     """Surround a text with filler, the original kept in one piece where the setting says. Raises
     `InputError` for an unknown setting, a share outside [0, 1), or filler that runs out.
 
@@ -48,10 +45,8 @@ def compose(
         words: the original, as words (or as their numbers).
         filler: sentences, taken whole and in order; the last one on each side of the original is cut,
             so that the result has ``len(words) / (1 - share)`` words, rounded.
-        setting: one of `SETTINGS`.
         share: filler's part of all words of the result, in [0, 1).
-        rng: a generator of ``random`` or numpy, which tosses for the side that gets the odd word in
-            "mid"; without it, the right side.
+        rng: tosses for the side that gets the odd word in "mid"; without it, the right side.
 
     Examples:
         >>> filler = iter([["the", "river"], ["is", "long", "and", "blue"]])
@@ -100,9 +95,7 @@ def load_filler(path: Path) -> dict[str, list[str]]:
     """Sentences for each split, from articles that no other split draws from."""
     sentences: dict[str, list[str]] = {split: [] for split in SHARES}
     lists, borders = [*sentences.values()], [*accumulate(SHARES.values())]
-    read = _read_json if ".jsonl" in path.name else _read_text
-    wikitext = islice(_read_wikitext(path), 200_000)  # it holds millions; so many are enough
-    for article, sentence in wikitext if path.suffix == ".raw" else read(path):
+    for article, sentence in _sentences(path):
         place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
         lists[bisect(borders, place)].append(sentence)
     for split, chosen in sentences.items():
@@ -126,27 +119,27 @@ class FillerStream(Iterator[Sequence[Word]]):
         return self._sentences[self._order.pop()]
 
 
-def _read_json(path: Path) -> Iterator[tuple[str, str]]:
-    """The article and text of each sentence, from a JSON object a line."""
-    expected = '{"sentence": ..., "title": ...}'
-    for where, row in json_lines(path, expected):
-        check({"title", "sentence"} <= row.keys(), f"{where}: expected {expected}")
-        title, sentence = (str(row[name]).encode("utf-8", "replace") for name in ("title", "sentence"))
-        yield title.decode(), sentence.decode()
+def _sentences(path: Path) -> Iterator[tuple[str, str]]:
+    """The article and text of each sentence, from JSON lines, WikiText's raw format, or a sentence a line."""
+    if ".jsonl" in path.name:
+        expected = '{"sentence": ..., "title": ...}'
+        for where, row in json_lines(path, expected):
+            check({"title", "sentence"} <= row.keys(), f"{where}: expected {expected}")
+            title, sentence = (str(row[key]).encode("utf-8", "replace") for key in ("title", "sentence"))
+            yield title.decode(), sentence.decode()
+    elif path.suffix == ".raw":
+        yield from islice(_wikitext(path), 200_000)  # it holds millions; so many are enough
+    else:  # without empty lines between articles, each sentence is its own article
+        lines = [line.strip() for line in "".join(lines_of(path)).strip().splitlines()]
+        article, each_alone = 0, "" not in lines
+        for line in lines:
+            if line:
+                yield str(article), line
+            article += each_alone or not line
 
 
-def _read_text(path: Path) -> Iterator[tuple[str, str]]:
-    """The same from a sentence a line; without empty lines between articles, each is its own article."""
-    lines = [line.strip() for line in "".join(lines_of(path)).strip().splitlines()]
-    article, each_alone = 0, "" not in lines
-    for line in lines:
-        if line:
-            yield str(article), line
-        article += each_alone or not line
-
-
-def _read_wikitext(path: Path) -> Iterator[tuple[str, str]]:
-    """The same from WikiText's raw format: `` = Title = `` opens an article, a line is a paragraph."""
+def _wikitext(path: Path) -> Iterator[tuple[str, str]]:
+    """`` = Title = `` opens an article, a line is a paragraph."""
     title = ""
     for line in lines_of(path):
         if heading := re.fullmatch(r"= ([^=].*?) =", line.strip()):

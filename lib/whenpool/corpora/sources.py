@@ -18,7 +18,7 @@ from whenpool.base.paths import data_directory
 from whenpool.corpora import synthetic
 from whenpool.corpora.corpus import LENGTHS, Corpus, Raw, SplitSizes, has_length, select_and_split
 from whenpool.corpora.published import LARGEST_TEXT, PUBLICATIONS, load_published, notes_on_files
-from whenpool.corpora.settings import SHARES, find_filler, load_filler
+from whenpool.corpora.settings import FILES, SHARES, find_filler, load_filler
 
 NAMES = ("synthetic", *PUBLICATIONS)
 SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -53,8 +53,7 @@ class CorpusSource:
         return self.path is not None and self.name not in PUBLICATIONS
 
     def load(self, length: str = "any") -> Corpus:
-        """The corpus with texts of one ``length``, see `load`. Raises `InputError` for files that cannot
-        be read."""
+        """The corpus with texts of one ``length``, see `load`; raises as it."""
         check_known("length", length, LENGTHS)
         if self.path is None:
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
@@ -64,11 +63,9 @@ class CorpusSource:
         return replace(corpus, notes=(*notes_on_files(self.name, self.folder), *corpus.notes))
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Filler sentences by split: Wikipedia's, or invented ones for the synthetic corpus and for a file
-        where there are no others. Raises `InputError` when a published corpus has none."""
-        if file := self.filler_file:
-            return load_filler(file)
-        return {split: synthetic.encyclopedia(split) for split in SHARES}
+        """By split: Wikipedia's sentences, or invented ones; raises where a published corpus has none."""
+        file = self.filler_file
+        return load_filler(file) if file else {split: synthetic.encyclopedia(split) for split in SHARES}
 
     def fingerprint(self, length: str) -> str:
         """A hash of the selected texts, their order, splits and labels."""
@@ -97,12 +94,8 @@ class CorpusSource:
     @property
     def filler_file(self) -> Path | None:
         """Where filler sentences lie; None where invented ones are taken. Raises as `load_filler`."""
-        try:
-            return find_filler(self.folder) if self.path else None
-        except InputError:
-            if self.is_own:
-                return None
-            raise
+        own = self.is_own and not any((self.folder / name).is_file() for name in FILES)
+        return find_filler(self.folder) if self.path and not own else None
 
 
 def load(
@@ -152,8 +145,7 @@ def find(
     if path.suffix.lower() not in SUFFIXES:
         tagged = "if it holds tagged words, add --chapter sequence_labelling"
         check(not isfile(path), f"{path} is not a {FORMATS} file of texts; {tagged}")
-        choices = f"{', '.join(NAMES)}, or give the path of a {FORMATS} file"
-        raise InputError(f"corpus {name!r} is unknown; choose one of {choices}")
+        check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
     check(isfile(path), f"corpus file {path} does not exist; check its path")
     for option in given:
         check_known(f"option of {path}", option, ("text_column", "label_column"))
@@ -163,9 +155,9 @@ def find(
 def parsed(spec: str) -> tuple[str, dict[str, Any]]:
     """The name of a corpus, and the options after it; raises `InputError` for another form."""
     match = re.fullmatch(r"(.+?)(?::(\w+=[^,=]*(?:,\w+=[^,=]*)*))?", spec)
-    if not match:
-        raise InputError(f"corpus {spec!r:.200} must be written as name:option=value,option=value")
-    return match[1], dict(item.split("=", 1) for item in match[2].split(",")) if match[2] else {}
+    check(match, f"corpus {spec!r:.200} must be written as name:option=value,option=value")
+    name, options = match.groups()  # type: ignore[union-attr]
+    return name, dict(item.split("=", 1) for item in options.split(",")) if options else {}
 
 
 def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
@@ -220,20 +212,18 @@ def load_own(
     used = len(counts) * min(counts.values(), default=0)
     fifth = max(1, used // 5)
     corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
-    note = f"{path.name}: {used:,} of {len(rows):,} rows are used, equally many of each class"
-    if several:
-        note += f"; {len(several):,} texts have several labels, of which the first counts"
-    return replace(corpus, name=str(path), notes=(note + ".",))
+    more = f"; {len(several):,} texts have several labels, of which the first counts" * bool(several)
+    note = f"{path.name}: {used:,} of {len(rows):,} rows are used, equally many of each class{more}."
+    return replace(corpus, name=str(path), notes=(note,))
 
 
 def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
     """Raises `InputError` for a class with fewer than `FEWEST` different texts."""
-    if len(counts) > 1 and min(counts.values()) < FEWEST:
-        rare = min(counts, key=lambda label: counts[label])
-        few = f"class {rare!r:.60} of {len(counts)} classes has {counts[rare]} different texts"
-        note = f" ({several} texts have several labels, of which the first counts)" if several else ""
-        advice = f"each class needs {FEWEST}: merge or leave out rare classes"
-        raise InputError(f"{path}: {few}; {advice}{note}")
+    rare = min(counts, key=lambda label: counts[label], default="")
+    few = f"{path}: class {rare!r:.60} of {len(counts)} classes has {counts[rare]} different texts"
+    note = f" ({several} texts have several labels, of which the first counts)" * bool(several)
+    advice = f"each class needs {FEWEST}: merge or leave out rare classes"
+    check(len(counts) < 2 or counts[rare] >= FEWEST, f"{few}; {advice}{note}")
 
 
 def read_own(
@@ -249,23 +239,22 @@ def read_own(
         gap = ""
         if text is None or (isinstance(text, str) and not text.strip()):
             gap = f"{where}: column {text_column!r} has no text; fill it or delete the row"
-        elif not isinstance(text, str) or isinstance(label, list | dict):
-            kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
-            raise InputError(f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
         elif label is None or label != label or not str(label).strip():
             gap = f"{where}: column {label_column!r} has no label; fill it or delete the row"
-        if not gap:  # without halves of characters, which JSON may hold
-            pair = text, str(label).strip()
-            yield Raw(*(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in pair))
-        elif gaps is None:
-            raise InputError(gap)
-        else:
+        kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
+        fits = gap or (isinstance(text, str) and not isinstance(label, list | dict))
+        check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
+        check(not gap or gaps is not None, gap)
+        if gap and gaps is not None:
             gaps.append(gap)
+        else:  # without halves of characters, which JSON may hold
+            yield Raw(
+                *(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (text, str(label).strip()))
+            )
 
 
 def _read_table(path: Path, text_column: str, label_column: str) -> list[Row]:
-    """The rows of a table, in which quotes enclose fields and are doubled within them; where a table of tabs
-    is not written so, they are letters like others."""
+    """The rows of a table, in which quotes enclose fields; of one of tabs they may be letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
     lines = list(lines_of(path))
     header = lines[0] if lines else ""
@@ -290,11 +279,11 @@ def _read_table(path: Path, text_column: str, label_column: str) -> list[Row]:
 def _rows_of(path: Path, lines: list[str], quoting: Any, mark: str, places: list[int]) -> list[Row]:
     """Where each row stands, and its fields at the ``places`` of text and label."""
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
-    rows, where = list[Row](), f"{path}, line 1"
+    rows, where, width = list[Row](), f"{path}, line 1", 0
+    advice = "end each quoted field with a quote, and write a quote within it twice"
     try:
-        width = len(next(reader))
-        where = f"{path}, line {reader.line_num + 1}"
         for row in reader:
+            width = width or len(row)  # of the header
             wrong = f"the line has {len(row)} fields, but the header has {width}"
             check(not any(row[width:]), f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
             if row:
@@ -302,9 +291,17 @@ def _rows_of(path: Path, lines: list[str], quoting: Any, mark: str, places: list
                 rows.append((where, text, label))
             where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
-        advice = "end each quoted field with a quote, and write a quote within it twice"
-        raise InputError(f"{where}: {error}; {advice}") from None
-    return rows
+        raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
+    # a quote that the quote of a later row closes: the lines between look like rows
+    labels = {label for _, _, label in rows[1:]}
+    for where, text, _ in rows:
+        joined = [*csv.reader(text.splitlines()[:-1], delimiter=mark)]
+        like = all(len(row) == width and row[places[1]] in labels for row in joined)
+        check(
+            len(joined) < 2 or not like,
+            f"{where}: a quote is not closed (the text holds other rows); {advice}",
+        )
+    return rows[1:]
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:

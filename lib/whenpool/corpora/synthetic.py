@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
 from pathlib import Path
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.corpora.corpus import Corpus, Split
 
 
@@ -41,13 +41,11 @@ class Grammar:
 
     def __post_init__(self) -> None:
         check(self.classes in (2, 10), f"the synthetic corpus has 2 or 10 classes, not {self.classes}")
-        if not 1 <= self.shortest <= self.longest:
-            raise InputError(f"shortest={self.shortest} must be from 1 to longest={self.longest}")
-        if not 0 <= self.density <= 0.2:
-            raise InputError(f"density must be a part of all words in [0, 0.2], not {self.density}")
+        lengths = f"shortest={self.shortest} must be from 1 to longest={self.longest}"
+        check(1 <= self.shortest <= self.longest, lengths)
+        check(0 <= self.density <= 0.2, f"density must be in [0, 0.2], not {self.density}")
         check(0 <= self.agreement <= 1, f"agreement must be in [0, 1], not {self.agreement}")
-        if min(self.train, self.validation, self.test) < 1:
-            raise InputError("train, validation and test must be at least 1 each")
+        check(min(self.train, self.validation, self.test) >= 1, "splits need at least 1 text each")
 
     @property
     def evidence(self) -> dict[str, list[str]]:

@@ -31,8 +31,6 @@ from whenpool.corpora.sources import SUFFIXES, checked, label_of, parsed
 from whenpool.corpora.synthetic import lists_of
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from
 
-__all__ = ["entities", "entity_scores", "read_tagged"]
-OUTSIDE = "O"
 BIO = re.compile("O|[BI]-.+")
 
 
@@ -74,46 +72,29 @@ class TaggedCorpus:
         return tuple(sorted({tag for sentence in self.train for tag in sentence.tags}))
 
 
+# Files
+
+
 def read_tagged(path: str | Path) -> list[Tagged]:
     """The sentences of a file: ``.conllu`` is read as CoNLL-U, with the universal part of speech as the tag,
     anything else as columns, the word first and its tag last, an empty line between sentences; ``.gz`` is
-    unpacked. Raises `InputError` for a file that cannot be read or has no sentence, and names the line
-    that has no tag, or another number of columns than the first.
-
-    Examples:
-        >>> from pathlib import Path; import tempfile
-        >>> file = Path(tempfile.mkdtemp(), "two.tsv")
-        >>> _ = file.write_text("Fred B-PER\\nshowed O\\n\\nSue B-PER\\n")
-        >>> [sentence.words for sentence in read_tagged(file)]
-        [('Fred', 'showed'), ('Sue',)]
-    """
+    unpacked. Raises `InputError` for a file that cannot be read, or a line without a word and its tag."""
     path = Path(path)
     is_conllu = path.name.lower().removesuffix(".gz").endswith(".conllu")
-    width = 10 if is_conllu else 0  # columns; of other files as many as the first line has
-    sentences, rows = (
-        list[Tagged](),
-        list[tuple[str, str]](),
-    )  # finished ones, and words and tags of this one
-    for number, line in enumerate([*lines_of(path), ""], 1):
+    sentences: list[list[tuple[str, str]]] = [[]]
+    for number, line in enumerate(lines_of(path), 1):
         if not line.strip() or (line.startswith("-DOCSTART-") and not is_conllu):
-            if rows:  # the sentence has ended
-                sentences.append(Tagged(*zip(*rows, strict=True)))
-                rows = []
-            continue
-        if is_conllu and line.startswith("#"):
-            continue
-        by_tabs = is_conllu or "\t" in line
-        cells = [cell.strip() for cell in (line.split("\t") if by_tabs else line.split())]
-        width = width or max(2, len(cells))
-        where = f"{path}, line {number}"
-        check(len(cells) == width, f"{where} has {len(cells)} columns instead of {width}")
-        if is_conllu and re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):
-            continue  # several words written together, or a word that is not written
-        word, tag = (cells[1], cells[3].removeprefix("_")) if is_conllu else (cells[0], cells[-1])
-        check(word and tag, f"{where}: a word or its tag is missing; write a word and its tag")
-        rows.append((word, tag))
-    check(sentences, f"{path} has no sentence; write a word and its tag on each line")
-    return sentences
+            sentences.append([])
+        elif not (is_conllu and re.match(r"#|\d+[-.]\d+\t", line)):  # a comment, or no word of its own
+            cells = line.strip().split("\t" if is_conllu or "\t" in line else None)
+            fits = len(cells) == 10 if is_conllu else len(cells) > 1
+            form = "ten columns of CoNLL-U" if is_conllu else "a word and its tag"
+            check(fits and cells[0] and cells[-1], f"{path}, line {number} has not {form}")
+            word, tag = (cells[1], cells[3]) if is_conllu else (cells[0], cells[-1])
+            check(tag != "_" or not is_conllu, f"{path}, line {number}: the part of speech is missing")
+            sentences[-1].append((word.strip(), tag.strip()))
+    check(any(sentences), f"{path} has no sentence; write a word and its tag on each line")
+    return [Tagged(*zip(*rows, strict=True)) for rows in sentences if rows]
 
 
 PUBLISHED = {
@@ -126,6 +107,7 @@ PUBLISHED = {
 }  # fmt: skip
 """UD English EWT (2.15), and WNUT 2017: files of training, validation and test, with their numbers of
 sentences; each file as it is published, or gzipped, in a folder of the corpus's name or above."""
+GENERATED = "generated"
 
 
 @dataclass(frozen=True)
@@ -151,23 +133,17 @@ class TaggedSource:
         has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         for tag in sorted(tags) if has_entities else ():  # a part of speech, or a tag of IOBES
             check(BIO.fullmatch(tag), f"{self.name}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
-        if len(parts) == 1:
-            parts = self._split(parts[0])
+        if len(parts) == 1:  # a hash keeps what is repeated on one side: 80 %, 10 % and 10 %
+            (sentences,), parts = parts, [[], [], []]
+            for sentence in sentences:
+                digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
+                parts[{0: 1, 1: 2}.get(int.from_bytes(digest[:8]) % 10, 0)].append(sentence)
+            few = f"{self.paths[0]} has {len(sentences)} sentences, too few for three splits"
+            check(all(parts), f"{few}; add some, or name files with dev= and test=")
             notes = (f"{self.paths[0].name} was split by a hash of each sentence.",)
         complete = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
         train, validation, test = parts
         return TaggedCorpus(train, validation, test, has_entities, self.label, complete, notes)
-
-    def _split(self, sentences: Sequence[Tagged]) -> list[list[Tagged]]:
-        """80 % training, 10 % validation, 10 % test by a hash, so that what is repeated stays on one side."""
-        parts: dict[str, list[Tagged]] = {name: [] for name in SPLITS}
-        for sentence in sentences:
-            digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
-            tenth = int.from_bytes(digest[:8]) % 10
-            parts[{0: "validation", 1: "test"}.get(tenth, "train")].append(sentence)
-        few = f"{self.paths[0]} has {len(sentences)} sentences, too few for three splits"
-        check(all(parts.values()), f"{few}; add some, or name files with dev= and test=")
-        return [*parts.values()]
 
     def fingerprint(self) -> str:
         """A hash of the words and tags of all splits."""
@@ -192,21 +168,20 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
     name, given = parsed(name)
     if name == GENERATED:
         return TaggedSource(name, checked(SentenceGrammar, given, "generated corpus"))
-    path, files = Path(os.path.expanduser(name)), list[tuple[Path, ...]]()
+    path = Path(os.path.expanduser(name))
+    wanted = [path, *(path.with_name(given[key]) for key in ("dev", "test") if key in given)]
+    advice = f"give {GENERATED}, {', '.join(PUBLISHED)}, or the path of a file of tagged words"
     if name in PUBLISHED:
-        fits, files = not given, [(data / name / file, data / file) for file in PUBLISHED[name]]
+        wanted = [data / name / file for file in PUBLISHED[name]]
         advice = "put it there, or name the folder above with --data or WHENPOOL_DATA"
-    else:
-        fits, files = set(given) in (set(), {"dev", "test"}), [(path,)]
-        files += [(path.with_name(given[key]),) for key in ("dev", "test") if key in given]
-        advice = f"give {GENERATED}, {', '.join(PUBLISHED)}, or the path of a file of tagged words"
+    fits = set(given) in (set(), set() if name in PUBLISHED else {"dev", "test"})
     wrong = f"{name} cannot have the options {', '.join(given)}"
     check(fits, f"{wrong}; a file takes both dev= and test=, or none")
     paths = []
-    for places in files:
-        there = [file for path in places for file in (path, Path(f"{path}.gz")) if isfile(file)]
-        missing = f"tagged corpus {name!r:.200}: {places[0].name} is not in {places[0].parent}"
-        check(there, f"{missing}; {advice}")
+    for file in wanted:
+        places = [file, data / file.name] if name in PUBLISHED else [file]
+        there = [p for place in places for p in (place, Path(f"{place}.gz")) if isfile(p)]
+        check(there, f"tagged corpus {name!r:.200}: {file.name} is not in {file.parent}; {advice}")
         paths.append(there[0])
     return TaggedSource(name, tuple(sorted(given.items())), tuple(paths))
 
@@ -221,7 +196,8 @@ def is_tagged(name: str) -> bool:
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
 
 
-GENERATED = "generated"
+# The grammar
+
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 CLAUSES = _TABLES["clauses"]
 
@@ -232,9 +208,9 @@ class SentenceGrammar:
 
     task: str = "entities"  #: "entities", tagged in BIO, or "pos", parts of speech
     clauses: int = 4  #: most clauses of a sentence; all numbers from 1 on are equally likely
-    train: int = 1_000  #: sentences for training
-    validation: int = 200  #: sentences for validation
-    test: int = 400  #: sentences for testing
+    train: int = 1_000  #: sentences of each split
+    validation: int = 200
+    test: int = 400
     seed: int = 0  #: another seed gives other sentences by the same rules
 
     def __post_init__(self) -> None:
@@ -263,16 +239,17 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
                         word = str(rng.randint(2, 999))
                     elif word.startswith("{"):
                         word = rng.choice(lists[word[1:-1]])
-                    if piece.endswith("*"):
-                        later.append(len(words))
+                    later += [len(words)] * piece.endswith("*")
                     words.append(word)
                     tags.append(entity if has_entities else part)
-            end = OUTSIDE if has_entities else "PUNCT"
-            yield Tagged((*words, "."), (*tags, end), tuple(later))
+            yield Tagged((*words, "."), (*tags, "O" if has_entities else "PUNCT"), tuple(later))
 
     train, validation, test = (list(sentences(split)) for split in SPLITS)
     notes = ("Sentences made by a small grammar.",)
     return TaggedCorpus(train, validation, test, has_entities, GENERATED, notes=notes)
+
+
+# Entities
 
 
 class Entity(NamedTuple):
@@ -285,28 +262,22 @@ class Entity(NamedTuple):
 
 def entities(tags: Sequence[str]) -> list[Entity]:
     """The entities of one sentence, from left to right. Raises `InputError` for a tag that is none of "O",
-    "B-TYPE" and "I-TYPE".
-
-    Examples:
-        >>> entities(["B-PER", "O", "I-ORG", "I-ORG"])
-        [Entity(type='PER', start=0, stop=1), Entity(type='ORG', start=2, stop=4)]
-    """
+    "B-TYPE" and "I-TYPE"."""
     ended: list[Entity] = []
     kind, start = "", 0  # of the entity that is open; no type where none is
-    for place, tag in enumerate((*tags, OUTSIDE)):
+    for place, tag in enumerate((*tags, "O")):
         check(BIO.fullmatch(tag), f"word {place + 1}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
-        type_ = tag[2:]
-        if kind and (tag[0] != "I" or type_ != kind):
+        if tag[0] == "I" and tag[2:] == kind:
+            continue
+        if kind:
             ended.append(Entity(kind, start, place))
-            kind = ""
-        if type_ and not kind:
-            kind, start = type_, place
+        kind, start = tag[2:], place
     return ended
 
 
 def in_io(tags: Sequence[str]) -> list[str]:
     """The tags of a sentence in IO, where the border between two entities of one type is lost."""
-    return [tag if tag == OUTSIDE else f"I-{tag[2:]}" for tag in tags]
+    return [re.sub("^B-", "I-", tag) for tag in tags]
 
 
 COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "missed")
@@ -333,36 +304,23 @@ class EntityScores:
 
 
 def entity_scores(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> EntityScores:
-    """Scores of the tags of some sentences together (micro-averaged), as conlleval and seqeval count. Raises
-    `InputError` for other numbers of sentences or words, or a tag that is none.
-
-    Examples:
-        >>> true = [["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"]]  # First Bank of Chicago announced
-        >>> cut = [["O", "B-ORG", "I-ORG", "I-ORG", "O"]]  # Bank of Chicago
-        >>> scores = entity_scores(true, cut)
-        >>> scores.f1, scores.boundary
-        (0.0, 1)
-    """
-    words, answered = [*map(len, true)], [*map(len, predicted)]
-    check(words == answered, "true and predicted must have as many sentences, and each as many words")
-    counts: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
-    by_type = defaultdict[str, Counter[str]](Counter)  # the first three of these counts for each type
+    """Scores of the tags of some sentences together (micro-averaged), as conlleval and seqeval count."""
+    by_type = defaultdict[str, Counter[str]](Counter)
     for tags, answer in zip(true, predicted, strict=True):
         expected, given = entities(tags), entities(answer)
-        marks = [("predicted", e) for e in given] + [("true", e) for e in expected]
-        marks += [(_kind(entity, expected), entity) for entity in given]
-        marks += [("missed", entity) for entity in expected if _kind(entity, given) == "spurious"]
-        for mark, entity in marks:
-            counts[mark] += 1
-            by_type[entity.type][mark] += 1
+        for entity in given:
+            by_type[entity.type].update(["predicted", _kind(entity, expected)])
+        for entity in expected:
+            missed = _kind(entity, given) == "spurious"
+            by_type[entity.type].update(["true", "missed"] if missed else ["true"])
+    total = sum(by_type.values(), Counter[str]())
     f1 = {kind: _rates(of_type)[2] for kind, of_type in sorted(by_type.items()) if of_type["true"]}
-    return EntityScores(*_rates(counts), **counts, by_type=f1)
+    return EntityScores(*_rates(total), by_type=f1, **{name: total[name] for name in COUNTED})
 
 
 def _rates(counts: Mapping[str, int]) -> tuple[float, float, float]:
     """Precision, recall and F1 in %, 0 where there is nothing to divide by."""
-    precision = counts["right"] / max(counts["predicted"], 1)
-    recall = counts["right"] / max(counts["true"], 1)
+    precision, recall = (counts["right"] / max(counts[of], 1) for of in ("predicted", "true"))
     f1 = 2 * precision * recall / (precision + recall) if counts["right"] else 0.0
     return 100 * precision, 100 * recall, 100 * f1
 
@@ -386,15 +344,12 @@ NO_TAG = -100  # Where no word is, or a tag that no training word has
 
 @dataclass(frozen=True)
 class NumberedSentences(Texts):
-    """N sentences: of each word a row of F numbers, W rows int32, and as labels the tags (W,) of all words,
-    int64, `NO_TAG` for those that training has not."""
+    """N sentences: of each word F numbers, (W, F) int32, and as labels the tags (W,) int64 or `NO_TAG`."""
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The sentences of these numbers (B,), padded to the longest of them: ids (B, T, F), lengths
-        (B,), and as labels the tags (B, T), `NO_TAG` after each sentence's end."""
+        """Sentences (B,) as ids (B, T, F), lengths (B,), and tags (B, T), `NO_TAG` after each end."""
         places, is_word, lengths, _ = self.ids.places(indices)
-        ids = self.ids.flat[places].long()  # (B, T, F)
-        ids = ids.masked_fill(~is_word.unsqueeze(-1), padding_index)
+        ids = self.ids.flat[places].long().masked_fill(~is_word.unsqueeze(-1), padding_index)
         return Batch(ids, lengths, self.labels[places].masked_fill(~is_word, NO_TAG))
 
 
@@ -418,53 +373,45 @@ def number(
     """Number the words and tags of a corpus; ``with_features`` suffix and shape as well, ``with_spelling``
     also the written form of a word. Words that have ``vectors`` are known even where no training sentence
     has them; the ``seed`` draws those of words that have none."""
-    counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
-    known = set(vectors.words) if vectors else set()
-    others = [*corpus.validation, *corpus.test]
-    unseen = known & ({word.lower() for s in others for word in s.words} - counts.keys())
-    among = counts | dict.fromkeys(sorted(unseen), 1)  # what has no count is left out
+    written = {name: [w for s in part for w in s.words] for name, part in corpus.splits.items()}
+    counts = Counter(map(str.lower, written["train"]))
+    others = {word.lower() for word in written["validation"] + written["test"]} - counts.keys()
+    unseen = sorted(others & set(vectors.words)) if vectors else []
+    among = counts | dict.fromkeys(unseen, 1)  # what has no count is left out
     words = build_vocabulary(among, len(among))
     features: list[Any] = [(str.lower, words | {PADDING: UNKNOWN_INDEX})]  # if a text has such a word
     for feature in (suffix, shape) if with_features else ():
-        values = sorted({feature(word) for sentence in corpus.train for word in sentence.words})
+        values = sorted({feature(word) for word in written["train"]})
         features.append((feature, {value: i for i, value in enumerate(values, PADDING_INDEX + 1)}))
     sizes = (len(words), *(len(numbers) + PADDING_INDEX + 1 for _, numbers in features[1:]))
     spelling = None
-    if with_spelling:
-        forms, spelling = spelled(corpus)
-        features.append((str, forms))
+    if with_spelling:  # the number of each form of all splits, and its first 20 letters
+        forms = sorted({word for of_split in written.values() for word in of_split})
+        letters = sorted({letter for word in written["train"] for letter in word})
+        number_of_letter = {letter: place for place, letter in enumerate(letters, 2)}
+        rows = [[number_of_letter.get(letter, 1) for letter in form[:20]] for form in forms]
+        rows = [[1]] * (PADDING_INDEX + 1) + rows  # padding and unknown
+        spelling = nn.utils.rnn.pad_sequence([*map(torch.tensor, rows)], batch_first=True)
+        features.append((str, {form: place for place, form in enumerate(forms, PADDING_INDEX + 1)}))
     number_of = {tag: place for place, tag in enumerate(corpus.tags)}
 
-    def numbered(sentences: Sequence[Tagged]) -> NumberedSentences:
-        words = [word for sentence in sentences for word in sentence.words]
+    def numbered(split: str, sentences: Sequence[Tagged]) -> NumberedSentences:
         row_of = {  # a word is looked at once
             word: [numbers.get(feature(word), UNKNOWN_INDEX) for feature, numbers in features]
-            for word in set(words)
+            for word in set(written[split])
         }
-        rows = torch.tensor([row_of[word] for word in words], dtype=torch.int32)  # (W, F)
+        rows = torch.tensor([row_of[word] for word in written[split]], dtype=torch.int32)  # (W, F)
         offsets = torch.tensor([0, *accumulate(map(len, sentences))])
         tags = [number_of.get(tag, NO_TAG) for sentence in sentences for tag in sentence.tags]
         return NumberedSentences(Ragged(rows, offsets), torch.tensor(tags))
 
     frequency = torch.tensor([counts.get(word, 0) for word in words])
     return NumberedCorpus(
-        **{name: numbered(part) for name, part in corpus.splits.items()}, tags=corpus.tags, sizes=sizes,
-        rare=frequency == 1, seen=frequency > 0, vectors=start_from(vectors, words, seed),
+        **{name: numbered(name, part) for name, part in corpus.splits.items()}, tags=corpus.tags,
+        sizes=sizes, rare=frequency == 1, seen=frequency > 0, vectors=start_from(vectors, words, seed),
         later=torch.tensor([i in s.later for s in corpus.test for i in range(len(s))]),
         spelling=spelling,
     )  # fmt: skip
-
-
-def spelled(corpus: TaggedCorpus) -> tuple[dict[str, int], Tensor]:
-    """The number of each written form of all splits, and their first 20 letters (forms, L): 1 stands for a
-    letter that no training word has, 0 for none."""
-    letters = sorted({letter for s in corpus.train for word in s.words for letter in word})
-    number_of = {letter: place for place, letter in enumerate(letters, 2)}
-    forms = sorted({word for part in corpus.splits.values() for s in part for word in s.words})
-    rows = [[number_of.get(letter, 1) for letter in form[:20]] for form in forms]
-    no_word = [torch.ones(1, dtype=torch.int64)] * (PADDING_INDEX + 1)  # padding and unknown
-    table = nn.utils.rnn.pad_sequence([*no_word, *map(torch.tensor, rows)], batch_first=True)
-    return {form: place for place, form in enumerate(forms, PADDING_INDEX + 1)}, table
 
 
 def suffix(word: str) -> str:

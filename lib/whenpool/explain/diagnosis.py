@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import torch
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from joblib import Parallel, delayed
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
-from scipy.stats import binomtest, t
+from scipy.stats import sem, t
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_validate
@@ -39,34 +39,25 @@ from whenpool.corpora.synthetic import encyclopedia
 from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize, without_spaces
 from whenpool.explain.checkpoint import TOKENIZERS, save_checkpoint
 from whenpool.explain.estimator import PoolingClassifier
-from whenpool.explain.explanation import page
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
-from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep
+from whenpool.probes import gradient_norms, gradient_profile, padding_sweep
 from whenpool.runs.run import Place, find_vectors
 from whenpool.runs.workforce import check_device, processors
 
-STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # Of the baselines' regularisation, C
 FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds
 PROBED = 300  # Test texts that are probed
 LEVEL = 0.95
 FEW = 30  # Texts below which nothing is called surer than chance
-SEEDS = 3  # From so many on, the spread of the seeds is known well enough to count beside that of texts
-TFIDF, VECTORS = "TF-IDF with logistic regression", "mean of vectors with logistic regression"
-POSITION = "position in the text, %"
 PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
 
 
-# The texts
-
-
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """What of a file of labelled texts is used."""
 
     texts: list[str]  # as models read them: words with spaces between them
     labels: list[str]
-    notes: list[str]  # what was cut, changed and left out, a sentence each
+    notes: list[str]  # what was cut and left out, a sentence each
 
 
 def survey(
@@ -77,8 +68,7 @@ def survey(
     on the texts alone; each class keeps its share, and at least `FEWEST` texts. Texts are cut before they are
     compared, so that none is there twice. Raises `InputError` for texts that cannot be used."""
     gaps = list[str]()
-    raw = read_own(path, text_column, label_column, gaps)
-    table = pd.DataFrame(raw, columns=["text", "label", "place"])
+    table = pd.DataFrame(read_own(path, text_column, label_column, gaps), columns=["text", "label", ""])
     read = table["text"].map(TOKENIZERS["untagged"])
     table = table.assign(text=[" ".join(text[:words]) for text in read], length=read.map(len))
     first = f"; {gaps[0]}" if gaps else ""
@@ -103,15 +93,50 @@ def survey(
         "texts have several labels, of which the first counts": several,
         "more texts were left out to save time (--limit)": len(texts) - len(used),
         f"texts are longer than {words} words and cut there": int(used["length"].gt(words).sum()),
-        "words and punctuation marks are in the median text": int(used["length"].median()),
     }
-    sentences = [f"{count:,} {what}." for what, count in notes.items() if count]
     shares = [f"{label} ({count:,})" for label, count in used["label"].value_counts().items()]
+    sentences = [f"{count:,} {what}." for what, count in notes.items() if count]
     sentences.append(f"{len(shares)} classes: {', '.join(shares[:20])}{' …' * (len(shares) > 20)}.")
     return Survey(used["text"].tolist(), used["label"].tolist(), sentences)
 
 
-# What is trained and measured
+class Score(NamedTuple):
+    """How well one pooling, or a baseline, did."""
+
+    pooling: str  # its name as an option; "" of a baseline
+    name: str
+    right: np.ndarray  # (N,), which texts it got right, or with several seeds how often
+    filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
+
+    @property
+    def accuracy(self) -> float:
+        return 100 * float(self.right.mean())
+
+
+class Verdict(NamedTuple):
+    """A recommendation."""
+
+    pooling: str  # the name of the pooling to take, or "" where none can be recommended
+    title: str
+    sentences: list[str]  # why, and how sure
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is recommended for the texts of a file, and why."""
+
+    file: str
+    survey: Survey
+    scores: pd.DataFrame
+    verdict: Verdict
+    report: Path  # the page, which has it all
+    explain: str  # a command that explains the recommended, or else the best, model
+
+    @property
+    def text(self) -> str:
+        """The accuracies and the recommendation, for a terminal."""
+        table = self.scores.to_string(index=False)
+        return "\n".join([table, "", f"{self.verdict.title}.", *self.verdict.sentences])
 
 
 def diagnose(
@@ -119,20 +144,18 @@ def diagnose(
     poolings: Sequence[str] = COMPARED, seeds: int = 1, epochs: int = 6, limit: int = 2_000,
     words: int = 1_000, vectors: str | None = None, output: Path | None = None, data: Path | None = None,
     workers: int | None = None, device: str = "cpu", say: Callable[[str], None] = print,
-) -> "Diagnosis":  # fmt: skip
+) -> Diagnosis:  # fmt: skip
     """Cross-validate a small model with each pooling on a user's labelled texts, probe it, and write the
     page, the texts and the models. Raises `InputError` for texts that cannot be used, or senseless options.
 
     Args:
         path: a ``.csv``, ``.tsv`` or ``.jsonl`` file with a column of texts and one of labels.
         seeds: trainings of each pooling on each two thirds of the texts.
-        limit: about so many texts are used, at most.
-        words: so many first words of a text are read.
+        limit, words: about so many texts are used, and so many first words of each are read.
         vectors: a file or a name of word vectors, or "random"; None: GloVe's, if it is there.
         output: folder for all that is written; None: one named after the file.
         data: folder of filler sentences and vectors; None: as `whenpool.base.paths` says.
-        workers: processes; None: one for each processor, or one for a GPU.
-        say: is called with what is done, a line at a time.
+        workers, say: processes, by default one for each processor; what is called with each line.
     """
     started, place = time.monotonic(), Place.default(data)
     for pooling in poolings:
@@ -154,20 +177,20 @@ def diagnose(
     workers = workers or (processors() if device == "cpu" else 1)
     right, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
     for pooling in dict.fromkeys(poolings):
-        right[pooling] = np.zeros((seeds, len(texts)))
+        right[pooling] = np.zeros(len(texts))
         for seed in range(seeds):
             model = PoolingClassifier(pooling, epochs=epochs, vectors=file, seed=seed, device=device)
             how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
             made = cross_validate(model, texts, labels, **how)["estimator"]
             for fitted, (_, test) in zip(made, folds, strict=True):
-                right[pooling][seed, test] = fitted.predict(texts[test]) == labels[test]
+                right[pooling][test] += (fitted.predict(texts[test]) == labels[test]) / seeds
             models.setdefault(pooling, made[0])
         say(f"{POOLING_NAMES[pooling]}: {100 * right[pooling].mean():.1f} %")
         saved = models[pooling].checkpoint_
         save_checkpoint(
             folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words,
             "untagged", run=f"{pooling}, {path.name}", train_texts=len(learnt),
-            test_accuracy=100 * right[pooling][0, tested].mean(),
+            test_accuracy=100 * right[pooling][tested].mean(),
         )  # fmt: skip
 
     try:
@@ -180,37 +203,41 @@ def diagnose(
     probed = Parallel(workers)(
         delayed(probe)(models[name], texts[some], labels[some], read) for name in models
     )
-    sweep, gradients, importance = (pd.concat(frames) for frames in zip(*probed, strict=True))
-    filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()
-    scores = [Score.of(name, POOLING_NAMES[name], right[name], filled[name]) for name in models]
+    sweep, gradients = (pd.concat(frames) for frames in zip(*probed, strict=True))
+    filled = sweep[sweep["x"] > 0].groupby("pooling")["y"].mean()
+    scores = [Score(name, POOLING_NAMES[name], right[name], filled[name]) for name in models]
     simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
-    majority = 100 * max(np.unique(labels, return_counts=True)[1]) / len(texts)
+    usual = pd.Series(labels).mode()[0]
+    majority = Score("", "most frequent class", labels == usual)
     verdict = verdict_on(scores, simple, majority)
-    model_folder = str(folder / "models" / (verdict.pooling or max(scores).pooling))
+    model_folder = folder / "models" / (verdict.pooling or ranked(scores)[0].pooling)
     diagnosis = Diagnosis(
-        path.name, chosen, scores_table(scores, simple, majority), verdict, folder / "report.html",
-        f'{shlex.join(["whenpool", "explain", "--model", model_folder])} --text "..."',
+        path.name, chosen, scores_table(scores, [*simple, majority]), verdict, folder / "report.html",
+        f'whenpool explain --model {shlex.quote(str(model_folder))} --text "..."',
     )  # fmt: skip
     panels = [
         *((f"Accuracy with the {title}", sweep[sweep["setting"] == setting], "share of added filler")
           for setting, title in PLACES.items()),
-        ("Gradient norm after training", gradients, POSITION, "log"),
-        ("Word importance", importance, POSITION),
+        ("Gradient norm after training", gradients, "position in the text, %", "log"),
     ]  # fmt: skip
     facts = {
         "epochs": epochs, "seeds": seeds, "vectors": named, "filler": filler, "probed": len(some),
         "figures": list(starmap(drawing, panels)), "seconds": time.monotonic() - started,
     }  # fmt: skip
-    write_atomically(diagnosis.report, page("diagnosis.html", diagnosis=diagnosis, **facts))
+    templates = Environment(  # what texts and names hold is shown, never run
+        loader=PackageLoader("whenpool.explain", ""), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    page = templates.get_template("diagnosis.html").render(diagnosis=diagnosis, **facts)
+    write_atomically(diagnosis.report, page)
     return diagnosis
 
 
 def probe(
     classifier: PoolingClassifier, texts: Iterable[str], labels: Sequence[str],
     filler: Iterable[Sequence[str]],
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:  # fmt: skip
-    """Of a trained model its accuracies under added filler, in %, and by position, in %, its mean gradient
-    norm and its mean importance of words, in windows as the thesis has them (§1.9)."""
+) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
+    """Of a trained model its accuracies (y) over filler (x), and gradient norms (y) over positions (x)."""
     checkpoint, model = classifier.checkpoint_, classifier.checkpoint_.model
 
     def numbered(rows: Iterable[Sequence[str]]) -> list[list[int]]:
@@ -219,206 +246,115 @@ def probe(
     ids = numbered(map(checkpoint.words, texts))
     read = Texts(Ragged.of(ids), torch.from_numpy(np.searchsorted(classifier.classes_, labels)))
     points = padding_sweep(model, ids, read.labels, numbered(filler), padding_index=PADDING_INDEX)
-    sweep = pd.DataFrame(points).assign(pooling=classifier.pooling)
-    median = np.median([len(text) for text in ids])
-    k = 5 if median >= 50 else 3 if median >= 15 else 1
-    norms, importance = [], [torch.zeros(0, 100)]
-    for part in torch.arange(len(ids)).split(16):
-        batch = read.batch(part, PADDING_INDEX)
-        norms.append(gradient_profile(gradient_norms(model, *batch), batch.lengths))
-        windows = part[batch.lengths >= 3 * k]
-        if len(windows):
-            importance.append(nwi(model, *read.batch(windows, PADDING_INDEX), k=k))
-    profiles = [
-        pd.DataFrame({"pooling": classifier.pooling, "x": range(100), "y": torch.cat(rows).mean(0)})
-        for rows in (norms, importance)
-    ]
-    return sweep.assign(x=sweep["share"], y=sweep["accuracy"]), profiles[0], profiles[1]
+    batches = [read.batch(part, PADDING_INDEX) for part in torch.arange(len(ids)).split(16)]
+    norms = [gradient_profile(gradient_norms(model, *batch), batch.lengths) for batch in batches]
+    sweep = pd.DataFrame(points).rename(columns={"share": "x", "accuracy": "y"})
+    gradients = pd.DataFrame({"x": range(100), "y": torch.cat(norms).mean(0)})
+    return sweep.assign(pooling=classifier.pooling), gradients.assign(pooling=classifier.pooling)
 
 
 def baselines(
     texts: np.ndarray, labels: np.ndarray, folds: Any, vectors: WordVectors | None
-) -> "list[Score]":
+) -> list[Score]:
     """Where a simple classifier does as well, no network is needed."""
     words_and_pairs = TfidfVectorizer(
         tokenizer=str.split, token_pattern=None, lowercase=False, ngram_range=(1, 2), sublinear_tf=True
     )
-    ways: dict[str, Any] = {TFIDF: (words_and_pairs, texts)}
+    ways: dict[str, Any] = {"TF-IDF": (words_and_pairs, texts)}
     if vectors:
         row_of = {word: row for row, word in enumerate(vectors.words)}
         rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
         none = np.zeros(vectors.size)
         means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]  # N of E numbers
-        ways[VECTORS] = (StandardScaler(), np.stack(means))
+        ways["mean of vectors"] = (StandardScaler(), np.stack(means))
     scores = []
     for name, (features, given) in ways.items():
-        regression = GridSearchCV(LogisticRegression(max_iter=2_000), {"C": STRENGTHS}, cv=3)
+        strengths = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}  # of the regularisation
+        regression = GridSearchCV(LogisticRegression(max_iter=2_000), strengths, cv=3)
         predicted = cross_val_predict(make_pipeline(features, regression), given, labels, cv=folds)
-        scores.append(Score.of("", name, (predicted == labels)[None]))
+        scores.append(Score("", f"{name} with logistic regression", predicted == labels))
     return scores
 
 
 # What it comes to
 
 
-@dataclass(frozen=True)
-class Score:
-    """How well one pooling, or a baseline, did."""
-
-    pooling: str  # its name as an option; "" of a baseline
-    name: str
-    accuracies: tuple[float, ...]  # in % of the texts, one for each seed
-    right: np.ndarray  # (N,) the share of seeds that got each text right
-    filled: float | None = None  # mean accuracy over all places and shares of added filler, in %
-
-    @classmethod
-    def of(cls, pooling: str, name: str, right: np.ndarray, filled: float | None = None) -> "Score":
-        """From which texts each seed got right, (seeds, N)."""
-        return cls(pooling, name, tuple(100 * right.mean(1)), right.mean(0), filled)
-
-    @property
-    def accuracy(self) -> float:
-        return mean(self.accuracies)
-
-    @property
-    def interval(self) -> str:
-        """Wilson's 95 % interval of the accuracy, in %, as far as the choice of texts goes."""
-        wilson = binomtest(round(self.right.sum()), len(self.right)).proportion_ci(LEVEL, "wilson")
-        return f"{100 * wilson.low:.1f} to {100 * wilson.high:.1f}"
-
-    def __lt__(self, other: "Score") -> bool:
-        return self.accuracy < other.accuracy
+def ranked(scores: Iterable[Score]) -> list[Score]:
+    """The most accurate first."""
+    return sorted(scores, key=lambda score: -score.accuracy)
 
 
-class Difference(NamedTuple):
-    """By how many points one score is better than another, and the ends of its interval."""
-
-    points: float
-    low: float
-    high: float
-
-    @property
-    def may_be_chance(self) -> bool:
-        return self.low <= 0
+def difference(best: Score, other: Score, tests: int = 1) -> tuple[float, float, float]:
+    """By how many points one score is better than another, and the ends of its interval: Student's, text by
+    text; several ``tests`` hold at 95 % together (Bonferroni's)."""
+    points = 100 * (best.right.astype(float) - other.right)  # (N,)
+    half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1) * sem(points))
+    return points.mean(), points.mean() - half, points.mean() + half
 
 
-def difference(best: Score, other: Score, tests: int = 1) -> Difference:
-    """Student's, text by text; several ``tests`` hold at 95 % together (Bonferroni's)."""
-    points = 100 * (best.right - other.right).astype(float)  # (N,)
-    error = float(points.std(ddof=1)) / math.sqrt(len(points))
-    if min(len(best.accuracies), len(other.accuracies)) >= SEEDS:
-        # whichever moves the difference more, the texts or the seeds
-        errors = (stdev(score.accuracies) / math.sqrt(len(score.accuracies)) for score in (best, other))
-        error = max(error, math.hypot(*errors))
-    half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1)) * error
-    return Difference(points.mean(), points.mean() - half, points.mean() + half)
-
-
-def differences(scores: Sequence[Score]) -> dict[str, Difference]:
+def differences(scores: Sequence[Score]) -> dict[str, tuple[float, float, float]]:
     """Of the best from each other one, by pooling, for all pairs at once."""
-    best, *others = sorted(scores, reverse=True)
+    best, *others = ranked(scores)
     return {other.pooling: difference(best, other, math.comb(len(scores), 2)) for other in others}
 
 
-def learnt_among(scores: Sequence[Score], majority: float) -> list[Score]:
-    """Those that are better than the most frequent class, ``majority`` % of the texts, beyond chance: by a
-    one-sided binomial test at 2.5 % for all of them together (Bonferroni's)."""
-    level = (1 - LEVEL) / (2 * max(1, len(scores)))
-
-    def chance(score: Score) -> float:
-        return binomtest(round(score.right.sum()), len(score.right), majority / 100, "greater").pvalue
-
-    return [score for score in sorted(scores, reverse=True) if chance(score) < level]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A recommendation."""
-
-    pooling: str  # the name of the pooling to take, or "" where none can be recommended
-    title: str  # one line
-    sentences: tuple[str, ...]  # why, and how sure
-
-
-def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: float) -> Verdict:
+def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: Score) -> Verdict:
     """The recommendation: a baseline, where no pooling is better beyond chance, else of the poolings that
-    have learnt, and may be the best as far as chance goes, the one that does best on the texts as they are
-    and under added filler taken together, each counting half."""
-    best, size = max(scores), f"{len(scores[0].right):,} texts"
-    if len(best.right) < FEW:
-        few = f"{size} cannot tell poolings apart; give {FEW} texts or more."
-        return Verdict("", "Too few texts to recommend a pooling", (few,))
-    chance = {name for name, gap in differences(scores).items() if gap.may_be_chance}
-    learnt = learnt_among(scores, majority)
-    tied = [score for score in learnt if score is best or score.pooling in chance]
-    pooling, title = "", "No pooling learnt enough to be recommended"
+    beat the most frequent class, and may be the best as far as chance goes, the one that does best on the
+    texts as they are and under added filler taken together, each counting half."""
+    best, N = ranked(scores)[0], len(scores[0].right)
+    if N < FEW:
+        few = f"{N} texts cannot tell poolings apart; give {FEW} texts or more."
+        return Verdict("", "Too few texts to recommend a pooling", [few])
+
+    def learnt(among: Sequence[Score]) -> list[Score]:
+        return [score for score in ranked(among) if difference(score, majority, len(among))[1] > 0]
+
     sentences = [
-        f"{best.name} is right on {best.accuracy:.1f} % of {size}, the most frequent class "
-        f"on {majority:.1f} %."
+        f"{best.name} is right on {best.accuracy:.1f} % of {N:,} texts, the most frequent class "
+        f"on {majority.accuracy:.1f} %. Chance in the choice of texts counts, that in training does not."
     ]
+    maybe = {best.pooling, *(name for name, (_, low, _) in differences(scores).items() if low <= 0)}
+    tied = [score for score in learnt(scores) if score.pooling in maybe]
+    pooling, title = "", "No pooling learnt enough to be recommended"
     if not tied:
         sentences.append("Give more texts, add word vectors (--vectors), or train longer (--epochs).")
     else:
-        chosen = max(tied, key=lambda score: score.accuracy + (score.filled or 0.0))
+        chosen = max(tied, key=lambda score: score.accuracy + score.filled)
         pooling, title = chosen.pooling, f"Take {chosen.name} ({chosen.pooling})"
         if len(tied) > 1:
             title += ", though others may do as well"
             names = ", ".join(score.name for score in tied)
-            sentences += [
+            sentences.append(
                 f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the texts as "
                 "they are and among filler taken together."
-            ]
-        if worse := [score.name for score in learnt if score not in tied]:
-            sentences.append(f"Chance does not explain why {best.name} beats {', '.join(worse)}.")
-        if len(best.accuracies) < SEEDS:
-            sentences.append("The effect of chance in training is not measured; --seeds 3 does it.")
-    for base in learnt_among(simple, majority)[:1]:
-        if difference(best, base, len(simple)).may_be_chance:
+            )
+    for base in learnt(simple)[:1]:
+        if difference(best, base, len(simple))[1] <= 0:
             first = f"It is right on {base.accuracy:.1f} %, and faster and simpler than a pooling."
             then = f"If you still want a pooling: {title}." if pooling else f"{title}."
-            return Verdict(pooling, f"Use {base.name}", (first, then, *sentences))
-    return Verdict(pooling, title, tuple(sentences))
+            return Verdict(pooling, f"Use {base.name}", [first, then, *sentences])
+    return Verdict(pooling, title, sentences)
 
 
 # The page
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """What is recommended for the texts of a file, and why."""
-
-    file: str
-    survey: Survey
-    scores: pd.DataFrame
-    verdict: Verdict
-    report: Path  # the page, which has it all
-    explain: str  # a command that explains the recommended, or else the best, model
-
-    @property
-    def text(self) -> str:
-        """The accuracies and the recommendation, for a terminal."""
-        table = self.scores.to_string(index=False)
-        return "\n".join([table, "", f"{self.verdict.title}.", *self.verdict.sentences])
-
-
-def scores_table(scores: Sequence[Score], simple: Sequence[Score], majority: float) -> pd.DataFrame:
+def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFrame:
     """The poolings, the most accurate first, then the baselines, as texts."""
     gaps, rows = differences(scores), []
-    for score in sorted(scores, reverse=True) + sorted(simple, reverse=True):
+    for score in ranked(scores) + ranked(simple):
         gap = gaps.get(score.pooling)
-        behind = f"{gap.points:.1f} ({gap.low:.1f} to {gap.high:.1f})" if gap else ""
-        filled = "" if score.filled is None else f"{score.filled:.1f}"
-        rows.append((score.name, score.pooling, f"{score.accuracy:.1f}", score.interval, behind, filled))
-    rows.append(("most frequent class", "", f"{majority:.1f}", "", "", ""))
-    columns = ["model", "option", "accuracy, %", "95 % interval", "behind the best, points"]
-    return pd.DataFrame(rows, columns=[*columns, "among filler, %"])
+        rows.append({
+            "model": score.name, "option": score.pooling, "accuracy, %": f"{score.accuracy:.1f}",
+            "behind the best, points": "{:.1f} ({:.1f} to {:.1f})".format(*gap) if gap else "",
+            "among filler, %": f"{score.filled:.1f}" if score.pooling else "",
+        })  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def drawing(title: str, rows: pd.DataFrame, across: str, scale: str = "linear") -> Markup:
-    """A line for each pooling, as a drawing whose black takes the colour of the page's text, described for
-    who does not see it; nothing where no row has a number."""
-    if rows["y"].isna().all():
-        return Markup()
+    """A line for each pooling, as a drawing in the colour of the page's text, described for who sees none."""
     look: Any = {
         "svg.fonttype": "none", "svg.hashsalt": title, "font.size": 9, "axes.grid": True,
         "grid.color": "#80808060", "axes.spines.top": False, "axes.spines.right": False,
@@ -433,8 +369,10 @@ def drawing(title: str, rows: pd.DataFrame, across: str, scale: str = "linear") 
                       markevery=0.12)  # fmt: skip
             described.append(f"{name} from {first:.3g} to {last:.3g}")
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    svg = re.sub(r' id="[\w.]+_\d+"', "", buffer.getvalue()).replace("#000000", "currentColor")
+        figure.savefig(buffer, format="svg", transparent=True)
+    svg = buffer.getvalue()
+    svg = re.sub(
+        r' id="[\w.]+_\d+"|<metadata>.*?</metadata>', "", svg[svg.index("<svg") + 4 :], flags=re.S
+    )
     label = escape(f"{title}: {'; '.join(described)}")
-    return Markup(f'<svg role="img" aria-label="{label}"{svg[svg.index("<svg") + 4 :]}')  # noqa: S704
+    return Markup(f'<svg role="img" aria-label="{label}"{svg.replace("#000000", "currentColor")}')  # noqa: S704

@@ -15,7 +15,6 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from whenpool.base.errors import InputError, check
@@ -32,22 +31,18 @@ from whenpool.training.loop import Recipe, train
 
 @dataclass(eq=False, repr=False)
 class PoolingClassifier(ClassifierMixin, BaseEstimator):
-    """The model of the thesis as a scikit-learn estimator (§1.3).
-
-    It is trained by Adam, and keeps the weights of the epoch with the best validation accuracy (§1.4.2), of
-    equal ones those of the lowest validation loss.
+    """The model of the thesis as a scikit-learn estimator (§1.3). It keeps the weights of the epoch with the
+    best validation accuracy (§1.4.2), of equal ones those of the lowest loss.
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
         cell: "lstm", "gru", "elman" and others, see `whenpool.TextClassifier`.
-        embedding_size: numbers of a word's vector; word vectors from a file bring their own.
-        hidden_size: units per direction.
+        embedding_size, hidden_size: numbers of a word's vector, if random; units per direction.
         epochs, batch_size, learning_rate: of training.
         vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
         vocabulary_limit: the most frequent words that get a vector.
         max_words: so many of a text's first words are read; None: all.
-        validation_fraction: part of the texts that is held out to choose the epoch, where `fit` is given
-            no validation texts.
+        validation_fraction: part of the texts that is held out to choose the epoch.
         seed: of initialisation, order of batches and the texts that are held out.
         device: "cpu" or "cuda".
 
@@ -66,12 +61,6 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         ['good']
     """
 
-    # none of these is metadata that a pipeline would have to route; so scikit-learn adds no methods for it
-    __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
-    __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
-    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
-
     pooling: str = "max_attention"
     _: KW_ONLY
     cell: str = "lstm"
@@ -87,28 +76,14 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     seed: int = 0
     device: str = "cpu"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string, tags.input_tags.two_d_array = True, False
-        tags.input_tags.one_d_array, tags.no_validation = True, True
-        return tags
-
     def fit(
-        self,
-        texts: Iterable[str],
-        labels: Iterable[Any],
+        self, texts: Iterable[str], labels: Iterable[Any],
         validation: tuple[Iterable[str], Iterable[Any]] | None = None,
-    ) -> Self:
-        """Train on N texts and their labels. Raises `InputError` for texts that are no strings, another
-        number of labels, missing ones or numbers that are no classes, fewer than two classes, a class in
-        ``validation`` that the training texts do not have, or a parameter out of its range. Warns where too
-        few texts are there to hold some out: the training texts then choose the epoch.
-
-        Args:
-            texts: N strings.
-            labels: the N labels, of any type that can be sorted.
-            validation: texts and labels that choose the epoch; None: a part of the texts is held out.
-        """
+    ) -> Self:  # fmt: skip
+        """Train on N texts and their labels, which may be of any type that can be sorted. Raises `InputError`
+        for texts or labels that cannot be used, or a parameter out of its range. ``validation``, texts and
+        labels, chooses the epoch; without it a part of the texts is held out, and where there are too few,
+        the training texts choose, with a warning."""
         self._check_parameters()
         words, given = self._pairs(texts, labels)
         self.classes_, targets = np.unique(given, return_inverse=True)
@@ -161,8 +136,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[places]
 
     def explain(self, text: str, label: Any = None) -> Explanation:
-        """How much each word of a text mattered to a label, by default the likeliest; see
-        `whenpool.explain.explanation.explain`."""
+        """How much each word of a text mattered to a label, by default the likeliest."""
         check_is_fitted(self, "checkpoint_")
         return explain(self.checkpoint_, text, None if label is None else str(label))
 
@@ -219,25 +193,17 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
     ) -> tuple[list[list[str]], np.ndarray]:
-        listed, given = strings(texts), _classes(labels)
+        """The words of each text, and the labels. Raises `InputError` where they are not N of each."""
+        listed = strings(texts)
         readable = not tokens.without_spaces(listed)
         check(readable, "the texts have no spaces between words; add them with a segmenter")
         words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in listed]
-        counts = f"there are {len(words)} {which}texts and {len(given)} labels; give one for each"
-        check(len(words) == len(given), counts)
-        check(words, f"there are no {which}texts; give at least one")
-        return words, given
-
-
-def _classes(labels: Iterable[Any]) -> np.ndarray:
-    """Labels (N,). Raises `InputError` where one is missing, or where they are no classes."""
-    rule = "labels must be one class for each text"
-    try:
-        column = pd.Series(column_or_1d(labels) if hasattr(labels, "shape") else list(labels))
-    except ValueError as error:
-        raise InputError(f"{rule}, as one column: {error}") from None
-    missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
-    check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
-    regression = column.dtype.kind == "f" and column.nunique() > max(20, len(column) / 2)
-    check(not regression, f"{rule}; these numbers are nearly all different")
-    return np.asarray(column.tolist())
+        try:
+            column = pd.Series(column_or_1d(labels) if hasattr(labels, "shape") else list(labels))
+        except ValueError as error:
+            raise InputError(f"labels must be one class for each text, as one column: {error}") from None
+        missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
+        check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
+        counts = f"there are {len(words)} {which}texts and {len(column)} labels; give one for each"
+        check(len(words) == len(column) > 0, counts)
+        return words, np.asarray(column.tolist())

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import UNKNOWN_INDEX
@@ -16,15 +15,6 @@ from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.words import WordStrip, attention_weights, per_word, strip, strips
 
 LONGEST = 2_000  # Words that are read of a text, where the checkpoint sets no limit
-
-
-def page(template: str, **values: object) -> str:
-    """A page that needs nothing beside itself; what texts and names hold is shown, never run."""
-    templates = Environment(
-        loader=PackageLoader("whenpool.explain", ""), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return templates.get_template(template).render(values)
 
 
 @dataclass(frozen=True)
@@ -69,23 +59,16 @@ class Explanation:
     @property
     def remarks(self) -> list[str]:
         """What a reader should know of the numbers."""
-        remarks = [
+        unknown = ", ".join(self.unknown[:10]) + " …" * (len(self.unknown) > 10)
+        remarks = {
             "A number above zero speaks for the class, one below zero against it: by so much its "
-            "log-probability falls when unknown words replace the words."
-        ]
-        if self.k > 1:
-            rest = "; the last ones have no number, since they do not fill a window"
-            remarks.append(
-                f"Words are replaced {self.k} at a time{rest * (len(self.words) % self.k > 0)}."
-            )
-        if self.unknown:
-            more = " …" if len(self.unknown) > 10 else ""
-            remarks.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}{more}.")
-        if self.left_out:
-            remarks.append(
-                f"Only the first {len(self.words):,} words are read, not {self.left_out:,} more."
-            )
-        return remarks
+            "log-probability falls when unknown words replace the words.": True,
+            f"Words are replaced {self.k} at a time; last ones that fill no window have no number.": self.k
+            > 1,
+            f"Words that the model does not know: {unknown}.": self.unknown,
+            f"Only the first {len(self.words):,} words are read, not {self.left_out:,} more.": self.left_out,
+        }
+        return [remark for remark, holds in remarks.items() if holds]
 
     @property
     def text(self) -> str:
@@ -95,9 +78,8 @@ class Explanation:
         lines += ["", *map(repr, self.strips), "", *self.remarks]
         return "".join(c if c.isprintable() or c == "\n" else "�" for c in "\n".join(lines))
 
-    @property
-    def html(self) -> str:
-        return page("explanation.html", explanation=self, strips=strips(self.strips)._repr_html_())
+    def _repr_html_(self) -> str:
+        return strips(self.strips)._repr_html_()
 
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
@@ -125,5 +107,5 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     return Explanation(
         tuple(words), len(every) - T, classes, tuple(plain[0].exp().tolist()),
         label or classes[int(plain.argmax())], k, effects, attention,
-        tuple(dict.fromkeys(word for word in words if not checkpoint.knows(word))),
+        tuple(dict.fromkeys(word for word in words if checkpoint.number(word) == UNKNOWN_INDEX)),
     )  # fmt: skip

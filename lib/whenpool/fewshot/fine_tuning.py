@@ -63,13 +63,13 @@ class FineTuned(nn.Module):
         itself = torch.arange(len(ids), device=ids.device)
         longest = torch.where(lengths[partner] > lengths, partner, itself)  # (B,)
 
-        # A layer's output is its hidden states, alone or first in a tuple. An attention mask, missing where
-        # nothing is padded, has a row for each text and two or four dimensions; hidden states have three.
+        # a layer's output is its hidden states, alone or first in a tuple
         def mix(module: nn.Module, args: Any, output: Any) -> Any:
             first, *others = output if isinstance(output, tuple) else (output,)
             mixture = share * (first * is_word) + (1 - share) * (first * is_word)[partner]
             return (mixture, *others) if isinstance(output, tuple) else mixture
 
+        # an attention mask has a row for each text and two or four dimensions, hidden states have three
         def of_longest(value: Any) -> Any:
             is_mask = isinstance(value, Tensor) and value.dim() in (2, 4) and len(value) == len(ids)
             return value[longest] if is_mask else value
@@ -118,8 +118,7 @@ class Mix(NamedTuple):
 def draw_mix(
     random: np.random.Generator, alpha: float, texts: int, encoder: nn.Module, device: torch.device
 ) -> Mix:
-    """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners; the larger
-    α, the closer λ is to 1/2. Raises `InputError` for an encoder whose layers cannot be found."""
+    """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners."""
     share = float(random.beta(alpha, alpha))  # torch's Beta takes no generator
     depth = len(find_layers(encoder))
     # layers as high up as those of BERT-base that Chen et al. mix (§3)
@@ -129,13 +128,8 @@ def draw_mix(
 
 
 class TMix(Objective):
-    """Cross-entropy between the prediction on mixtures and their mixed labels (`draw_mix`).
-
-    Args:
-        seed: of what is drawn, such as partners and shares.
-        alpha: of the Beta distribution of shares; 2 in the command that Chen et al. (2020) released. They
-            advise 2 or 16 below 100 labels per class (§5.3).
-    """
+    """Cross-entropy between the prediction on mixtures and their mixed labels (`draw_mix`); ``alpha`` of the
+    Beta distribution is 2 in the command that Chen et al. (2020) released."""
 
     def __init__(self, seed: int, alpha: float = 2.0) -> None:
         self.alpha, self._random = alpha, np.random.default_rng(seed)
@@ -149,23 +143,10 @@ class TMix(Objective):
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """N texts and K ≥ 1 augmented versions of each, as numbers of tokens. Raises `InputError` where there are
-    none, or one version has another number of texts.
-    """
+    """N texts and K ≥ 1 augmented versions of each, as numbers of tokens."""
 
     original: Ragged
     augmented: tuple[Ragged, ...]
-
-    def __post_init__(self) -> None:
-        texts, versions = len(self.original), [len(version) for version in self.augmented]
-        unequal = f"{texts} unlabelled texts have augmented versions of {versions} texts"
-        check(texts and set(versions) == {texts}, f"{unequal}; give texts, and a version of each")
-
-    def batch(self, indices: Tensor, padding_index: int) -> list[Batch]:
-        """The texts with these indices (U,): the originals, then their K versions; all labels are 0."""
-        no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.original))
-        versions = (Texts(ids, no_labels) for ids in (self.original, *self.augmented))
-        return [texts.batch(indices, padding_index) for texts in versions]
 
 
 def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
@@ -177,21 +158,20 @@ def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
 
 @dataclass(eq=False)
 class SemiSupervised(Objective):
-    """Learns from labelled texts and, in each step, from the next unlabelled ones; see `UDA`."""
+    """Learns from labelled texts and, in each step, from the next unlabelled ones."""
 
     unlabelled: Unlabelled
-    classes: int
-    steps: int
-    seed: int
-    batch_size: int = 8
-    temperature: float = 1.0
-    weight: float = 1.0
+    classes: int  # C
+    steps: int  # batches of labelled texts in the whole training
+    seed: int  # of the order of the unlabelled texts, and of every other random choice
+    batch_size: int = 8  # unlabelled texts in a batch, U
+    temperature: float = 1.0  # below 1 sharpens the predictions that are to be reached
+    weight: float = 1.0  # of the consistency
     measured: ClassVar[Sequence[str]]  # what each step notes; an epoch ends with their means
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "temperature"):
-            check((value := getattr(self, name)) > 0, f"{name} must be above 0, not {value}")
         self._generator = torch.Generator().manual_seed(self.seed)
+        self._random = np.random.default_rng(self.seed)
         self._rounds = self._texts_in_turn()
         self._step, self._values = 0, list[tuple[Tensor, ...]]()
 
@@ -206,9 +186,11 @@ class SemiSupervised(Objective):
         return min(1.0, self._step / self.steps)
 
     def next_texts(self, device: torch.device) -> list[Batch]:
-        """The next U texts: the originals, then each of their K versions."""
+        """The next U texts: the originals, then each of their K versions; all labels are 0."""
         drawn = torch.tensor(list(islice(self._rounds, self.batch_size)))
-        batches = self.unlabelled.batch(drawn, PADDING_INDEX)
+        no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.unlabelled.original))
+        versions = self.unlabelled.original, *self.unlabelled.augmented
+        batches = (Texts(ids, no_labels).batch(drawn, PADDING_INDEX) for ids in versions)
         return [Batch(*(part.to(device) for part in batch)) for batch in batches]
 
     def start_epoch(self, epoch: int) -> None:
@@ -227,20 +209,9 @@ class SemiSupervised(Objective):
 
 @dataclass(eq=False)
 class UDA(SemiSupervised):
-    """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones.
-
-    The temperature and confidence are the paper's for CIFAR-10 (§2.4), which names none for texts; the
-    annealing is linear. Raises `InputError` for a number out of range.
-
-    Args:
-        unlabelled: with K augmented versions, one of which is drawn for each batch.
-        classes, steps: C, and T, batches of labelled texts in the whole training.
-        seed: of the order of the unlabelled texts, and of every other random choice.
-        batch_size: unlabelled texts in a batch, U.
-        temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
-        confidence: β; unlabelled texts with a lower largest probability teach nothing.
-        weight: λ of the consistency.
-    """
+    """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones, with one of their K
+    versions drawn for each batch. Temperature τ and ``confidence`` β, below which an unlabelled text teaches
+    nothing, are the paper's for CIFAR-10 (§2.4), which names none for texts; the annealing is linear."""
 
     temperature: float = 0.4
     confidence: float = 0.8
@@ -283,18 +254,10 @@ class MixText(SemiSupervised):
     2. All texts of the step are mixed with each other by TMix, their labels likewise. A mixture
        counts to the kind of the text that is its larger part.
     3. Predictions on the unlabelled texts themselves, not mixed, should be confident:
-       max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
+       max(0, γ - ‖p‖²), γ the ``margin``, is above 0 for a p that is too even.
 
-    The losses on unlabelled texts grow in evenly over the training, as in the released code. Raises
-    `InputError` for a number out of range.
-
-    Args:
-        unlabelled, classes, steps, seed: as for `UDA`; all versions are read in a step.
-        batch_size: U, 8 in the paper, with 4 labelled ones (§5.3).
-        temperature: T of the sharpening, 0.5 in the paper for Yahoo and 1, none, for IMDb (§5.3).
-        alpha: of TMix; 16 in the command released for 10 labels per class.
-        weight: of the KL.
-        margin, margin_weight: γ, and the weight of the margin.
+    The losses on unlabelled texts grow in evenly over the training, as in the released code, whose command
+    for 10 labels per class has this ``alpha`` of TMix; the temperature is the paper's for Yahoo (§5.3).
     """
 
     temperature: float = 0.5
@@ -304,15 +267,10 @@ class MixText(SemiSupervised):
     measured = "supervised", "consistency", "margin", "confidence"
     """The three losses before their weights, and the mean largest probability of the guessed labels."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._random = np.random.default_rng(self.seed)
-
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> Learnt:
         B, device = len(batch.labels), batch.ids.device
         texts = self.next_texts(device)
-        with torch.set_grad_enabled(self.margin_weight > 0 and torch.is_grad_enabled()):
-            plain = model(texts[0].ids, texts[0].lengths).softmax(1)  # (U, C)
+        plain = model(texts[0].ids, texts[0].lengths).softmax(1)  # (U, C)
         with torch.no_grad():  # the guess: the mean to the power of 1 / T, normalised again (§4)
             predictions = [plain, *(model(v.ids, v.lengths).softmax(1) for v in texts[1:])]
             mean = torch.stack(predictions).sum(0) / len(predictions)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import TqdmWarning, tqdm
+from tqdm import TqdmWarning
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, hash_of, whole_file
@@ -87,29 +87,28 @@ def locate(name: str, download: bool = False) -> Path:
     if not folder.is_dir() and name in MINILM_NAMES:
         package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
         folder = Path(package.origin).parent / "model" if package and package.origin else folder
-    if not folder.is_dir():
-        folder = _in_hub(name, download)
-    lacking = _missing(folder)
-    check(not lacking, f"encoder {name!r}: its folder {folder} lacks {lacking}; fetch its files again")
-    return folder
-
-
-def _in_hub(name: str, download: bool) -> Path:
-    """The folder of Hugging Face's local cache. Raises `InputError` as `locate`."""
+    if folder.is_dir():
+        lacking = _missing(folder)
+        check(
+            not lacking, f"encoder {name!r}: its folder {folder} lacks {lacking}; fetch its files again"
+        )
+        return folder
     from huggingface_hub import snapshot_download
 
     why = " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
-    hub_name = MINILM if name in MINILM_NAMES else name
+    name = MINILM if name in MINILM_NAMES else name
     for here in (True, False) if download else (True,):
         try:
-            folder = Path(snapshot_download(hub_name, local_files_only=here, allow_patterns=[*FILES]))
-            if not here or not _missing(folder):  # a download may have been interrupted
+            folder = Path(snapshot_download(name, local_files_only=here, allow_patterns=[*FILES]))
+            if not _missing(folder):  # a download may have been interrupted
                 return folder
         except Exception as error:  # names, networks and disks fail in many ways
-            if not here:
-                why = f" and cannot be downloaded ({type(error).__name__}: {_first_line(error)})"
-    install = f"pip install {MINILM_PACKAGE}"
-    instead = install if hub_name == MINILM else f"use --encoder {MINILM} ({install})"
+            why = (
+                why
+                if here
+                else f" and cannot be downloaded ({type(error).__name__}: {_first_line(error)})"
+            )
+    instead = f"use --encoder {MINILM} (pip install {MINILM_PACKAGE})"
     raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
 
 
@@ -130,14 +129,7 @@ def encoder_fingerprint(name: str) -> str:
 def load_encoder(name: str) -> Pretrained:
     """An encoder, downloaded if it is not here; asked for again, it is the same object. Raises
     `InputError` when it is neither here nor can be downloaded, cannot be read, is no encoder of text, or
-    its tokenizer has no fast version.
-
-    Examples:
-        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
-        >>> ids, cut = encoder.tokenize(["what a film"], max_tokens=16)
-        >>> ids.lengths
-        tensor([5])
-    """
+    its tokenizer has no fast version."""
     return _load(name, locate(name, download=True), encoder_fingerprint(name))
 
 
@@ -193,8 +185,7 @@ def _quiet() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class EmbeddedTexts(Texts):
-    """N labelled texts whose tokens are states of an encoder: ``ids`` are (tokens, E) float16, mapped from a
-    file, so that what is not read takes no memory; batches are put on the ``device``."""
+    """N labelled texts whose ``ids`` are states of an encoder, (tokens, E) float16, mapped from a file."""
 
     device: torch.device | str = "cpu"
 
@@ -203,8 +194,7 @@ class EmbeddedTexts(Texts):
         return replace(self, labels=self.labels.to(device), device=device)
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The texts with these indices: as ``ids`` the states, (B, T, E) float32, with zeros after the
-        end of each text, since there is no index of padding."""
+        """The texts with these indices: as ``ids`` the states, (B, T, E) float32, with zeros behind."""
         rows = [self.ids.row(index) for index in indices.tolist()]
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device).float()
         lengths = self.ids.lengths[indices].to(self.device)
@@ -214,9 +204,8 @@ class EmbeddedTexts(Texts):
 def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu") -> EmbeddedTexts:
     """The last hidden states of an encoder for every token, computed once and kept as an array of numpy.
 
-    Encoder and texts, numbers of the encoder's tokens, are hashed into the name of the file: ``states.npy``
-    becomes ``states-3fa0….npy``. Raises `InputError` for texts that the encoder cannot read, or a file that
-    cannot be read or written.
+    Encoder and texts, numbers of its tokens, are hashed into the name of the file: ``states.npy`` becomes
+    ``states-3fa0….npy``. Raises `InputError` for texts or a file that cannot be read, or not written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -224,10 +213,10 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
         >>> texts = Texts(encoder.tokenize(["what a film"], max_tokens=16)[0], torch.tensor([1]))
         >>> file = pathlib.Path(tempfile.mkdtemp(), "states.npy")
-        >>> embed(encoder, texts, file).batch(torch.arange(1), padding_index=0).ids.shape
-        torch.Size([1, 5, 384])
+        >>> batch = embed(encoder, texts, file).batch(torch.arange(1), padding_index=0)
+        >>> contextual_classifier(384, classes=2, hidden_size=16)(batch.ids, batch.lengths).shape
+        torch.Size([1, 2])
     """
-    check(len(texts), "there are no texts to embed; give at least one")
     lengths, longest = texts.ids.lengths, pretrained.max_tokens
     for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
         wrong = f"text {index} has {int(lengths[index])} tokens, but {pretrained.name} reads"
@@ -237,11 +226,8 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         digest.update(part.cpu().contiguous().numpy().tobytes())
     file = file.with_name(f"{file.stem}-{digest.hexdigest()[:20]}.npy")
     if not file.exists():
-        header = {
-            "descr": "<f2",
-            "fortran_order": False,
-            "shape": (len(texts.ids.flat), pretrained.size),
-        }
+        shape = (len(texts.ids.flat), pretrained.size)
+        header = {"descr": "<f2", "fortran_order": False, "shape": shape}
         with whole_file(file, "the states ", ", or give another file") as stream:
             np.lib.format.write_array_header_1_0(stream, header)
             start, width = stream.tell(), 2 * pretrained.size  # bytes of a token
@@ -261,29 +247,21 @@ def _states(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterat
     model = copy.deepcopy(pretrained.model).to(device).eval()  # the other is shared
     words = BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
     numbers = Texts(ids, torch.zeros(len(ids), dtype=torch.int64))
-    with tqdm(total=len(ids), desc="embedding", unit=" texts", delay=3, disable=None) as bar:
-        for some in evaluation_batches(ids.lengths, words):
-            batch = numbers.batch(some, 0)
-            is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
-            out = model(input_ids=batch.ids.to(device), attention_mask=is_token.long().to(device))
-            hidden = out.last_hidden_state.half().cpu()  # (B, T, E)
-            for index, row, n in zip(some.tolist(), hidden, batch.lengths.tolist(), strict=True):
-                yield index, row[:n]
-            give_back_freed_memory()
-            bar.update(len(some))
+    for some in evaluation_batches(ids.lengths, words):
+        batch = numbers.batch(some, 0)
+        is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
+        out = model(input_ids=batch.ids.to(device), attention_mask=is_token.long().to(device))
+        hidden = out.last_hidden_state.half().cpu()  # (B, T, E)
+        for index, row, n in zip(some.tolist(), hidden, batch.lengths.tolist(), strict=True):
+            yield index, row[:n]
+        give_back_freed_memory()
 
 
 def contextual_classifier(
     size: int, classes: int, pooling: str = "max_attention", hidden_size: int = 256, **options: Any
 ) -> TextClassifier:
     """The thesis's model on states (B, T, E) of an encoder in place of word numbers (§1.10.1): E is the
-    ``size`` of a state; ``options`` are those of `whenpool.TextClassifier`.
-
-    Examples:
-        >>> model = contextual_classifier(384, classes=2, hidden_size=16)
-        >>> model(torch.randn(2, 7, 384), torch.tensor([7, 4])).shape
-        torch.Size([2, 2])
-    """
+    ``size`` of a state; ``options`` are those of `whenpool.TextClassifier`."""
     model = TextClassifier(1, classes, pooling, embedding_size=size, hidden_size=hidden_size, **options)
     model.embedding = nn.Identity()  # type: ignore[assignment]
     return model

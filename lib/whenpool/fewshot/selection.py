@@ -18,8 +18,7 @@ from whenpool.corpora.tokens import tokenize
 
 @dataclass(frozen=True)
 class Selection:
-    """The texts of one run, see `select`: labelled ones, equally many of each class; other training texts,
-    without their labels; and those of validation and test, the same for every seed."""
+    """The texts of one run, see `select`; those of validation and test are the same for every seed."""
 
     labelled: Split
     unlabelled: list[str]
@@ -35,15 +34,13 @@ def select(
     the first of ``validation`` and ``test``; where there are fewer, all.
 
     A seed puts the training texts into one order. The first of each class are labelled, so that fewer
-    labels are part of more, and the last are the unlabelled ones, the same for any number of labels where
-    there are enough. Systems with the same seed read the same texts. Raises `InputError` for a class with
-    fewer training texts than asked for.
+    labels are part of more, and the last are the unlabelled ones. Systems with the same seed read the same
+    texts. Raises `InputError` for a class with fewer training texts than asked for.
 
     Examples:
         >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
-        >>> selection = select(corpus, per_class=3, seed=0, unlabelled=10)
-        >>> len(selection.labelled), len(selection.unlabelled)
-        (6, 10)
+        >>> len(select(corpus, per_class=3, seed=0).labelled)
+        6
     """
     train, order = corpus.train, list(range(len(corpus.train)))
     random.Random(f"few-shot {seed}").shuffle(order)
@@ -65,13 +62,10 @@ def select(
 
 
 class TfIdfReplacement:
-    """Words that say little about a text are replaced by words that say little about any (Xie et al.
-    2020, Appendix A.2).
-
-    A word is the likelier to go, the lower its TF-IDF in the text; what comes is drawn from the
-    vocabulary of the N ``texts``, the likelier, the lower its frequency times IDF, ln(N / texts with the
-    word). p is the mean probability to be replaced, 0.7 in the paper for DBPedia, the one corpus it names.
-    """
+    """Words that say little about a text are replaced by words that say little about any (Xie et al. 2020,
+    Appendix A.2). A word is the likelier to go, the lower its TF-IDF in the text; what comes is drawn from
+    the vocabulary of the N ``texts``, the likelier, the lower its frequency times IDF, ln(N / texts with the
+    word). p is the mean probability to be replaced, 0.7 in the paper for DBPedia."""
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
         frequency, holding, N = Counter[str](), Counter[str](), 0
@@ -90,8 +84,7 @@ class TfIdfReplacement:
         self._until = np.cumsum(room) / room.sum()  # (V,), each word's part of 0 to 1 ends here
 
     def probabilities(self, words: Sequence[str]) -> np.ndarray:
-        """Of each word to be replaced, (n,): min(p (C - TFIDF) / Z, 1), with the largest TF-IDF C of the
-        text, and the mean Z of C - TFIDF over its words."""
+        """Of each word to be replaced, (n,): min(p (C - TFIDF) / Z, 1), C the largest, Z the mean of that."""
         count = Counter(words)
         tf_idf = {w: c / len(words) * self._idf.get(w, self._idf_of_others) for w, c in count.items()}
         values = np.array([tf_idf[word] for word in words])
@@ -102,10 +95,8 @@ class TfIdfReplacement:
         """A version of a text; a word may be replaced by itself."""
         goes = random.random(len(words)) < self.probabilities(words)
         numbers = np.searchsorted(self._until, random.random(int(goes.sum())), side="right")
-        version = list(words)
-        for place, number in zip(np.flatnonzero(goes), numbers, strict=True):
-            version[place] = self.words[min(number, len(self.words) - 1)]  # the end of 1 may be rounded
-        return version
+        come = iter(numbers.clip(max=len(self.words) - 1))  # the end of 1 may be rounded
+        return [self.words[next(come)] if gone else word for word, gone in zip(words, goes, strict=True)]
 
     def augment(self, texts: Sequence[str], seed: int) -> list[str]:
         """A version of each text, lower-case words with spaces between, by the seed and its place alone."""

@@ -8,7 +8,6 @@ Letters: N texts, B of them in a batch, T words of the longest in the batch, V w
 K topics, which are also the units of a hidden layer, C classes.
 """
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ class BagOfWordsVAE(nn.Module):
 
     def __init__(self, counts: Tensor, topics: int = 64) -> None:
         super().__init__()
-        check(topics >= 2, f"topics must be at least 2, not {topics}")
         self.words, self.topics = len(counts), topics
         self.register_buffer("background", (counts / counts.sum()).log())  # d
         self.layers = nn.ModuleList([nn.Linear(self.words, topics), nn.Linear(topics, topics)])
@@ -74,39 +72,29 @@ class BagOfWordsVAE(nn.Module):
 def pretrain(
     vae: BagOfWordsVAE, texts: Ragged, steps: int = 2_000, batch_size: int = 64,
     learning_rate: float = 2e-3, seed: int = 0, device: torch.device | str = "cpu",
-) -> list[dict[str, float]]:  # fmt: skip
+) -> None:  # fmt: skip
     """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises from 0
-    to 1 over the first half of the steps. Returns for each pass over the texts the means of
-    ``reconstruction`` and ``kl``.
-
-    The VAE is moved to the device and left in evaluation mode; the seed is that of the order of texts and
-    of ε.
-    """
-    check(len(texts) >= 2, f"learning topics needs at least 2 unlabelled texts, not {len(texts)}")
+    to 1 over the first half of the steps. The VAE is moved to the device and left in evaluation mode; the
+    seed is that of the order of texts and of ε. Raises `InputError` where the loss diverges."""
     vae.to(device).train()
     read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
     optimizer = torch.optim.Adam(filter(lambda p: p.requires_grad, vae.parameters()), lr=learning_rate)
     generator = torch.Generator().manual_seed(seed)
-    history: list[dict[str, float]] = []
     step = 0
     while step < steps:
         order = torch.randperm(len(texts), generator=generator)
-        parts = []
         for indices in order.tensor_split(max(1, len(texts) // batch_size))[: steps - step]:
             bag = bags(read.batch(indices, PADDING_INDEX).ids, vae.words).to(vae.background)
             reconstruction, kl = vae.elbo(bag, generator)
             optimizer.zero_grad(set_to_none=True)
             # with the whole divergence from the start a posterior may never leave the prior
             beta = min(1.0, 2 * step / steps)
-            (beta * kl - reconstruction).mean().backward()
+            loss = (beta * kl - reconstruction).mean()
+            loss.backward()
             optimizer.step()
-            parts.append(torch.stack([reconstruction, kl]).detach())  # (2, B)
             step += 1
-        means = torch.cat(parts, 1).mean(1).tolist()
-        check(math.isfinite(sum(means)), f"the VAE's loss is no longer a number after {step:,} steps")
-        history.append(dict(zip(("reconstruction", "kl"), means, strict=True)))
+        check(loss.isfinite(), f"the VAE's loss is no longer a number after {step:,} steps")
     vae.eval()
-    return history
 
 
 class VampireClassifier(nn.Module):
@@ -120,7 +108,7 @@ class VampireClassifier(nn.Module):
 
     def __init__(self, vae: BagOfWordsVAE, classes: int, hidden: int = 64, dropout: float = 0.5) -> None:
         super().__init__()
-        self.vae = vae.requires_grad_(False).eval()
+        self.vae = vae.requires_grad_(False)
         self.mixing = nn.Parameter(torch.zeros(len(vae.layers) + 1))
         self.scale = nn.Parameter(torch.ones(()))  # γ
         into, out = nn.Linear(vae.topics, hidden), nn.Linear(hidden, classes)
@@ -135,20 +123,13 @@ class VampireClassifier(nn.Module):
         r = self.scale * (weights * layers).sum(0)  # (B, K)
         return self.classifier(r)
 
-    def train(self, mode: bool = True) -> "VampireClassifier":
-        """As for any module, but the VAE stays as it is."""
-        super().train(mode)
-        self.vae.eval()
-        return self
-
 
 @dataclass(frozen=True, eq=False)
 class BagVocabulary:
-    """V words, from frequent to rare: word i has the number i + 2, since 0 is the unknown word and 1 is
-    padding; and how often each occurs in the texts they were taken from, (V,) float32."""
+    """V words, from frequent to rare: word i has the number i + 2, behind the unknown word and padding."""
 
     words: tuple[str, ...]
-    counts: Tensor
+    counts: Tensor  # (V,) float32, how often each occurs in the texts they were taken from
 
     def number(self, texts: Sequence[str]) -> Ragged:
         """The numbers of the known words of each text; a text without any is one unknown word."""
@@ -158,8 +139,7 @@ class BagVocabulary:
 
 
 def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
-    """The most frequent words that can tell texts apart, at most ``limit``: words with a letter, in 3 texts
-    or more, and in at most half of them, which takes the place of a list of stop words."""
+    """At most ``limit`` frequent words with a letter, in at least 3 of the texts and at most half of them."""
     counts, spread = Counter[str](), Counter[str]()
     for text in texts:
         words = Counter(tokenize(text))

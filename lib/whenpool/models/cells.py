@@ -1,8 +1,7 @@
-"""The recurrent family as the formulas that it is: a step of each cell in about ten lines.
+"""Recurrent cells as the formulas that they are: what they share, and those that torch lacks.
 
-These are for reading, and for what torch lacks; a cell that torch has computes the same faster from the
-same weights under the same names, and a seed gives both the same start. A step reads the words x_t of all
-texts of a batch and the state s_{t-1}, and returns s_t (Goldberg 2017, chapters 14 and 15).
+A step reads the words x_t of all texts of a batch and the state s_{t-1}, and returns s_t (Goldberg 2017,
+chapters 14 and 15). book/recurrent_networks.md writes out those that torch has.
 """
 
 # Letters: B texts, T words of the longest, E units of an input, H units of a state.
@@ -16,16 +15,21 @@ from torch.nn.functional import linear, pad, softplus
 from whenpool.base.errors import check
 
 __all__ = [
-    "GRU", "LSTM", "Cell", "Elman", "LinearCell", "MinGRU", "MinLSTM", "PrototypeLSTM", "SlidesGRU", "Sum",
-    "TanhSum", "linear_recurrence",
-]  # fmt: skip
+    "Cell",
+    "LinearCell",
+    "MinGRU",
+    "MinLSTM",
+    "PrototypeLSTM",
+    "Sum",
+    "TanhSum",
+    "linear_recurrence",
+]
 
 
 class Cell(nn.Module):
     """What the cells have in common: s_t = R(s_{t-1}, x_t) for one word after another.
 
-    It is made with E and H; texts come first, as with ``batch_first=True`` of torch's. Raises `InputError`
-    for sizes below 1.
+    It is made with E and H; texts come first, as with ``batch_first=True`` of torch's.
 
     Examples:
         >>> class Leaky(Cell):
@@ -40,8 +44,6 @@ class Cell(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, batch_first: bool = True) -> None:
         super().__init__()
-        sizes = f"input_size={input_size} and hidden_size={hidden_size} must be at least 1"
-        check(min(input_size, hidden_size) >= 1, sizes)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.add_weights()
         for parameter in self.parameters():  # as torch starts its recurrences
@@ -88,10 +90,9 @@ class Cell(nn.Module):
         """W^s s_{t-1} + b of each gate, (B, H) each."""
         return linear(s, self.weight_hh_l0, self.bias_hh_l0).chunk(self.gates, dim=-1)
 
-    def both(self, x: Tensor, s: Tensor) -> tuple[Tensor, ...]:
+    def both(self, x: Tensor, s: Tensor) -> list[Tensor]:
         """W^x x_t + W^s s_{t-1} + b of each gate, (B, H) each; b is the sum of two vectors."""
-        sums = linear(x, self.weight_ih_l0, self.bias_ih_l0)
-        return (sums + linear(s, self.weight_hh_l0, self.bias_hh_l0)).chunk(self.gates, dim=-1)
+        return [word + state for word, state in zip(self.words(x), self.memory(s), strict=True)]
 
 
 class Sum(Cell):
@@ -119,14 +120,6 @@ class TanhSum(Sum):
         return torch.tanh(s + x + self.bias_l0)
 
 
-class Elman(Cell):
-    """Elman (1990): s_t = tanh(W^s s_{t-1} + W^x x_t + b). Equals ``nn.RNN``."""
-
-    def step(self, x: Tensor, s: Tensor) -> Tensor:
-        (sums,) = self.both(x, s)
-        return torch.tanh(sums)
-
-
 class PrototypeLSTM(Cell):
     """The slides' step between Elman and LSTM: soft gates, and one state for memory and output.
 
@@ -143,81 +136,15 @@ class PrototypeLSTM(Cell):
         return s * f + proposal * i
 
 
-class LSTM(Cell):
-    """Hochreiter and Schmidhuber (1997) with the forget gate of Gers et al. (2000). Equals ``nn.LSTM``.
-
-    The state is a pair, the output h and the cell c. The blocks of its weights: i, f, the proposal, o.
-    """
-
-    gates = 4
-
-    def step(self, x: Tensor, s: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        h, c = s
-        at_i, at_f, at_c, at_o = self.both(x, h)
-        i = torch.sigmoid(at_i)  # what to write
-        f = torch.sigmoid(at_f)  # what to keep
-        o = torch.sigmoid(at_o)  # what to show
-        proposal = torch.tanh(at_c)
-        c = c * f + proposal * i
-        h = torch.tanh(c) * o
-        return h, c
-
-    def start(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        zeros = super().start(inputs)
-        return zeros, zeros
-
-    def output(self, state: tuple[Tensor, Tensor]) -> Tensor:
-        return state[0]
-
-
-class GRU(Cell):
-    """Cho et al. (2014) as torch computes it. Equals ``nn.GRU``.
-
-    Torch's z is the gate that *keeps*, 1 - z of the slides; and r is applied to W^s s_{t-1} + b, not to
-    s_{t-1}, which saves a product; see `SlidesGRU`. The blocks of the weights: r, z, the proposal.
-    """
-
-    gates = 3
-
-    def step(self, x: Tensor, s: Tensor) -> Tensor:
-        x_r, x_z, x_s = self.words(x)
-        s_r, s_z, s_s = self.memory(s)
-        r = torch.sigmoid(x_r + s_r)
-        keep = torch.sigmoid(x_z + s_z)
-        proposal = torch.tanh(x_s + r * s_s)
-        return keep * s + (1 - keep) * proposal
-
-
-class SlidesGRU(Cell):
-    """Cho et al. (2014) as the slides, and the article, have it: z *writes*, r works on the state.
-
-    With r = 1 everywhere and the rows of z negated it is `GRU`. Blocks of the weights: r, z, the proposal.
-    """
-
-    gates = 3
-
-    def step(self, x: Tensor, s: Tensor) -> Tensor:
-        x_r, x_z, x_s = self.words(x)
-        s_r, s_z, _ = self.memory(s)
-        r = torch.sigmoid(x_r + s_r)
-        z = torch.sigmoid(x_z + s_z)
-        _, _, s_s = self.memory(r * s)
-        proposal = torch.tanh(x_s + s_s)
-        return (1 - z) * s + z * proposal
-
-
 def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tensor:
     """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words: (B, T, H) each -> (B, T, H); or, from the
-    last word to the first, h_t = a_t ⊙ h_{t+1} + b_t. Raises `InputError` where the shapes differ.
+    last word to the first, h_t = a_t ⊙ h_{t+1} + b_t.
 
     Examples:
         >>> half = torch.full((1, 3, 1), 0.5)
         >>> linear_recurrence(half, torch.ones(1, 3, 1)).flatten()
         tensor([1.0000, 1.5000, 1.7500])
     """
-    shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
-    fits = a.shape == b.shape and a.dim() == 3
-    check(fits, f"a linear recurrence reads two tensors (B, T, H), not {shapes}")
     state, states = b.new_zeros(()).expand(len(b), b.shape[2]), []
     words = list(zip(a.unbind(1), b.unbind(1), strict=True))
     for kept, added in reversed(words) if from_the_end else words:

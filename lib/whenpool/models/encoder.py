@@ -1,8 +1,7 @@
 """A recurrent encoder that ignores padding exactly and never packs.
 
-Packing a batch makes an LSTM ignore its padding, but on a CPU it is several times slower than a
-padded batch, and on a GPU it rules out cuDNN's fastest kernels. The same result comes from two
-one-directional recurrences on right-padded input: padding stands *behind* each text, so the
+Packing makes an LSTM ignore its padding, but is several times slower than a padded batch. The same result
+comes from two one-directional recurrences on right-padded input: padding stands *behind* each text, so the
 left-to-right recurrence never sees it; for the right-to-left one every text is reversed within its own
 length, run forward, and reversed back.
 
@@ -85,10 +84,8 @@ class Encoder(nn.Module):
         forgets = forget_bias is None or listed.forgets
         check(forgets, f"forget_bias needs a forget gate, which {quoted} lacks; choose another cell")
         check(input_bias is None or cell == "lstm", "input_bias needs cell='lstm'; leave it out")
-        known = not isinstance(forget_bias, str) or forget_bias in STARTS
-        check(
-            known, f"forget_bias {forget_bias!r} is unknown; give a number or one of {', '.join(STARTS)}"
-        )
+        if isinstance(forget_bias, str):
+            check_known("forget_bias", forget_bias, STARTS)
         check(0 <= drop_connect < 1, f"drop_connect must be in [0, 1), not {drop_connect}")
         remembers = listed.remembers or not (orthogonal or drop_connect)
         check(remembers, f"{quoted} has no recurrent weights to drop or to make orthogonal")
@@ -106,9 +103,8 @@ class Encoder(nn.Module):
             _set_forget_bias(module, forget_bias, chrono_words)
         for module in modules if input_bias is not None else ():
             _set_gate(module, 0, input_bias)
-        for module in modules if orthogonal else ():
-            for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
-                nn.init.orthogonal_(gate)
+        for gate in (g for m in modules if orthogonal for g in m.weight_hh_l0.split(hidden_size)):
+            nn.init.orthogonal_(gate)  # (H, H)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units first,
@@ -128,8 +124,6 @@ class Encoder(nn.Module):
     def _states(self, recurrence: Any, x: Tensor) -> Tensor:
         """What one recurrence of a layer makes of (B, T, ·): (B, T, H)."""
         if torch.onnx.is_in_onnx_export():
-            from whenpool.models.onnx import onnx_node
-
             return onnx_node(recurrence, self.cell, x)
         changed = {}
         if self.training and self.drop_connect:
@@ -198,7 +192,6 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
         for bias in (module.bias_ih_l0, module.bias_hh_l0):
             bias.detach().split(H)[1].uniform_(-(H**-0.5), H**-0.5)
     elif isinstance(forget_bias, str):  # chrono, or a part of it
-        check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
         memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
         for gate, part, value in ((0, "input", -memory), (1, "forget", memory)):
             if forget_bias in ("chrono", f"chrono {part}"):
@@ -213,3 +206,29 @@ def _set_gate(module: Any, gate: int, value: Any) -> None:
     first, second = (bias.detach().split(H)[gate] for bias in (module.bias_ih_l0, module.bias_hh_l0))
     first[:] = value
     second.zero_()
+
+
+# While ``torch.onnx.export`` records a model: for each cell ONNX's name of it, and where its gates stand
+# among torch's. Torch itself would write out the steps of a recurrence, for one number of words.
+ONNX = {"lstm": ("LSTM", (0, 3, 1, 2)), "gru": ("GRU", (1, 0, 2)), "elman": ("RNN", (0,))}
+
+
+def onnx_node(recurrence: nn.Module, cell: str, inputs: Tensor) -> Tensor:
+    """The states (B, T, H) of inputs (B, T, E) as a node of a graph; raises `InputError` for other cells."""
+    check(cell in ONNX, f"ONNX has no cell {cell!r}; export one of {', '.join(ONNX)}")
+    name, order = ONNX[cell]
+
+    def reordered(weight: Tensor) -> Tensor:
+        gates = weight.chunk(len(order))
+        return torch.cat([gates[place] for place in order]).unsqueeze(0)  # (1, gates · H, ·)
+
+    into, across, *biases = map(reordered, recurrence.parameters())
+    (B, T, _), H = inputs.shape, across.shape[-1]
+    attributes: dict[str, Any] = {"hidden_size": H}
+    if cell == "gru":
+        attributes["linear_before_reset"] = 1  # as torch computes it
+    states = torch.onnx.ops.symbolic(
+        name, (inputs.transpose(0, 1), into, across, torch.cat(biases, dim=1)), attrs=attributes,
+        dtype=inputs.dtype, shape=(T, 1, B, H),
+    )  # fmt: skip
+    return states.squeeze(1).transpose(0, 1)  # (B, T, H)

@@ -64,6 +64,10 @@ class LastState(Pooling):
         >>> states = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])  # (1, 3, 2)
         >>> LastState()(states, torch.tensor([[True, True, False]]))
         (tensor([[ 2., 10.]]), None)
+        >>> MaxPool()(states, torch.tensor([[True, True, False]]))
+        (tensor([[ 2., 20.]]), None)
+        >>> MeanPool()(states, torch.tensor([[True, True, False]]))
+        (tensor([[ 1.5000, 15.0000]]), tensor([[0.5000, 0.5000, 0.0000]]))
     """
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
@@ -71,13 +75,7 @@ class LastState(Pooling):
 
 
 class MeanPool(Pooling):
-    """The mean of the states (§1.3.1).
-
-    Examples:
-        >>> states = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])  # (1, 3, 2)
-        >>> MeanPool()(states, torch.tensor([[True, True, False]]))
-        (tensor([[ 1.5000, 15.0000]]), tensor([[0.5000, 0.5000, 0.0000]]))
-    """
+    """The mean of the states (§1.3.1)."""
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         words = mask.to(states.dtype)  # (B, T), so that a division is as exact as the states
@@ -86,16 +84,8 @@ class MeanPool(Pooling):
 
 
 class MaxPool(Pooling):
-    """The largest value of each unit over the words (§1.3.1).
-
-    Where several words share the largest value, one of them receives the gradient, as in the
-    thesis's case distinction for ∂s_emb/∂h_t.
-
-    Examples:
-        >>> states = torch.tensor([[[1.0, 20.0], [2.0, 10.0], [3.0, 30.0]]])  # (1, 3, 2)
-        >>> MaxPool()(states, torch.tensor([[True, True, False]]))
-        (tensor([[ 2., 20.]]), None)
-    """
+    """The largest value of each unit over the words (§1.3.1). Where several words share it, one of them
+    receives the gradient, as in the thesis's case distinction for ∂s_emb/∂h_t."""
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
         return _max_over_words(states, mask), None
@@ -103,13 +93,7 @@ class MaxPool(Pooling):
 
 class Attention(Pooling):
     """Luong attention with one learnt query for the whole corpus (§1.3.1). Raises `InputError` without a
-    size, since the query has D entries.
-
-    Examples:
-        >>> embedding, weights = Attention(4)(torch.randn(2, 3, 4), torch.ones(2, 3))
-        >>> embedding.shape, weights.shape
-        (torch.Size([2, 4]), torch.Size([2, 3]))
-    """
+    size, since the query has D entries: ``Attention(D)``."""
 
     def __init__(self, size: int | None = None, bidirectional: bool = True) -> None:
         super().__init__(size, bidirectional)
@@ -144,11 +128,6 @@ class LastAttention(Pooling):
     Left-to-right states attend with →h_n, right-to-left ones with ←h_1, so that all mass on the
     last state gives exactly what `LastState` gives. The weights returned are the mean of the two
     directions'; `direction_weights` has them one by one.
-
-    Examples:
-        >>> states, mask = torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
-        >>> [weights.shape for weights in LastAttention().direction_weights(states, mask)]
-        [torch.Size([2, 3]), torch.Size([2, 3])]
     """
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -158,13 +137,7 @@ class LastAttention(Pooling):
     def direction_weights(
         self, states: Tensor, mask: Tensor, kept: list[Tensor] | None = None
     ) -> list[Tensor]:
-        """The attention of each direction: one or two of (B, T).
-
-        Args:
-            states: (B, T, D).
-            mask: (B, T) bool, true on words.
-            kept: for each direction, which words take part in its softmax, (B, T) bool; None: all.
-        """
+        """The attention of each direction, (B, T); ``kept``: which words take part, (B, T) bool each."""
         directions = 2 if self.bidirectional else 1
         queries = _last_states(states, mask, self.bidirectional).chunk(directions, dim=-1)
         halves = zip(states.chunk(directions, dim=-1), queries, kept or [mask] * directions, strict=True)
@@ -201,8 +174,7 @@ def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
-    """ĥ_t·q, (B, T), where ĥ_t = h_t/‖h_t‖: to divide the products spares a copy of all states,
-    unless they are float16's, whose products may overflow."""
+    """ĥ_t·q, (B, T), where ĥ_t = h_t/‖h_t‖; to divide the products spares a copy of all states."""
     exact = states.float() if states.dtype == torch.float16 else states
     products = torch.bmm(exact, query.to(exact.dtype).unsqueeze(-1)).squeeze(-1)
     lengths = torch.linalg.vector_norm(exact, dim=-1)

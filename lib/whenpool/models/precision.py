@@ -42,16 +42,14 @@ def precision(name: str) -> Iterator[None]:
 
 
 def cast_on_gpu(device: torch.device) -> bool:
-    """Whether weights and inputs of a recurrence are rounded to bfloat16 before it is computed: on a GPU
-    autocast makes float16 of a recurrence whatever it is told."""
+    """Whether a recurrence is rounded before it is computed: on a GPU autocast would make float16 of it."""
     return _used == "bfloat16" and device.type != "cpu"
 
 
 def run_recurrence(
     recurrence: nn.Module, inputs: Tensor, changed: Mapping[str, Tensor] | None = None
 ) -> Tensor:
-    """The states (B, T, H) that a recurrence makes of inputs (B, T, E), in the precision in use; weights that
-    are ``changed``, by name, stand in for its parameters."""
+    """The states (B, T, H) of inputs (B, T, E); weights that are ``changed`` stand in for its own."""
     weights, words = dict(changed or {}), inputs
     rounding: AbstractContextManager[object] = nullcontext()
     if cast_on_gpu(inputs.device):

@@ -14,15 +14,10 @@ except ModuleNotFoundError:
 
 
 class SentencePooling(Module):
-    """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`.
-
-    It comes after a transformer, and is trained and saved with it. To load such a model,
-    sentence-transformers wants the option ``trust_remote_code``, since the module is not its own. Raises
-    `InputError` for an unknown pooling, or "attention" without a size.
-
-    Args:
-        pooling: a name in `whenpool.POOLINGS`; "last" takes the last token.
-        size: D, the units of a token's state; needed by "attention", which learns a query.
+    """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`; "last"
+    takes the last token, and "attention" needs the ``size`` D of a token's state. It comes after a
+    transformer, and is trained and saved with it. To load such a model, sentence-transformers wants the
+    option ``trust_remote_code``, since the module is not its own. Raises `InputError` for another pooling.
 
     Examples:
         >>> pooling = SentencePooling("max_attention")

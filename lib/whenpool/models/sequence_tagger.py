@@ -23,7 +23,6 @@ class Spelling(nn.Module):
 
     def __init__(self, letters: Tensor, filters: int, letter_size: int = 25) -> None:
         super().__init__()
-        check((letters[:, 0] > 0).all(), "each written form must have at least one letter")
         self.register_buffer("letters", letters, persistent=False)
         self.embedding = nn.Embedding(int(letters.max()) + 1, letter_size, padding_idx=0)
         self.convolution = nn.Conv1d(letter_size, filters, 3, padding=1)
@@ -38,17 +37,13 @@ class Spelling(nn.Module):
 
 
 class SequenceTagger(nn.Module):
-    """Word numbers in, logits of the tags of each word out.
-
-    The three steps ``embed``, ``encode`` and ``classify`` are the protocol of `whenpool.probes`, with
-    logits for every word where a classifier has them for a text. Raises `InputError` for an unknown cell,
-    sizes below 1, or vectors of another shape.
+    """Word numbers in, logits of the tags of each word out, by the three steps of `whenpool.probes`. Raises
+    `InputError` for an unknown cell, or vectors of another shape.
 
     Args:
-        vocabulary_size: rows of the embedding of words.
+        vocabulary_size, embedding_size: rows and columns of the embedding of words.
         tags: how many there are, C.
         cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
-        embedding_size: of a word.
         features: rows of the embedding of each further column of numbers, such as suffixes and shapes
             (`whenpool.corpora.tagged`); E = embedding_size + feature_size for each of them.
         spelling: (forms, L), see `Spelling`; the last number of a word is then that of its written form.
@@ -62,8 +57,6 @@ class SequenceTagger(nn.Module):
         >>> ids, lengths = torch.randint(50, (2, 7)), torch.tensor([7, 4])
         >>> tagger(ids, lengths).shape
         torch.Size([2, 7, 5])
-        >>> tagger.loss(ids, lengths, torch.randint(5, (2, 7))).shape
-        torch.Size([])
     """
 
     def __init__(
@@ -74,9 +67,6 @@ class SequenceTagger(nn.Module):
         filters: int = 50, dropout: float = 0.0, vectors: Tensor | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        smallest = min(vocabulary_size, tags, embedding_size, feature_size, filters, *features)
-        check(smallest >= 1, "all sizes of a tagger must be at least 1")
-        check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         self.features = nn.ModuleList(
             nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features
@@ -117,8 +107,7 @@ class SequenceTagger(nn.Module):
 
 
 def tagging_loss(logits: Tensor, lengths: Tensor, tags: Tensor, reduction: str = "mean") -> Tensor:
-    """Cross-entropy of logits (B, T, C), its "mean" or "sum" over words: what stands behind the end of a
-    sentence does not count, nor does a negative tag, one that the model does not know."""
+    """Cross-entropy of logits (B, T, C) over the words of sentences whose tag is not negative."""
     counted = word_mask(lengths, logits.shape[1]) & (tags >= 0)
     targets = tags.masked_fill(~counted, -100)
     return functional.cross_entropy(logits.transpose(1, 2), targets, reduction=reduction)

@@ -67,9 +67,7 @@ class TextClassifier(nn.Module):
             from whenpool.models.transformer import TransformerEncoder
 
             usual = signature(Encoder).parameters
-            given = [
-                f"{name}={value!r}" for name, value in options.items() if value != usual[name].default
-            ]
+            given = [f"{name}={v!r}" for name, v in options.items() if v != usual[name].default]
             check(not given, f"cell 'transformer' does not take {', '.join(given)}; leave that out")
             self.encoder = TransformerEncoder(
                 embedding_size, hidden_size, layers, bidirectional=bidirectional
@@ -80,10 +78,8 @@ class TextClassifier(nn.Module):
         self.classifier = nn.Linear(self.encoder.output_size, classes)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits.
-
-        Raises `InputError` when lengths are missing or do not fit.
-        """
+        """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits. Raises `InputError`
+        when lengths are missing or do not fit."""
         return self.classify(self.encode(self.embed(ids), lengths), lengths)  # type: ignore[arg-type]
 
     def embed(self, ids: Tensor) -> Tensor:

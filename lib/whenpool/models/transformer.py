@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import check, check_known
+from whenpool.base.errors import check
 from whenpool.models.encoder import check_lengths, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
@@ -28,11 +28,8 @@ WIDENING = 4  # of the layer between two attentions, as in Vaswani et al.
 def plain_attention(
     queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
-    """Attention by its formula: it holds a score for every two words.
-
-    Queries, keys and values are (B, heads, T, F), as is what is returned; ``allowed`` (B, 1, 1, T) bool
-    are the words that may be looked at, None: all; where ``causal`` a word may look at no later one.
-    """
+    """Attention by its formula, (B, heads, T, F) each: it holds a score for every two words. ``allowed``
+    (B, 1, 1, T) bool are the words that may be looked at; where ``causal`` a word looks at no later one."""
     F = queries.shape[-1]
     scores = queries @ keys.transpose(-2, -1) / math.sqrt(F)  # (B, heads, T, T)
     if allowed is not None:
@@ -76,12 +73,10 @@ class TransformerEncoder(nn.Module):
     Each layer is self-attention and two linear maps with a ReLU between, each added to what it was given;
     a linear map brings the input to D units, and sinusoids say where a word stands. The input of a layer
     is normalised (*pre-norm*, Xiong et al. 2020), which needs no warm-up of the learning rate. Weights
-    start as Xavier's uniform ones, biases at zero. Precision is always float32. Raises `InputError` for
-    bad sizes, heads that do not divide D, an unknown attention, or a bad rate.
+    start as Xavier's uniform ones, biases at zero. Raises `InputError` for heads that do not divide D.
 
     Args:
-        input_size, hidden_size: E; half of D, as for a recurrence in two directions, or D where not
-            ``bidirectional``.
+        input_size, hidden_size: E; half of D, or D where not ``bidirectional``.
         layers, heads: how many layers are stacked; heads of attention, which divide D.
         bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to right.
         attention: "fused", torch's kernel, or "plain", which is the formula and holds T x T scores.
@@ -104,12 +99,8 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         directions = 2 if bidirectional else 1
         size = hidden_size * directions
-        sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
-        check(min(input_size, hidden_size, layers, heads) >= 1, f"{sizes} must be at least 1 each")
         divides = f"heads={heads} does not divide the {size} units of a state"
         check(size % heads == 0, f"{divides}; choose another hidden_size or heads")
-        check_known("attention", attention, ATTENTIONS)
-        check(0 <= dropout < 1, f"dropout must be in [0, 1), not {dropout}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
         self.directions, self.heads, self.attention = directions, heads, attention
         self.dropout = dropout
@@ -122,8 +113,7 @@ class TransformerEncoder(nn.Module):
         self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), zeros after the end of each
-        text. Raises `InputError` when lengths do not fit."""
+        """As of `whenpool.Encoder`: (B, T, E) and (B,) lengths -> (B, T, D), zeros after each end."""
         check_lengths(inputs, lengths)
         assert lengths is not None
         T, causal, compiling = inputs.shape[1], self.directions == 1, torch.compiler.is_compiling()

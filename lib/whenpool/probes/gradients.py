@@ -44,15 +44,12 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
     through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
     recurrence that is written in another way, as a loop, cannot be seen: its norms would be the direct
-    part alone. Raises `InputError` for a model without the three steps, with another module for its
-    recurrence, or without a state for each word, or for a bad batch.
+    part alone. Raises `InputError` for a model or batch that it cannot read.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
             evaluation mode; its parameters' ``grad`` stay as they are.
-        ids: (B, T) int64, right-padded.
-        lengths: (B,), words of each text.
-        labels: (B,) int64.
+        ids, lengths, labels: (B, T) int64, right-padded; (B,), words of each text; (B,) int64.
 
     Returns:
         (B, T), NaN after the end of each text.
@@ -110,8 +107,7 @@ def tagging_gradient_norms(
 
     Args:
         model: as for `gradient_norms`, with logits (B, T, C), such as `whenpool.SequenceTagger`.
-        ids: (B, T) or (B, T, F) int64, right-padded.
-        lengths: (B,), words of each sentence.
+        ids, lengths: (B, T) or (B, T, F) int64, right-padded; (B,), words of each sentence.
         tags: (B, T) int64; a negative tag has no loss.
         word: (B,), counted from 0: the word whose loss L is; default: all.
 
@@ -129,13 +125,10 @@ def tagging_gradient_norms(
     check(tags.shape == shape, f"tags must be (B, T) = {shape}, not {tuple(tags.shape)}")
     counted = tags
     if word is not None:
-        fits = word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all())
-        check(fits, "word must be (B,), with a place in each sentence, counted from 0")
         others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
         counted = tags.masked_fill(others, -1)
 
     def loss(logits: Tensor) -> Tensor:
-        check(logits.dim() == 3, f"{type(model).__name__} gives no logits per word; use gradient_norms")
         C = logits.shape[-1]
         check(bool((tags < C).all()), f"tags must be below the model's {C}, not {int(tags.max())}")
         return tagging_loss(logits, lengths, counted, "sum")
@@ -254,8 +247,7 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
 
 
 def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
-    """As the forward of a recurrence of torch's, packed or not, in the way of `whenpool.Encoder`: layer by
-    layer, each direction by itself in its order of reading. The top layer leaves a `Tap`."""
+    """As the forward of a recurrence of torch's, direction by direction; the top layer leaves a `Tap`."""
     packed, K = isinstance(input, PackedSequence), 2 if module.bidirectional else 1
     if packed:
         words, lengths = pad_packed_sequence(input, batch_first=True)  # (B, T, E), (B,)
@@ -267,10 +259,11 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     plan, ends = Reading.of(lengths, words.shape[1], K), []
     for number in range(module.num_layers):
         inputs = words
-        halves = [
-            _read(module, _weights(module, number, k), x, hx, number * K + k)
-            for k, x in enumerate(plan.fed(inputs))
-        ]
+        halves = []
+        for k, x in enumerate(plan.fed(inputs)):
+            names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
+            of = [getattr(module, f"{name}_l{number}{'_reverse' * k}").detach() for name in names]
+            halves.append(_read(module, of, x, hx, number * K + k))
         words = halves[0].states  # (B, T, H)
         if packed or K == 2:
             words = plan.joined([half.states for half in halves])  # (B, T, D)
@@ -278,16 +271,17 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     last: Any = torch.stack(ends)  # (layers · K, B, H)
 
     def total(grads: list[Tensor]) -> list[Tensor]:
-        totals = list(map(_total, halves, grads[::2], grads[1::2]))
+        totals = []
+        for half, above, at_wide in zip(halves, grads[::2], grads[1::2], strict=True):
+            extra = at_wide[..., half.inputs.shape[-1] :]  # ∂L/∂z_t, and of a GRU ∂L/∂y_t
+            is_gru = isinstance(module, nn.GRU)
+            totals.append(_gru(half, above, extra) if is_gru else above + later(extra))
         return totals if K == 1 else [totals[0], plan.reversed(totals[1])]
 
     wanted = [tensor for half in halves for tensor in (half.states, half.wide)]
     taps.append(Tap(module, inputs, words, wanted, total))
-    if isinstance(module, nn.LSTM):
-        last = (
-            last,
-            torch.full_like(last, torch.nan),
-        )  # what its cells are does not follow from its states
+    if isinstance(module, nn.LSTM):  # what its cells are does not follow from its states
+        last = last, torch.full_like(last, torch.nan)
     if packed:
         packing: dict[str, Any] = {"batch_first": True, "enforce_sorted": input.sorted_indices is None}
         return pack_padded_sequence(words, lengths.cpu(), **packing), last
@@ -304,8 +298,7 @@ class Half(NamedTuple):
 
 
 def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: int) -> Half:
-    """Run one direction of a layer with the extra inputs z (and y), all zero. ``hx`` are the states to start
-    from, (layers · K, B, H) or a pair of them or None, of which this direction has the ``number``."""
+    """Run a direction of a layer with extra inputs z (and y), all zero, from the ``number``-th of ``hx``."""
     W_ih, W_hh, *_ = weights
     E, H = inputs.shape[-1], module.hidden_size
     into = W_hh  # the weights of z
@@ -328,20 +321,8 @@ def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: i
     return Half(weights, inputs.detach(), wide, layer(wide, start)[0])
 
 
-def _total(half: Half, above: Tensor, at_wide: Tensor) -> Tensor:
-    """∂L/∂h_t of a direction, (B, T, H), from the gradients at its states and at its wide inputs."""
-    E, H = half.inputs.shape[-1], half.states.shape[-1]
-    extra = at_wide[..., E:]  # (B, T, H), or (B, T, 2H) of a GRU
-    return _add_next(above, extra) if extra.shape[-1] == H else _gru(half, above, extra)
-
-
-def _add_next(above: Tensor, through: Tensor) -> Tensor:
-    """∂L/∂h_t, (B, T, H): what comes from above, and ∂L/∂z of the word that is read next."""
-    return above + later(through)
-
-
 def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
-    """∂L/∂h_t, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
+    """∂L/∂h_t of a GRU, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
     states = half.states.detach()
     H = states.shape[-1]
     W_ih, W_hh, *biases = half.weights
@@ -355,16 +336,8 @@ def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
     return linear_recurrence(update, local, from_the_end=True)
 
 
-def _weights(module: Any, layer: int, direction: int) -> list[Tensor]:
-    """W_ih, W_hh and, where there are any, the two biases of a direction of a layer."""
-    names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
-    ending = f"_l{layer}" + "_reverse" * direction
-    return [getattr(module, name + ending).detach() for name in names]
-
-
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
-    """As the forward of a cell, which leaves a `Tap`: the gradients at what is ``wanted``, T states (B, H)
-    or all that a linear cell adds (B, T, H), are the total ones."""
+    """As the forward of a cell, which leaves a `Tap`: gradients at what is ``wanted`` are the total ones."""
     check(inputs.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(inputs.shape)}")
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()

@@ -42,14 +42,12 @@ def padding_sweep(
 
     Each pair of a setting and a share takes the filler sentences from the first one on, text after text,
     and starts over when they run out. So every model reads the same, whichever other settings and shares
-    are asked for; and a text has the same filler on its right in "left" as on its left in "right". Raises
-    `InputError` for what cannot be read or does not fit, naming it.
+    are asked for. Raises `InputError` for what cannot be read or does not fit, naming it.
 
     Args:
         model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C). If its attribute
-            ``masked`` is False it gets batches of 32 texts, as in training; else texts meet in batches of
-            similar length.
-        texts: N originals, each a sequence of word numbers; ``labels`` are their classes.
+            ``masked`` is False it gets batches of 32 texts, as in training.
+        texts, labels: N originals, each a sequence of word numbers; their classes.
         filler: sentences, each a sequence of word numbers.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
         settings: where the original stands, see `whenpool.corpora.settings.compose`.

@@ -15,11 +15,10 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import UNKNOWN_INDEX
-from whenpool.models.cells import TORCH_CELLS, Cell
+from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import Encoder
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
@@ -44,12 +43,10 @@ def nwi(
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). For a `whenpool.TextClassifier` of one
             layer about half of the states are reused. It is probed in evaluation mode.
-        ids: (B, T) int64, right-padded.
-        lengths: (B,), words of each text, at least ``k``.
+        ids, lengths: (B, T) int64, right-padded; (B,), words of each text, at least ``k``.
         labels: (B,) int64, the classes whose probability is watched.
         k: words that are replaced at once.
-        unknown_index: the number of the word put in their place: 0, ``<unk>`` in this library's
-            vocabularies; with another vocabulary, pass its own.
+        unknown_index: the number of the word put in their place, ``<unk>``.
         points: places at which a profile is read, at least 1.
         max_megabytes: about how much memory the windows that are computed at once may take.
 
@@ -61,6 +58,8 @@ def nwi(
         >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
         >>> nwi(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
         torch.Size([2, 100])
+        >>> window_importance(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
+        torch.Size([2, 8])
     """
     plain, importance = _of_labels(model, ids, lengths, labels, k, unknown_index, max_megabytes)
     largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
@@ -74,19 +73,9 @@ def window_importance(
     unknown_index: int = UNKNOWN_INDEX, max_megabytes: float = 512.0, reuse: bool = True,
 ) -> Tensor:  # fmt: skip
     """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
-    NaN after the last full window of each text.
-
-    Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words after the last one are
-    never replaced. The arguments are those of `nwi`; without ``reuse`` every text is read in full,
-    whatever the model. Raises `InputError` for a text shorter than ``k``, ``k`` below 1, or a word or
-    batch that does not fit.
-
-    Examples:
-        >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
-        >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
-        >>> window_importance(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
-        torch.Size([2, 8])
-    """
+    NaN after the last full window of each text. A text of n words has ⌊n/k⌋ windows, and up to k - 1 words
+    after the last one are never replaced. The arguments are those of `nwi`; without ``reuse`` every text is
+    read in full, whatever the model. Raises `InputError` for what does not fit."""
     how = (k, unknown_index, max_megabytes, reuse)
     return _of_labels(model, ids, lengths, labels, *how)[1].to(_dtype(model))
 
@@ -114,17 +103,27 @@ def occlusion(
     it does not read its padding. In float64, since a sure model's log-probabilities are lost in float32.
     """
     ids, lengths, _ = checked_batch(model, ids, lengths)
-    _check(model, lengths, k, unknown_index)
+    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
+    for text in (lengths < k).nonzero().flatten().tolist():
+        short = f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
+        raise InputError(f"{short}; leave such texts out, or take k={lengths[text]} or less")
+    vocabulary = getattr(getattr(model, "embedding", None), "num_embeddings", unknown_index + 1)
+    wrong = f"unknown_index is {unknown_index}, but the model's embedding has {vocabulary} rows"
+    check(0 <= unknown_index < vocabulary, f"{wrong}; give the number of <unk> in your vocabulary")
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
-        logits, made = _counted(model, ids, lengths)
+        logits = model(ids, lengths)
         check_labels(ids.new_zeros(B), logits)
         plain = logits.double().log_softmax(-1)  # (B, C)
         exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)
         text, by_reuse = order[text], reuse and can_reuse(model)
-        each = made / B + 4 * T * ids.element_size()  # bytes that a text takes
+        maps = [
+            p for m in model.modules() if not isinstance(m, nn.Embedding) for p in m.parameters(False)
+        ]
+        made = 4 + 2 * sum(p.shape[0] for p in maps if p.dim() == 2)  # numbers that a word is made into
+        each = 8 * T * made  # bytes that a text takes, about
         rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
         groups = exists[order].sum(1).tolist() if by_reuse else [len(text)]  # of a text, or all windows
@@ -146,20 +145,8 @@ def occlusion(
 
 
 def rounding_error(model: nn.Module, plain: Tensor) -> Tensor:
-    """Changes (B, 1) of log P(y | text), (B,), that are no more than rounding: an error of the logits moves
-    log p by up to 1 - p of itself."""
+    """Changes (B, 1) of log P(y | text), (B,), no larger than rounding, which moves log p by up to 1 - p."""
     return -torch.expm1(plain).unsqueeze(1) * torch.finfo(_dtype(model)).eps * ROUNDING
-
-
-def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int) -> None:
-    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
-    for text in (lengths < k).nonzero().flatten().tolist():
-        n = int(lengths[text])
-        short = f"text {text} has {n} words, fewer than one window of k={k}"
-        raise InputError(f"{short}; leave such texts out, or take k={n} or less")
-    rows = getattr(getattr(model, "embedding", None), "num_embeddings", unknown_index + 1)
-    wrong = f"unknown_index is {unknown_index}, but the model's embedding has {rows} rows"
-    check(0 <= unknown_index < rows, f"{wrong}; give the number of <unk> in your vocabulary")
 
 
 def _dtype(model: nn.Module) -> torch.dtype:
@@ -168,29 +155,11 @@ def _dtype(model: nn.Module) -> torch.dtype:
     return next(kinds, torch.get_default_dtype())
 
 
-def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, float]:
-    """Logits, and the bytes that the parts of the model put out: at least what it needs at once."""
-    sizes = []
-
-    def add(module: nn.Module, _: Any, output: Any) -> None:
-        size = sum(v.nbytes for v in tree_leaves(output) if isinstance(v, Tensor))
-        # a recurrence also holds its gates, which are up to four times its states
-        sizes.append(size * (6 if isinstance(module, nn.RNNBase | Cell) else 2))
-
-    hooks = [module.register_forward_hook(add) for module in model.modules()]
-    try:
-        return model(ids, lengths), sum(sizes)
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 # Reading a text again from a window on
 
 
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
-    """Whether a model's states are known to split: a masked `TextClassifier` of one layer of torch's, whose
-    steps up to the states are as they were made; if in doubt, no."""
+    """Whether a model's states are known to split: a masked `TextClassifier` of one layer, as it was made."""
     if type(model) is not TextClassifier or type(model.encoder) is not Encoder:
         return False
     parts, recurrences = (model, model.embedding, model.encoder), model.encoder.layers[0]
@@ -208,8 +177,7 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
 def occluded_logits(
     model: TextClassifier, text: Tensor, replaced: Tensor, starts: Tensor, k: int
 ) -> Tensor:
-    """Logits (R, C) of a text (n,) with a window of k words replaced, (R, n): the windows' first words are
-    ``starts`` (R,), in ascending order."""
+    """Logits (R, C) of a text (n,) with a window replaced, (R, n), from ``starts`` (R,) on, ascending."""
     (R, n), H = replaced.shape, model.encoder.hidden_size
     rows = torch.cat([text.unsqueeze(0), replaced])  # (1 + R, n)
     states = model.classifier.weight.new_empty(1 + R, n, model.encoder.output_size)
@@ -225,8 +193,7 @@ def occluded_logits(
 def _read(
     model: TextClassifier, recurrence: Any, ids: Tensor, firsts: list[int], states: Tensor
 ) -> None:
-    """Fill in the states (1 + R, n, H) of a direction in its order of reading, from ids (1 + R, n) of the
-    text and of R rows, which differ from it from the words ``firsts`` on, in ascending order."""
+    """Fill in the states (1 + R, n, H) of a direction: of a text, and R that differ from ``firsts`` on."""
     (rows, n, H), before = states.shape, 1
     L, pair = max(SEGMENT, n // SEGMENTS), isinstance(recurrence, nn.LSTM)
     carried = [states.new_zeros(1, rows, H) for _ in range(2 if pair else 1)]  # h, and c of an LSTM

@@ -41,11 +41,7 @@ class Objective:
 
     per_word = False  # whether the loss is averaged over words instead of texts
     chosen_by = ""  # the measure of `end_epoch` that chooses the best epoch; else validation accuracy
-
-    @property
-    def eligible(self) -> bool:
-        """Whether the weights of this epoch may be chosen as the best."""
-        return True
+    eligible = True  # whether the weights of this epoch may be chosen as the best
 
     def begin(self, model: Any, texts: Texts) -> None:
         """Get ready to train a model on some texts; both are on the device."""
@@ -130,8 +126,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training. The best epoch is the first one with the highest validation accuracy, among
-    those that the objective lets be chosen, or the last where it lets none."""
+    """A finished training; its best epoch is the first with the highest validation accuracy."""
 
     history: list[Epoch]
     best_epoch: int  # from 1
@@ -186,17 +181,14 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """A model to train, and on what. With ``saved``, what ``save`` was given by a training of the same, it
-    goes on as if it had not been stopped."""
+    """A model to train, and on what; ``saved``, what ``save`` was given, is where it goes on from."""
 
     model: Any  # maps ids (B, T) and lengths (B,) to logits (B, C)
     dataset: Splits
     recipe: Recipe
     seed: int  # of the order of batches; DropConnect draws from torch's global generator
     saved: State | None = None
-    save: Callable[[State], None] | None = (
-        None  # called after each epoch; some of its tensors change in the next step
-    )
+    save: Callable[[State], None] | None = None  # after each epoch; the next step changes some tensors
 
 
 def train(

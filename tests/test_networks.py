@@ -33,7 +33,7 @@ def row(accuracy=70.0, validation=None, **changes):
 def grid_of(model, gain, seed=0, **changes):
     """The whole grid of a model: 70 without regularisation; DropConnect 0.3 is best by validation, and
     gains; another way is better at the test alone."""
-    for way in GRID:
+    for way in GRID[:8]:
         best = way == {"drop_connect": 0.3}
         accuracy = 70.0 if not way else 70.0 + gain if best else 99.0
         yield row(accuracy, 80.0 if best else 60.0, pooling=model, seed=seed, **way, **changes)
@@ -58,8 +58,8 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
         usual = plan(chapter, Request(), place)
         runs = plan(chapter, Request(cell="gru", layers=2), place)
         assert {(run.training.cell, run.training.layers) for run in runs} == {("gru", 2)}
-        low = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU has not
-        assert len(runs) == len(usual) - len(low)
+        gates = [run for run in usual if run.training.forget_bias != "thesis"]  # which a GRU has not
+        assert len(runs) == len(usual) - len(gates)
         assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
     for chapter, layers in (("other_architectures", 1), ("recurrent_networks", 2)):
         usual = plan(chapter, Request(), place)

@@ -43,7 +43,7 @@ from whenpool.book.results import Runs
 from whenpool.book.tables import duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.plans import chapter_named, needed
+from whenpool.runs.plans import chapter_named
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
 from whenpool.runs.workforce import Workforce, processors
@@ -132,9 +132,8 @@ class Builder:
         if not runs:
             return 0
         report = compute(
-            runs, self.place, self.workforce, skip_absent=self.request.leaves_out,
-            keep_weights=needed(self.request, self.place).__contains__, say=self.say,
-        )  # fmt: skip
+            runs, self.place, self.workforce, skip_absent=self.request.leaves_out, say=self.say
+        )
         if report.left:
             self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
         return len(report.failed)

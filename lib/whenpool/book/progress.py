@@ -14,8 +14,6 @@ from whenpool.book.tables import duration, spread
 from whenpool.runs.compute import has_weights, rows_of, standing, weights_needed
 from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.plans import thesis_table
-from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run
 from whenpool.runs.workforce import Workforce, processors
 
@@ -32,18 +30,10 @@ class Progress(NamedTuple):
     times: list[str]  # What the times rest on, a line each
 
 
-def status_table(
-    chapters: Mapping[str, Sequence[Run]], request: Request, place: Place, workforce: Workforce
-) -> Progress:
-    """How far the runs of some chapters are, per table of the thesis or chapter. "time left" is for runs
-    that are missing, "time of all" for all; "?" means that no run like them was done yet."""
-    groups: dict[str, dict[Run, None]] = {}  # by table, or by chapter of runs in none
-    for chapter, runs in chapters.items():
-        for run in runs:
-            tables = thesis_table(run) if request.profile == "paper" else ()
-            for name in [f"Table {table}" for table in tables] or [chapter]:
-                groups.setdefault(name, {})[run] = None
-    groups = dict(sorted(groups.items()))
+def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce: Workforce) -> Progress:
+    """How far the runs of some chapters are. "time left" is for runs that are missing, "time of all" for
+    all; "?" means that no run like them was done yet."""
+    groups = {chapter: dict.fromkeys(chapters[chapter]) for chapter in sorted(chapters)}
     every = dict.fromkeys(run for runs in groups.values() for run in runs)
     stand = standing(every, place)
     state = dict.fromkeys(stand.done, "done") | dict.fromkeys(stand.missing, "missing")

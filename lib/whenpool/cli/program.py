@@ -288,7 +288,7 @@ def status(chapters: tuple[str, ...], **options: Any) -> None:
     request, place = chosen(options)
     workforce = workforce_of(options)
     planned, line = planned_runs(request, place, chapters)
-    progress = status_table(planned, request, place, workforce)
+    progress = status_table(planned, place, workforce)
     table = progress.table.to_string(index=False)
     click.echo("\n".join([line, table, *progress.notes, *progress.times]))
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
+from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.run import Place, Run, key
 from whenpool.runs.unfinished import Unfinished
@@ -176,6 +178,20 @@ class Training(Run):
         return self
 
     @property
+    def can_be_made(self) -> bool:
+        """Whether there is such a model: not each cell has gates, for example."""
+        with suppress(InputError):
+            self.check_model()
+            return True
+        return False
+
+    def check_model(self) -> None:
+        """Raises `InputError` for a model that cannot be made, or trained so."""
+        recurrent = LISTED_CELLS[self.cell].recurrent
+        check(recurrent or not self.trick, f"{self.trick} needs a recurrent cell, not {self.cell}")
+        check_model(**{name: getattr(self, name) for name in SHAPE})
+
+    @property
     def recipe(self) -> Recipe:
         return Recipe(self.epochs, self.batch_size, self.learning_rate, self.weight_decay)
 
@@ -213,7 +229,7 @@ class Training(Run):
         return self.cell, self.layers, self.bidirectional, size, self.trick
 
     def identity(self, place: Place) -> dict[str, Any]:
-        check_model(**{name: getattr(self, name) for name in SHAPE})
+        self.check_model()
         mixed = not self.trick and self.setting != "standard"
         check(mixed or not self.fresh, "fresh filler needs a setting with filler, and no trick")
         source = find(self.corpus, place.data)

@@ -203,12 +203,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
     file = f"{tmp_path / 'mine.conll'}:dev=test.conll,test=test.conll"
     runs = plan("sequence_labelling", Request("smoke", (file,)), place)
     assert [(run.bidirectional, run.filters) for run in runs] == [(True, 0), (False, 0), (True, 50)]
-    assert [run.cost for run in runs] == [180.0] * 3  # a line of the file is a word, and one epoch
     result, _, with_filters = (place.store.get(run.execute(place))["result"] for run in runs)
     assert with_filters["parameters"] > result["parameters"]
     for line in outcome_table(runs, place).splitlines()[1:]:
         assert re.search(r" F1 in % +\d+\.\d \(1\)$", line)
-    assert result["corpus_notes"] == (
-        "1 test words have a tag that no training word has; they count as errors."
-    )
-    assert " ".join(dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))) == result["corpus_notes"]

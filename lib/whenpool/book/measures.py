@@ -26,6 +26,7 @@ from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, Wor
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training, variant_of
 from whenpool.runs.run import VECTORS
+from whenpool.runs.store import recorded_columns
 from whenpool.theory import constructions, lattice, shrinkage
 
 Row = Mapping[str, Any]
@@ -117,7 +118,8 @@ def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows
         epochs = runs.table("epochs")
         epochs = epochs[epochs["key"].isin(rows["key"])]
         # what no run has is empty
-        epochs = epochs.reindex(columns=["key", *Training.points.split()]).sort_values(["key", "epoch"])
+        epochs = epochs.reindex(columns=recorded_columns("trainings_history"))
+        epochs = epochs.sort_values(["key", "epoch"])
         return rows.assign(value=rows["key"].map(read(epochs))).dropna(subset=["value"])
 
     return values

@@ -22,7 +22,7 @@ from whenpool.runs.kinds.probe import PROBES, Probe
 from whenpool.runs.kinds.training import with_model
 from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import VECTORS, Place
-from whenpool.runs.store import NO_FOLDER, Store
+from whenpool.runs.store import NO_FOLDER, Store, recorded_columns
 
 THESIS_MODEL: dict[str, Any] = {
     "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
@@ -75,7 +75,7 @@ class Runs:
             return self.store.history("training")
         if what in PROBES:
             points = self.store.measured_on(self.table("probe"), what)
-            columns = f"{Probe.histories[what]} {Probe.points}".split()
+            columns = recorded_columns(f"{Probe.table}_{what}")
             return points.reindex(columns=[*dict.fromkeys([*points, *columns, *self.table("probe")])])
         rows = self.store.current(what)
         rows = rows.assign(began=began(rows))

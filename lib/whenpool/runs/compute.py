@@ -81,11 +81,11 @@ def compute(
     again = [run for run in kept if not has_weights(run, place)]
     needed = weights_needed([*before.missing, *again], place)
     with_weights, missing = {*needed, *kept}, set(before.missing)
-    phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
+    phases: dict[float, list[Run]] = defaultdict(list)
     for run in dict.fromkeys([*wanted, *needed]):
         phases[run.phase].append(run)
     report = Report()
-    for (_, name), part in sorted(phases.items()):
+    for _, part in sorted(phases.items()):
         ready = []
         for run in part:
             if run in missing and run.needs and run.needs in report.failed:
@@ -95,11 +95,12 @@ def compute(
                 report.left += run in missing  # what it needs was left, for want of time
             else:
                 ready.append(run)
-        shown = label if name == "trainings" else f"{label} ({name})"
         kept_here = with_weights.__contains__
-        run_all(ready, place, workforce, keep_weights=kept_here, label=shown, report=report)
-    for note in report.notes:
-        say(f"note: {note}")
+        run_all(ready, place, workforce, keep_weights=kept_here, label=label, report=report)
+    rows = (place.store.get(key(run, place)) for run in before.missing)
+    for note in dict.fromkeys(row["result"].get("corpus_notes") for row in rows if row):
+        if note:
+            say(f"note: {note}")
     for message, count in Counter(report.failed.values()).items():
         first = next(run for run, reason in report.failed.items() if reason == message)
         more = f" and {count - 1} others like it" if count > 1 else ""

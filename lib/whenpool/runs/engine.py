@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from multiprocessing import resource_tracker
@@ -25,12 +26,10 @@ from tqdm import tqdm
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import variables
-from whenpool.models.precision import precision
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place, Run, key
 from whenpool.runs.workforce import (
-    WORKER_VARIABLES,
     Job,
     Result,
     Task,
@@ -38,6 +37,7 @@ from whenpool.runs.workforce import (
     do,
     prepare_process,
     processors,
+    worker_variables,
 )
 
 TRIES = 2  # How often a run is begun that was alone with a process that died
@@ -52,7 +52,6 @@ class Report:
     failed: dict[Run, str] = field(default_factory=dict)  # with the reason
     shared: int = 0  # done by another command on the same store
     left: int = 0  # not begun, or stopped, since time was up
-    notes: list[str] = field(default_factory=list)  # sentences on the corpora, and how results were made
 
 
 def run_all(
@@ -81,13 +80,11 @@ def run_all(
     if workforce.until is not None and time.monotonic() >= workforce.until:
         report.left += len(jobs)
         return report
-    here = workforce.device if workforce.engine == "local" else "cpu"  # a cluster's GPUs are elsewhere
     for kind in KINDS.values():
         if of_kind := [job.run for job in jobs if isinstance(job.run, kind)]:
-            report.notes += kind.read_ahead(of_kind, place, here)
+            kind.read_ahead(of_kind, place)
     tasks = tasks_of(jobs, workforce.models_per_batch or 1)
     _Loop(place, pool_of(place, workforce, len(tasks)), report, workforce.until).work(tasks, label)
-    report.notes = list(dict.fromkeys(report.notes))
     return report
 
 
@@ -144,18 +141,11 @@ def _begin() -> None:
     prepare_process()
 
 
-def _do(task: Task, place: Place, device: str, precision_name: str) -> Result:
-    with precision(precision_name):
-        return do(task, place, device)
-
-
 class LocalPool:
     """Up to ``size`` processes of this machine, begun as they are needed, which take turns in the devices.
     Each has an executor of its own: where several share one, the death of a process ends the tasks of all."""
 
     def __init__(self, place: Place, workforce: Workforce, size: int, devices: Sequence[str]) -> None:
-        if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker loads the script
-            raise InputError('a script must start runs under `if __name__ == "__main__":`')
         self._place, self._precision = place, workforce.precision
         self.size, self.devices = size, cycle(devices)
         self._idle: list[_Worker] = []
@@ -169,7 +159,7 @@ class LocalPool:
         while True:
             worker = self._idle.pop() if self._idle else _Worker(next(self.devices))
             try:
-                future = worker.submit(_do, task, self._place, worker.device, self._precision)
+                future = worker.submit(do, task, self._place, worker.device, self._precision)
             except BrokenProcessPool:  # it has died while it was idle
                 worker.stop()
                 continue
@@ -211,9 +201,7 @@ class _Worker:
         resource_tracker.ensure_running()  # which would let it hear again where it starts
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with variables(
-                {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
-            ):
+            with variables(worker_variables()):
                 future = self._executor.submit(*call)
             (self.process,) = set(multiprocessing.active_children()) - set(others)
         finally:
@@ -240,14 +228,11 @@ class Locks:
     def take(self, key: str) -> bool:
         """Lock a run; returns whether it is ours now."""
         if key not in self._held:
-            self._folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self._folder / f"{key}.lock")
-            try:
+            with suppress(Timeout):
                 lock.acquire(blocking=False)
-            except Timeout:
-                return False
-            self._held[key] = lock
-        return True
+                self._held[key] = lock
+        return key in self._held
 
     def release(self, key: str) -> None:
         """Let go of a run. The file goes first: who has opened it sees it without a name, and begins anew."""
@@ -268,7 +253,6 @@ class _Loop:
         self._until = math.inf if until is None else until
         self._locks = Locks(place.store.directory)
         self._queue = deque[Task]()
-        self._elsewhere: list[Job] = []  # locked by another command
         self._deaths = Counter[str]()  # of processes with which a run was alone
 
     def work(self, tasks: Sequence[Task], label: str) -> None:
@@ -277,52 +261,41 @@ class _Loop:
         working: dict[Future[Any], Task] = {}
         jobs = [job for task in tasks for job in task]
         layout = f"{label} |{{bar:20}}| {{percentage:3.0f}}% {{elapsed}} elapsed, {{remaining}} left"
-        cost, shown = sum(job.run.cost for job in jobs), type(sys.stderr).__module__
-        interval = (
-            0.5 if sys.stderr.isatty() or "ipykernel" in shown else 60.0
-        )  # a line a minute in a file
-        self._bar = tqdm(total=cost, bar_format=layout, miniters=0, mininterval=interval)
+        live = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
+        pace = {"miniters": 0, "mininterval": 0.5 if live else 60.0}  # a line a minute in a file
+        self._bar = tqdm(total=sum(job.run.cost for job in jobs), bar_format=layout, **pace)
         try:
-            while (self._queue or working or self._elsewhere) and time.monotonic() < self._until:
-                while self._queue and self._pool.has_room():
-                    if task := self._locked(self._queue.popleft()):
+            while (self._queue or working) and time.monotonic() < self._until:
+                for _ in range(len(self._queue)):
+                    if not self._pool.has_room():
+                        break
+                    if task := self._ours(self._queue.popleft()):
                         working[self._pool.submit(task)] = task
                 pause = max(0.0, min(WAIT, self._until - time.monotonic()))
                 for future in wait(working, pause, FIRST_COMPLETED).done:
                     self._settle(working.pop(future), self._pool.result(future))
-                if not working and self._elsewhere:
+                if self._queue and not working:  # other commands are at the rest
                     time.sleep(pause)
-                for job in list(self._elsewhere):  # what another command has let go
-                    if self._locks.take(job.key):
-                        self._elsewhere.remove(job)
-                        if not self._ended_elsewhere(job):  # it was stopped
-                            self._queue.append((job,))
                 self._bar.update(0)  # the time goes on
-            self._report.left += sum(map(len, [*working.values(), *self._queue, self._elsewhere]))
+            self._report.left += sum(map(len, [*working.values(), *self._queue]))
         finally:
             self._bar.close()
             self._pool.close()
             self._locks.release_all()
 
-    def _locked(self, task: Task) -> Task:
-        """The part of a task that nobody else does."""
-        ours = [job for job in task if self._locks.take(job.key)]
-        self._elsewhere += [job for job in task if job not in ours]
-        return tuple(job for job in ours if not self._ended_elsewhere(job))
-
-    def _ended_elsewhere(self, job: Job) -> bool:
-        """Whether another command has stored a run that is locked now."""
-        if not self._store.has(job.key, job.keep_weights):
-            return False
-        self._report.shared += 1
-        self._end(job)
-        return True
+    def _ours(self, task: Task) -> Task:
+        """The part of a task that nobody else does or has done; what others do waits at the end."""
+        locked = [job for job in task if self._locks.take(job.key)]
+        self._queue.extend((job,) for job in task if job not in locked)
+        done = [job for job in locked if self._store.has(job.key, job.keep_weights)]
+        self._report.shared += len(done)
+        for job in done:
+            self._end(job)
+        return tuple(job for job in locked if job not in done)
 
     def _settle(self, task: Task, result: Result) -> None:
         """Count the runs of a task that has ended. What is left of it is tried again, half of it at a time,
         since it may have been too much for the memory; a run is blamed when it was alone each time."""
-        if result.note:
-            self._report.notes.append(result.note)
         alone, rest = len(task) == 1, []
         for job in task:
             if job.key in result.failures:

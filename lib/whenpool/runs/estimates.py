@@ -33,12 +33,19 @@ class Pace:
                 alike = device.partition(":")[0] == workforce.device.partition(":")[0]
                 if seconds > 0 and alike and (batched or (row.get("together") or 1) == 1):
                     run = kind.of_row(row)
-                    speeds[device == here, name, run.network].append(run.cost / float(seconds))
+                    speeds[device == here, name, network_of(run)].append(run.cost / float(seconds))
         return cls(dict(speeds))
 
     def seconds(self, run: Run) -> float | None:
         """What one worker takes for a run; None where nothing like it was run yet."""
         for here in (True, False):
-            if speeds := self.speeds.get((here, run.kind, run.network)):
+            if speeds := self.speeds.get((here, run.kind, network_of(run))):
                 return run.cost / median(speeds)
         return None
+
+
+def network_of(run: Run) -> tuple[Hashable, ...]:
+    """Runs of one kind and one network read as many words in a second."""
+    names = "system encoder cell layers bidirectional embedding_size hidden_size trick".split()
+    about = run.shape.training or run.shape
+    return getattr(run, "probe", ""), *(getattr(about, name, None) for name in names)

@@ -479,8 +479,8 @@ def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
         elif name != GENERATED:
             find_tagged(corpus, place.data)  # raises for what is no file
             options = {"vectors": find_vectors(place)}
-        seeds = range(request.seeds or (2 if name == GENERATED else FEWER_SEEDS))
-        for seed, variant in product(seeds, variants):
+        seeds = 2 if name == GENERATED else FEWER_SEEDS
+        for seed, variant in product(seeds_of(request, seeds, seeds), variants):
             yield Tagging(corpus, seed=seed, **(options | variant))
 
 
@@ -520,7 +520,7 @@ def plan(chapter: str, request: Request, place: Place) -> list[Run]:
 
     def is_asked_for(training: Training) -> bool:
         names = (request.settings, training.setting), (request.poolings, training.pooling)
-        return all(name in (asked or [name]) for asked, name in names) and training.can_be_made
+        return all(name in (asked or [name]) for asked, name in names) and not training.fault
 
     runs = [run for run in runs if not run.training or is_asked_for(run.training)] or runs
     return [_smoke(run, request) for run in runs] if smoke else runs

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pandas as pd
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
+from whenpool.base.paths import project_root
 from whenpool.base.tables import Columns, checked_table
 
 KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
@@ -161,6 +162,14 @@ class Store:
 
     def _file(self, key: str) -> Path:
         return self.directory / f"{key}.json"
+
+
+@cache
+def recorded_columns(name: str) -> tuple[str, ...]:
+    """The columns of a table in the repository's ``data/results``, which each like it has."""
+    root = project_root()
+    file = root / "data" / "results" / f"{name}.csv" if root else NO_FOLDER
+    return tuple(pd.read_csv(file, nrows=0)) if file.is_file() else ()
 
 
 def key_of(identity: Mapping[str, Any]) -> str:

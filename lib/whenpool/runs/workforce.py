@@ -3,22 +3,28 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 
-from whenpool.base.errors import InputError, StorageError, check_known
+from whenpool.base.errors import InputError, StorageError, check, check_known
 from whenpool.base.memory import give_back_freed_memory, keep_freed_memory
-from whenpool.models.precision import PRECISIONS, processor_has_bfloat16
+from whenpool.models.precision import PRECISIONS, precision, processor_has_bfloat16
 from whenpool.runs.kinds.training import execute_batched
 from whenpool.runs.run import Place, Run, commit
 
-WORKER_VARIABLES = {  # where the user has not set them
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time; read when torch is loaded
-    # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
-    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-}
+OPTIONS = ("engine", "address", "workers", "device", "models_per_batch", "precision")
+
+
+def worker_variables() -> dict[str, str]:
+    """The environment of workers, where the user has not set it."""
+    usual = {
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time
+        # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+    }
+    return {name: os.environ.get(name, value) for name, value in usual.items()}
 
 
 @dataclass(frozen=True)
@@ -37,31 +43,32 @@ class Workforce:
     def default(cls) -> "Workforce":
         """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
         options: dict[str, Any] = {}
-        for name in ("engine", "address", "workers", "device", "models_per_batch", "precision"):
+        for name in OPTIONS:
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
-                is_count = name in ("workers", "models_per_batch")
-                if is_count and not (value.isdecimal() and int(value) >= 1):
-                    raise InputError(f"{variable} must be a whole number from 1, not {value!r}")
-                options[name] = int(value) if is_count else value
+                options[name] = value
+                if name in ("workers", "models_per_batch"):
+                    right = value.isdecimal() and int(value) >= 1
+                    check(right, f"{variable} must be a whole number from 1, not {value!r}")
+                    options[name] = int(value)
         return cls(**options)
 
     def variables(self) -> dict[str, str]:
         """The environment that `default` reads, for the processes that are started."""
-        options = {name: value for name, value in asdict(self).items() if name != "until"}
+        options = {name: getattr(self, name) for name in OPTIONS}
         return {f"WHENPOOL_{name.upper()}": str(v) for name, v in options.items() if v is not None}
 
     def check(self, here: bool = True) -> None:
         """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
         needed ``here`` and is not."""
         check_known("engine", self.engine, ("local", "ray"))
-        if self.address and self.engine != "ray":
-            raise InputError("only a Ray cluster has an address; add --engine ray or leave it out")
+        mistake = "only a Ray cluster has an address; add --engine ray or leave it out"
+        check(self.engine == "ray" or not self.address, mistake)
         here = here and self.engine == "local"
         check_device(self.device, here)
         check_known("precision", self.precision, PRECISIONS)
-        rounds = self.precision == "bfloat16" and self.device == "cpu"
-        if here and rounds and not processor_has_bfloat16():
-            raise InputError("this processor has no bfloat16; use --precision float32")
+        if here and (self.precision, self.device) == ("bfloat16", "cpu"):
+            lacks = "this processor has no bfloat16; use --precision float32"
+            check(processor_has_bfloat16(), lacks)
 
 
 def check_device(device: str, here: bool = True) -> None:
@@ -93,46 +100,40 @@ class Result(NamedTuple):
     """How a task ended, beside the runs that it has stored."""
 
     failures: Mapping[str, str] = {}  # why runs have failed, by key
-    note: str = ""  # a sentence for the report
     death: str | None = None  # what became of its process, "" where that says nothing of the runs
     stored: tuple[tuple[str, bytes, bytes | None], ...] = ()  # elsewhere: keys, files, weights if kept
 
 
-def do(task: Task, place: Place, device: str) -> Result:
-    """Execute and store the runs of a task."""
+def do(task: Task, place: Place, device: str, precision_name: str = "float32") -> Result:
+    """Execute and store the runs of a task. What is left of several is tried again in smaller tasks."""
     failures: dict[str, str] = {}
 
     def end(number: int, failure: str) -> None:
         if failure:
             failures[task[number].key] = failure
 
-    note = ""
     try:
-        if len(task) == 1:
-            task[0].run.execute(place, device, task[0].keep_weights)
-        else:
-            runs: Any = [job.run for job in task]
-            execute_batched(runs, place, device, [job.keep_weights for job in task], end)
+        with precision(precision_name):
+            if len(task) == 1:
+                task[0].run.execute(place, device, task[0].keep_weights)
+            else:
+                runs: Any = [job.run for job in task]
+                execute_batched(runs, place, device, [job.keep_weights for job in task], end)
     except StorageError:  # no other run could be stored
         raise
     except Exception as error:  # a run that fails must not stop the others
-        # cuBLAS and cuDNN, and a card that others fill as well, report a full memory in other ways
-        signs = ("CUDA error: out of memory", "ALLOC_FAILED")
-        full = isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in signs)
-        # torch has the other error since 2.8: the GPU computes nothing more for this process
-        if not full and isinstance(error, getattr(torch, "AcceleratorError", ())):
+        # torch has this error since 2.8: the GPU computes nothing more for this process
+        if isinstance(error, getattr(torch, "AcceleratorError", ())):
             os._exit(70)
-        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         if len(task) == 1:
-            advice = "the GPU has too little memory; free some, or use --device cpu"
-            end(0, advice if full else " ".join(reason.split()))
-        elif full:  # of several each is to report another fault by itself
-            note = f"{len(task)} models together did not fit into the GPU's memory; "
-            note += "half as many were trained together instead."
+            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            if isinstance(error, torch.OutOfMemoryError):
+                reason = "the GPU has too little memory; free some, or use --device cpu"
+            end(0, " ".join(reason.split()))
     give_back_freed_memory()
     if device.startswith("cuda"):
         torch.cuda.empty_cache()
-    return Result(failures, note)
+    return Result(failures)
 
 
 def prepare_process() -> None:

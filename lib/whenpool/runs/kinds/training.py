@@ -1,12 +1,11 @@
 """A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -19,7 +18,6 @@ from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.corpus import VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
-from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import WordVectors, load_vectors
@@ -35,46 +33,41 @@ PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that old
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
 
 
-VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw
-    fresh""".split()
+VARYING = "pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw fresh"
 """The fields of a training that `variant_of` names."""
 
 
 def variant_of(
-    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None,
-    input_bias: Any = None, chrono_words: Any = 400, held: Any = None, shuffled: Any = False, draw: Any = 0,
-    fresh: Any = False,
-) -> str:  # fmt: skip
+    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None, **more: Any
+) -> str:
     """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
     model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
     part of it is held, and that its labels are shuffled, its training texts another draw or their filler
     fresh. Empty values (None, NaN) are those of older runs."""
+    more = {name: value for name, value in more.items() if value is not None and value == value}
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
     if isinstance(forget_bias, str) and forget_bias.startswith(("chrono", "low")):
-        words = (
-            "" if chrono_words in (400, None) or chrono_words != chrono_words else f" {chrono_words:g}"
-        )
-        starts.append(forget_bias + words)
+        words = more.get("chrono_words", 400)
+        starts.append(forget_bias + (f" {words:g}" if words != 400 else ""))
     elif forget_bias not in ("thesis", None) and forget_bias == forget_bias:
         starts.append(f"forget {float(forget_bias):g}")
-    if input_bias is not None and input_bias == input_bias:
-        starts.append(f"input {float(input_bias):g}")
-    named = starts if starts and base == "last" else [base, *starts]
-    named += [f"{held} held"] if isinstance(held, str) else []
-    named += ["shuffled labels"] if shuffled in (True, 1) else []
-    named += [f"draw {draw:g}"] if draw and draw == draw else []
-    named += ["fresh filler"] if fresh in (True, 1) else []
-    return ", ".join(named)
+    starts += [f"input {float(more['input_bias']):g}"] if "input_bias" in more else []
+    variant = starts if starts and base == "last" else [base, *starts]
+    variant += [f"{more['held']} held"] if "held" in more else []
+    variant += ["shuffled labels"] if more.get("shuffled") else []
+    variant += [f"draw {more['draw']:g}"] if more.get("draw") else []
+    variant += ["fresh filler"] if more.get("fresh") else []
+    return ", ".join(variant)
 
 
 def with_model(rows: DataFrame) -> DataFrame:
     """Rows of trainings, or probes of some, with a column ``model``, see `variant_of`."""
-    varying = rows[[name for name in VARYING if name in rows]].to_dict("records")
+    varying = rows[[name for name in VARYING.split() if name in rows]].to_dict("records")
     return rows.assign(model=[variant_of(**values) for values in varying])
 
 
-HELD = {"W_hh": "weight_hh"}  # Parts of an encoder that can be held, and what their names begin with
+TEST_TEXTS = 10_000  # As many as a corpus has, roughly
 EVALUATION = 1 / 3  # What reading a word costs without learning from it, beside a step of training on it
 
 
@@ -86,23 +79,21 @@ def grammar_of(corpus: str) -> Grammar | None:
     return Grammar(**dict(find(corpus, Path()).options))
 
 
-def test_texts(corpus: str, length: str) -> int:
-    """How many test texts a corpus has."""
-    if grammar := grammar_of(corpus):
-        return grammar.test
-    sizes = PUBLICATIONS[corpus].sizes if corpus in PUBLICATIONS else {}
-    return sizes[length].test if length in sizes else 12_500  # as is usual
-
-
 SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias chrono_words
-    orthogonal drop_connect masked""".split()
+    orthogonal drop_connect masked"""
 
 
 @cache
-def check_model(**shape: Any) -> None:
-    """Raises `InputError` for a model that cannot be made."""
-    with torch.random.fork_rng(devices=[]):
-        TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
+def fault_of(trick: str | None, **shape: Any) -> str:
+    """Why a model of some shape cannot be made, or trained with a trick, or ""."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
+        cell = shape["cell"]
+        check(LISTED_CELLS[cell].recurrent or not trick, f"{trick} needs a recurrent cell, not {cell}")
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
@@ -127,12 +118,6 @@ class Training(Run):
     """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2)."""
 
     kind, table, protocol = "training", "trainings", PROTOCOL
-    results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes
-        train_texts validation_texts test_texts vocabulary parameters encoder_parameters train_words
-        filler_passes_train filler_passes_validation filler_passes_test"""
-    histories: ClassVar = {"history": "epoch"}
-    points = """epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor
-        attention_accuracy mass_left divergence"""
     order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.load`
@@ -171,25 +156,16 @@ class Training(Run):
 
     @property
     def variant(self) -> str:
-        return variant_of(**{name: getattr(self, name) for name in VARYING})
+        return variant_of(**self.values(VARYING))
 
     @property
     def training(self) -> "Training":
         return self
 
     @property
-    def can_be_made(self) -> bool:
-        """Whether there is such a model: not each cell has gates, for example."""
-        with suppress(InputError):
-            self.check_model()
-            return True
-        return False
-
-    def check_model(self) -> None:
-        """Raises `InputError` for a model that cannot be made, or trained so."""
-        recurrent = LISTED_CELLS[self.cell].recurrent
-        check(recurrent or not self.trick, f"{self.trick} needs a recurrent cell, not {self.cell}")
-        check_model(**{name: getattr(self, name) for name in SHAPE})
+    def fault(self) -> str:
+        """Why there is no such model, or "": not each cell has gates, for example."""
+        return fault_of(self.trick, **self.values(SHAPE))
 
     @property
     def recipe(self) -> Recipe:
@@ -216,20 +192,11 @@ class Training(Run):
         """Gradient-directed steps take three times as much, in half of the epochs."""
         learnt = (2 if self.trick == "gradient_directed" else 1) * self.size * self.epochs
         validation = min(self.validation or self.size, VALIDATION_LIMIT)
-        read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
+        read = self.epochs * validation + (self.test or TEST_TEXTS)
         return self.words * (learnt + EVALUATION * read)
 
-    @property
-    def phase(self) -> tuple[int, str]:
-        return (3 if self.needs else 1), "trainings"
-
-    @property
-    def network(self) -> Hashable:
-        size = self.embedding_size, self.hidden_size
-        return self.cell, self.layers, self.bidirectional, size, self.trick
-
     def identity(self, place: Place) -> dict[str, Any]:
-        self.check_model()
+        check(not self.fault, self.fault)
         mixed = not self.trick and self.setting != "standard"
         check(mixed or not self.fresh, "fresh filler needs a setting with filler, and no trick")
         source = find(self.corpus, place.data)
@@ -266,10 +233,10 @@ class Training(Run):
         return name
 
     @classmethod
-    def read_ahead(cls, runs: Sequence["Training"], place: Place, device: str) -> Iterable[str]:
-        super().read_ahead(runs, place, device)
-        sources = dict.fromkeys((place.source(run), run.length) for run in runs)
-        return [note for source, length in sources for note in encode(source, length, place.cache).notes]
+    def read_ahead(cls, runs: Sequence["Training"], place: Place) -> None:
+        super().read_ahead(runs, place)
+        for source, length in dict.fromkeys((place.source(run), run.length) for run in runs):
+            encode(source, length, place.cache)
 
     def __str__(self) -> str:
         words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
@@ -303,9 +270,7 @@ class Prepared:
             "filler": place.source(run).filler_name if run.setting != "standard" else None,
             "corpus_notes": " ".join(encoded.notes), "seconds": outcome.seconds,
         }  # fmt: skip
-        weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-        history = outcome.history_rows()
-        place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
+        run.put(place, result, made, outcome.history_rows(), outcome.weights if keep_weights else None)
 
 
 def vectors_of(run: Any, place: Place) -> WordVectors | None:
@@ -320,23 +285,21 @@ def vectors_of(run: Any, place: Place) -> WordVectors | None:
 def prepare(run: Training, place: Place) -> Prepared:
     """A training's texts, and its model before training."""
     encoded = encode(place.source(run), run.length, place.cache)
-    options = "size setting share validation test max_words seed draw"
-    read = {name: getattr(run, name) for name in options.split()}
+    read = run.values("size setting share validation test max_words seed draw")
     dataset = make_dataset(encoded, vectors=vectors_of(run, place), **read)
     if run.shuffled:
         order = torch.randperm(run.size, generator=torch.Generator().manual_seed(run.seed))
-        train = Texts(dataset.train.ids, dataset.train.labels[order])
-        dataset = replace(dataset, train=train)
+        dataset = replace(dataset, train=replace(dataset.train, labels=dataset.train.labels[order]))
     if run.fresh:  # other runs share the words, which change here
         ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
-        dataset = replace(dataset, train=Texts(ids, dataset.train.labels))
-    shape = {name: getattr(run, name) for name in SHAPE}
+        dataset = replace(dataset, train=replace(dataset.train, ids=ids))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         sizes = len(dataset.vocabulary), len(dataset.classes)
-        model = TextClassifier(*sizes, padding_index=PADDING_INDEX, vectors=dataset.vectors, **shape)
+        shape = run.values(SHAPE) | {"padding_index": PADDING_INDEX}
+        model = TextClassifier(*sizes, vectors=dataset.vectors, **shape)
         for name, weights in model.encoder.named_parameters():
-            weights.requires_grad_(not run.held or HELD[run.held] not in name)
+            weights.requires_grad_(not (run.held and "weight_hh" in name))
         return Prepared(encoded, dataset, model, torch.random.get_rng_state())
 
 
@@ -376,7 +339,7 @@ def _objective(run: Training, place: Place, start: Prepared) -> Objective:
     if run.needs:
         return TeacherForcing(trained(run.needs, place).model)
     if run.fresh:
-        options = {name: getattr(run, name) for name in "size setting share max_words draw".split()}
+        options = run.values("size setting share max_words draw")
         return FreshFiller(refiller(start.encoded, start.dataset, **options))
     return Objective()
 
@@ -390,11 +353,13 @@ def execute_batched(
     and why it failed, or ""."""
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
-    students = []
-    for number, (run, start) in enumerate(zip(runs, prepared, strict=True)):
-        saved, save = unfinished.read(number), partial(unfinished.save, number)
-        student = Student(start.model, start.dataset, run.recipe, run.seed, saved=saved, save=save)
-        students.append(student)
+    students = [
+        Student(
+            start.model, start.dataset, run.recipe, run.seed,
+            unfinished.read(number), partial(unfinished.save, number),
+        )
+        for number, (run, start) in enumerate(zip(runs, prepared, strict=True))
+    ]  # fmt: skip
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if not isinstance(outcome, DivergenceError):

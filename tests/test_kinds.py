@@ -39,7 +39,7 @@ def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp
     again = compute(RUNS, place, Workforce(workers=1), say=print)
     assert (first.done, again.done, again.failed) == (2, 1, {})
     assert list(standing(RUNS, place).done) == RUNS
-    assert Pace.measured(place, Workforce()).seconds(RUNS[0]) == pytest.approx(0.1)
+    assert Pace(place, Workforce()).seconds(RUNS[0]) == pytest.approx(0.1)
 
     table = Chapter("coins", Request(), place).results("coin").sort_values("seed")
     assert table["key"].tolist() == [key(run, place) for run in RUNS]

@@ -92,7 +92,7 @@ def test_how_many_runs_fit_before_a_deadline(place, seconds, workers, fit):
 
 
 def seconds(place, run, **workforce):
-    return Pace.measured(place, Workforce(**workforce)).seconds(run)
+    return Pace(place, Workforce(**workforce)).seconds(run)
 
 
 def test_a_time_is_in_proportion_to_the_words_of_runs_with_the_same_network(place):
@@ -139,5 +139,5 @@ def test_trainings_of_record_are_foretold_by_the_others(monkeypatch, place):
     assert len(runs) >= 39
     for run, seconds in runs[::2]:
         store(place, run, seconds, device="cpu: AMD EPYC")
-    pace = Pace.measured(place, Workforce())
+    pace = Pace(place, Workforce())
     assert median(abs(pace.seconds(run) / seconds - 1) for run, seconds in runs[1::2]) < 0.3

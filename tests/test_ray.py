@@ -20,7 +20,7 @@ from small_runs import GRID, SMALL, command, processes, results, stored, wait_fo
 
 from whenpool import InputError, __version__
 from whenpool.runs import cluster
-from whenpool.runs.cluster import Order, RayPool, perform
+from whenpool.runs.cluster import RayPool, perform
 from whenpool.runs.engine import run_all
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
 from whenpool.runs.run import Place, key
@@ -169,11 +169,11 @@ def test_a_gpu_that_no_node_has_is_named(place, nodes):
 
 def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch):
     absent = types.ModuleType("absent")
-    exec("def perform(version, order):\n    pass", absent.__dict__)  # known here and nowhere else
+    exec("def perform(version, *order):\n    pass", absent.__dict__)  # known here and nowhere else
     monkeypatch.setitem(sys.modules, "absent", absent)
     absent.perform.__module__ = "absent"
     monkeypatch.setattr(cluster, "perform", absent.perform)
-    with pytest.raises(InputError, match=rf"node \d[\d.]+ cannot load whenpool {__version__}; install"):
+    with pytest.raises(InputError, match=f"cannot load whenpool {__version__}; install it there"):
         run_all([SMALL], place, RAY)
 
 
@@ -193,17 +193,9 @@ def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_
 
 def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    for address, line in {
-        "127.0.0.1:1": "no Ray cluster answers at 127.0.0.1:1 .*refused.*ray start --head --port=1`",
-        "ray://127.0.0.1:10001": "must be host:port, such as head:6379, not ray://127.0.0.1:10001",
-        "somewhere": "must be host:port, such as head:6379, not somewhere",
-    }.items():
-        with pytest.raises(InputError, match=line):
+    for address in ("127.0.0.1:1", "ray://somewhere", "somewhere"):
+        with pytest.raises(InputError, match=f"cluster at {address} cannot be used: .*ray start --head"):
             RayPool(place, replace(RAY, address=address))
-        monkeypatch.setenv("RAY_ADDRESS", address)
-        with pytest.raises(InputError, match=line):
-            RayPool(place, RAY)
-        monkeypatch.delenv("RAY_ADDRESS")
 
 
 def test_what_ray_says_against_a_cluster_or_that_it_is_not_there_is_one_line(place, monkeypatch):
@@ -219,51 +211,45 @@ def test_what_ray_says_against_a_cluster_or_that_it_is_not_there_is_one_line(pla
         run_all([SMALL], place, RAY)
 
 
-def order_for(run, place, **changes):
+def performed(run, place, data=None):
+    """What becomes of a run on a node."""
     job = Job(run, key(run, place))
-    given = {
-        "task": (job,), "workforce": RAY, "identities": {job.key: run.identity(place)},
-        "weights": {}, "data": place.data, "cache": place.cache,
-    }  # fmt: skip
-    return Order(**given | changes)
+    return perform(__version__, (job,), RAY, {}, data or place.data, place.cache)
 
 
-def failure(order):
+def failure(*order):
     """Why the only run of an order fails on a node."""
-    (message,) = perform(__version__, order).failures.values()
+    (message,) = performed(*order).failures.values()
     return message
 
 
-def test_a_node_with_another_version_is_named(place):
-    message = f"has whenpool {__version__}, but this machine 0.0.1; install the same"
-    with pytest.raises(InputError, match=message):
-        perform("0.0.1", order_for(SMALL, place))
-
-
-def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
+def test_a_node_with_another_version_or_other_data_is_named(tmp_path, monkeypatch):
     here, there = tmp_path / "here", tmp_path / "there"
     run = replace(SMALL, vectors="glove.6B.100d", embedding_size=3)
     for folder, line in ((here, "the 1 2 3\n"), (there, "the 1 2 4\n")):
         folder.mkdir()
         (folder / "glove.6B.100d.txt").write_text(line)
     place = Place(Store(tmp_path / "store"), here, tmp_path / "cache")
+    message = f"has whenpool {__version__}, but this machine 0.0.1; install the same"
+    with pytest.raises(InputError, match=message):
+        perform("0.0.1", (), RAY, {}, here, place.cache)
     monkeypatch.setenv("WHENPOOL_DATA", str(there))
-    message = failure(order_for(run, place, data=tmp_path / "nowhere"))
-    assert f"has another vectors than this machine; make {there} the same there" in message
+    message = failure(run, place, tmp_path / "nowhere")
+    assert f"has other data than this machine; make {there} the same there" in message
     (there / "glove.6B.100d.txt").unlink()
-    message = failure(order_for(run, place, data=tmp_path / "nowhere"))
+    message = failure(run, place, tmp_path / "nowhere")
     assert "cannot read what the run needs: found no word vectors glove.6B.100d" in message
-    result = perform(__version__, order_for(run, place))  # where the folder is shared
+    result = performed(run, place)  # where the folder is shared
     assert not result.failures
     (run_back,) = result.stored
-    place.store.adopt(*run_back)
+    place.store.write(*run_back)
     assert place.store.has(key(run, place))
 
 
 def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
     lacking = GradientProfile(replace(SMALL, seed=7))
-    assert "corpus has 60 train" in failure(order_for(replace(SMALL, size=1000), place))
-    assert "are not stored" in failure(order_for(lacking, place))
+    assert "corpus has 60 train" in failure(replace(SMALL, size=1000), place)
+    assert "are not stored" in failure(lacking, place)
     monkeypatch.setattr(cluster, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        perform(__version__, order_for(SMALL, place))
+        performed(SMALL, place)

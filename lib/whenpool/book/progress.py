@@ -39,7 +39,7 @@ def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce:
     state = dict.fromkeys(stand.done, "done") | dict.fromkeys(stand.missing, "missing")
     state |= dict.fromkeys(stand.absent, "no data")
     groups[ALL] = every
-    pace = Pace.measured(place, workforce)
+    pace = Pace(place, workforce)
     seconds = {run: pace.seconds(run) for run in groups[ALL]}
     elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
     workers = workforce.workers or (1 if elsewhere else processors())

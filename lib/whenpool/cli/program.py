@@ -249,7 +249,7 @@ def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options:
     runs = list(dict.fromkeys(chain(*planned.values())))
     before = standing(runs, place)
     report = compute(
-        runs, place, workforce, skip_absent=request.leaves_out, keep_weights=lambda _: keep_weights,
+        runs, place, workforce, skip_absent=request.leaves_out, keep_weights=keep_weights,
         say=partial(click.echo, err=True),
     )  # fmt: skip
     click.echo(

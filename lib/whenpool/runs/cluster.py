@@ -133,7 +133,7 @@ class RayPool:
         except exceptions.RayError as error:
             return Result(death=type(error).__name__)
         for stored in result.stored:
-            self._place.store.adopt(*stored)
+            self._place.store.write(*stored)
         return result
 
     def close(self) -> None:

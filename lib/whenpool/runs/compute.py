@@ -4,11 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 
 import pandas as pd
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.fewshot.pretrained import locate
 from whenpool.runs.engine import Report, run_all
 from whenpool.runs.kinds import KINDS, FewShot, Training
@@ -30,14 +29,15 @@ class Standing:
 def standing(runs: Iterable[Run], place: Place) -> Standing:
     """Look every run up; a published one of its shape counts where its data are not here."""
     keys = place.store.keys()
-    published = cache(lambda: _published_by_shape(place))
+    published: dict[Run, str] | None = None
     stand = Standing(damaged=place.store.damaged)
     for run in runs:
         try:
             name = key(run, place)
         except InputError as error:
-            if run.shape in published():
-                stand.done[run] = published()[run.shape]
+            published = _published_by_shape(place) if published is None else published
+            if run.shape in published:
+                stand.done[run] = published[run.shape]
                 stand.elsewhere.add(run)
             else:
                 stand.absent[run] = str(error)
@@ -51,33 +51,33 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
 
 def compute(
     runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
-    skip_absent: Callable[[Run], bool] = lambda run: False,
-    keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
-    say: Callable[[str], None] = print,
+    skip_absent: Callable[[Run], bool] = lambda run: False, keep_weights: bool = False,
+    label: str = "runs", say: Callable[[str], None] = print,
 ) -> Report:  # fmt: skip
     """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`. Raises
     `InputError` when data are not here, or all runs failed.
 
     Args:
         skip_absent: the runs that are left out where their data are not here, instead of raising.
+        keep_weights: whether trainings that are stored without their weights are run again.
         say: called with what is noteworthy, left out, damaged or failed, a line each.
     """
-    # encoders that are not here are downloaded; where that fails, the runs lack their data
-    waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]
-    published = _published_by_shape(place) if waiting else {}
-    for name in {run.encoder for run in waiting if run.shape not in published}:
-        with suppress(InputError):
-            locate(name, download=True)
     before = standing(runs, place)
+    if encoders := {
+        run.encoder for run in before.absent if isinstance(run, FewShot) and run.has_encoder
+    }:
+        for name in encoders:  # they are downloaded; where that fails, the runs lack their data
+            with suppress(InputError):
+                locate(name, download=True)
+        before = standing(runs, place)
     for run, reason in before.absent.items():
-        if not skip_absent(run):
-            raise InputError(reason)
+        check(skip_absent(run), reason)
     for reason, count in Counter(before.absent.values()).items():
         say(f"{count} runs are left out: {reason}")
     for line in before.damaged:
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
-    kept = [run for run in wanted if isinstance(run, Training) and keep_weights(run)]
+    kept = [run for run in wanted if isinstance(run, Training) and keep_weights]
     again = [run for run in kept if not has_weights(run, place)]
     needed = weights_needed([*before.missing, *again], place)
     with_weights, missing = {*needed, *kept}, set(before.missing)
@@ -86,17 +86,11 @@ def compute(
         phases[run.phase].append(run)
     report = Report()
     for _, part in sorted(phases.items()):
-        ready = []
-        for run in part:
-            if run in missing and run.needs and run.needs in report.failed:
-                # there is no model to look at, or to learn from
-                report.failed[run] = report.failed[run.needs]
-            elif report.left and run.needs and not has_weights(run.needs, place):
-                report.left += run in missing  # what it needs was left, for want of time
-            else:
-                ready.append(run)
-        kept_here = with_weights.__contains__
-        run_all(ready, place, workforce, keep_weights=kept_here, label=label, report=report)
+        lost = [run for run in part if run in missing and run.needs in report.failed]
+        # there is no model to look at, or to learn from
+        report.failed |= {run: report.failed[run.needs] for run in lost}
+        ready = [run for run in part if run not in lost]
+        run_all(ready, place, workforce, with_weights.__contains__, label, report)
     rows = (place.store.get(key(run, place)) for run in before.missing)
     for note in dict.fromkeys(row["result"].get("corpus_notes") for row in rows if row):
         if note:
@@ -114,10 +108,11 @@ def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
     """The trainings whose weights some runs need, and those that these need where they are not here."""
     needed: dict[Training, None] = {}
     for run in missing:
-        need = run.needs
-        while need and need not in needed:
-            needed[need] = None
-            need = None if has_weights(need, place) else need.needs
+        while run.needs and run.needs not in needed:
+            run = run.needs
+            needed[run] = None
+            if has_weights(run, place):
+                break
     return sorted(needed, key=str)
 
 

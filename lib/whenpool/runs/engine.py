@@ -55,7 +55,7 @@ class Report:
 
 
 def run_all(
-    runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
+    runs: Sequence[Run], place: Place, workforce: Workforce | None = None,
     keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
     report: Report | None = None,
 ) -> Report:  # fmt: skip

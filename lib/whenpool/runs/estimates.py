@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from statistics import median
 
 import torch
@@ -11,21 +10,19 @@ from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run, processor
 from whenpool.runs.workforce import Workforce
 
+LIKE = "probe system encoder cell layers bidirectional embedding_size hidden_size trick".split()
+"""Runs with the same of these read as many words in a second."""
 
-@dataclass(frozen=True)
+
 class Pace:
-    """How fast runs are: words per second, by kind and network, whether a run was made on this device."""
+    """How fast all runs of a place were. Models trained as one batch count only where a workforce does so."""
 
-    speeds: dict[tuple[bool, str, Hashable], list[float]]
-
-    @classmethod
-    def measured(cls, place: Place, workforce: Workforce) -> "Pace":
-        """From all runs of a place. Models trained as one batch count only where a workforce does so."""
+    def __init__(self, place: Place, workforce: Workforce) -> None:
         here = f"cpu: {processor()}"
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
         batched = (workforce.models_per_batch or 1) > 1
-        speeds: dict[tuple[bool, str, Hashable], list[float]] = defaultdict(list)
+        self._speeds: dict[Hashable, list[float]] = defaultdict(list)
         for name, kind in KINDS.items():
             table = place.store.current(name)
             for row in table.astype(object).where(table.notna(), None).to_dict("records"):
@@ -33,19 +30,14 @@ class Pace:
                 alike = device.partition(":")[0] == workforce.device.partition(":")[0]
                 if seconds > 0 and alike and (batched or (row.get("together") or 1) == 1):
                     run = kind.of_row(row)
-                    speeds[device == here, name, network_of(run)].append(run.cost / float(seconds))
-        return cls(dict(speeds))
+                    self._speeds[device == here, _like(run)].append(run.cost / float(seconds))
 
     def seconds(self, run: Run) -> float | None:
         """What one worker takes for a run; None where nothing like it was run yet."""
-        for here in (True, False):
-            if speeds := self.speeds.get((here, run.kind, network_of(run))):
-                return run.cost / median(speeds)
-        return None
+        speeds = self._speeds.get((True, _like(run))) or self._speeds.get((False, _like(run)))
+        return run.cost / median(speeds) if speeds else None
 
 
-def network_of(run: Run) -> tuple[Hashable, ...]:
-    """Runs of one kind and one network read as many words in a second."""
-    names = "system encoder cell layers bidirectional embedding_size hidden_size trick".split()
-    about = run.shape.training or run.shape
-    return getattr(run, "probe", ""), *(getattr(about, name, None) for name in names)
+def _like(run: Run) -> Hashable:
+    run = run.shape
+    return run.kind, *(getattr(run, name, getattr(run.training, name, None)) for name in LIKE)

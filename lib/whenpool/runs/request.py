@@ -12,7 +12,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any, get_args
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
@@ -66,10 +66,8 @@ class Request:
             check_known("pooling", pooling, LISTED)
         if self.cell is not None:
             check_known("cell", self.cell, LISTED_CELLS)
-        if self.layers is not None and not 1 <= self.layers <= 64:  # as many as a checkpoint holds
-            raise InputError(f"layers must be from 1 to 64, not {self.layers}")
-        if self.paraphrases and not isfile(self.paraphrases):
-            raise InputError(f"paraphrases file {self.paraphrases} does not exist; check its path")
+        there = not self.paraphrases or isfile(self.paraphrases)
+        check(there, f"paraphrases file {self.paraphrases} does not exist; check its path")
 
     @property
     def is_whole(self) -> bool:

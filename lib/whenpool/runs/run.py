@@ -4,6 +4,7 @@ A new kind of run is one file in ``whenpool/runs/kinds``, with a frozen dataclas
 one line in ``whenpool/runs/kinds/__init__.py``.
 """
 
+import os
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -229,16 +230,9 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
 @cache
 def commit() -> str:
     """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
-    root = project_root()
-    if root is None:
-        return ""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    head = git("rev-parse", "--short=12", "HEAD")
-    return head + ("+" if head and git("status", "--porcelain", "--", "lib") else "")
+    words = ["describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
+    git = ["git", "-C", project_root() or os.devnull, *words]
+    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @cache

@@ -16,13 +16,13 @@ from typing import Any
 
 import pandas as pd
 
-from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import project_root
 from whenpool.base.tables import Columns, checked_table
 
 KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
+NO_ROWS = pd.DataFrame(columns=["key"])
 _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 """The state and content of each stored file that was read, to read it again only when it has changed."""
 
@@ -44,14 +44,14 @@ class Store:
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
         row = {"kind": kind or kind_of({"run": run}), **parts, "history": list(history)}
-        self._write(key, json.dumps(row, indent=1), weights)
+        self.write(key, json.dumps(row, indent=1), weights)
         return key
 
-    def adopt(self, key: str, content: bytes, weights: bytes | None = None) -> None:
-        """Store a run that another store has under the same key, byte for byte."""
-        if reason := parse_run(content, key)[1]:
-            raise InputError(f"run {key} from another machine cannot be stored: {reason}")
-        self._write(key, content, weights)
+    def write(self, key: str, content: bytes | str, weights: bytes | None = None) -> None:
+        """Store what `put` makes of a run, maybe elsewhere."""
+        if weights is not None:  # first, so that a run whose file is there has its weights too
+            write_atomically(self.weights_file(key), weights)
+        write_atomically(self._file(key), content)
 
     def check_writable(self) -> None:
         """Raises `InputError` when the store cannot be written, before work is done for it."""
@@ -64,15 +64,13 @@ class Store:
         file = self._file(key)
         try:
             state = file.stat()
-            changed = state.st_mtime_ns, state.st_size, state.st_ino
-            known = _PARSED.get(file)
-            if known and known[0] == changed:
-                return known[1]
-            content = file.read_bytes()
         except FileNotFoundError:
             return None
-        except OSError as error:  # it may be readable the next time
-            raise InputError(f"stored run {file} cannot be read: {error.strerror}; repair it") from None
+        changed = state.st_mtime_ns, state.st_size, state.st_ino
+        known = _PARSED.get(file)
+        if known and known[0] == changed:
+            return known[1]
+        content = file.read_bytes()
         row, reason = parse_run(content, key)
         if row:
             _PARSED[file] = changed, row
@@ -98,9 +96,8 @@ class Store:
         """A row for each run of a kind, the published ones included: configuration, result, provenance."""
         rows = []
         for key, row in self._rows(kind):
-            identity = row["identity"]
-            data = {f"data_{name}": value for name, value in identity.get("data", {}).items()}
-            facts = {"key": key, "protocol": identity.get("protocol")}
+            data = {f"data_{name}": value for name, value in row["identity"].get("data", {}).items()}
+            facts = {"key": key, "protocol": row["identity"].get("protocol")}
             rows.append(facts | row["run"] | row["result"] | data | row["provenance"])
         return self._with_published(rows, KINDS[kind].table)
 
@@ -133,10 +130,8 @@ class Store:
         return self._published(name)[0]
 
     def _published(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
-        file = self.published / f"{name}.csv" if self.published else None
-        if file and file.is_file():
-            return _read_once(file, file.stat().st_mtime_ns)
-        return pd.DataFrame(columns=["key"]), frozenset()
+        file = self.published / f"{name}.csv" if self.published else NO_FOLDER
+        return _read_once(file, file.stat().st_mtime_ns) if file.is_file() else (NO_ROWS, frozenset())
 
     def _published_keys(self) -> list[frozenset[str]]:
         return [self._published(kind.table)[1] for kind in KINDS.values()]
@@ -154,11 +149,6 @@ class Store:
         keys = sorted(file.stem for file in self.directory.glob("*.json"))
         rows = [(key, row) for key in keys if (row := self.get(key))]
         return [(key, row) for key, row in rows if kind in (None, kind_of(row))]
-
-    def _write(self, key: str, content: bytes | str, weights: bytes | None) -> None:
-        if weights is not None:  # first, so that a run whose file is there has its weights too
-            write_atomically(self.weights_file(key), weights)
-        write_atomically(self._file(key), content)
 
     def _file(self, key: str) -> Path:
         return self.directory / f"{key}.json"
@@ -190,19 +180,12 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
     """A stored run, or None and what is wrong with its file."""
     try:
         row = json.loads(content)
-    except (ValueError, RecursionError):
-        return None, "it is truncated or not JSON"
-    names = ("identity", "run", "result", "provenance")
-    if not isinstance(row, dict) or not all(isinstance(row.get(name), dict) for name in names):
-        return None, "it is not a run"
-    history, data = row.get("history"), row["identity"].get("data", {})
-    if not isinstance(history, list) or not all(isinstance(part, dict) for part in [data, *history]):
-        return None, "it is not a run"
-    if key_of(row["identity"]) != key:
+        belongs, kind = key_of(row["identity"]) == key, kind_of(row)
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return None, "it is truncated or not a run"
+    if not belongs:
         return None, "its content belongs to another key"
-    if kind_of(row) not in KINDS:
-        return None, f"its kind {kind_of(row)!r:.40} is unknown"
-    return row, ""
+    return (row, "") if kind in KINDS else (None, f"its kind {kind!r:.40} is unknown")
 
 
 @lru_cache(maxsize=64)

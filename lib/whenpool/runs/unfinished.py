@@ -4,7 +4,7 @@ so they go on from the same epoch and, the same ones together, bit for bit as if
 """
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,67 +25,61 @@ _CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this proc
 
 class Unfinished:
     """Those of some trainings of a store that are trained together that have not ended; nobody else is at
-    these ``keys``. What another version of the library, another device or another precision has saved is
+    these ``keys``. ``states`` are what they go on from, None for those that begin anew, as all do where one
+    cannot be read. What another version of the library, another device or another precision has saved is
     not read: one result would hold numbers of two kinds."""
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
-        self._folder, self._keys = store.directory / "unfinished", keys
+        self._folder, self._keys, self._device = store.directory / "unfinished", keys, device
         # how many were trained at once at most, also before they were stopped, and what names those models
-        self.together = len(keys)
-        self.group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
-        self._device, made = device, provenance(device)
-        named = ("device", "threads", "torch", "python")
-        how = (precision_used(), len(keys) > 1 and kernels_on(device))
-        self._made = hash_of(_CODE, *map(str, how), *(str(made[name]) for name in named))[:12]
-        files = [self._folder.glob(self._file(number, "*").name) for number in range(len(keys))]
-        saved = [{int(file.suffixes[-2][1:]) for file in of_training} for of_training in files]
-        common = set[int].intersection(*saved)
-        self._first = [max(common or epochs, default=0) for epochs in saved]  # epochs to go on from
+        self._together = len(keys), hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
+        made = provenance(device)
+        how = precision_used(), len(keys) > 1 and kernels_on(device)
+        named = (made[name] for name in ("device", "threads", "torch", "python"))
+        self._made = hash_of(_CODE, *map(str, (*how, *named)))[:12]
         self._open = set(range(len(keys)))
-        self._done, self._time = 0, time.monotonic()  # epochs until the last save, and when it was
-
-    def read(self, number: int) -> State | None:
-        """The state that a training goes on from; None where there is none, or its file is damaged."""
-        file = self._file(number, self._first[number])
+        self._epoch, self._time = 0, time.monotonic()  # of the last save
+        files = [self._folder.glob(self._file(key, "*").name) for key in keys]
+        saved = [{int(file.suffixes[-2][1:]) for file in of_training} for of_training in files]
+        common = max(set[int].intersection(*saved), default=0)
+        self.states: list[State | None] = [None] * len(keys)
         with suppress(Exception):  # of many kinds; a training can always begin anew
-            state = State.read(file)
-            if state.facts["together"] > self.together:
-                self.together, self.group = state.facts["together"], state.facts["group"]
-            return state
-        self._first[number] = 0
-        return None
+            states = [State.read(self._file(key, common)) for key in keys if common]
+            of_groups = [(state.facts["together"], state.facts["group"]) for state in states]
+            self._together = max([self._together, *of_groups])
+            self.states = [*states] or self.states
 
     def provenance(self) -> dict[str, Any]:
         """Of a result of these trainings that is ready now."""
-        return provenance(self._device, self.together, self.group)
+        return provenance(self._device, *self._together)
 
     def remove(self, number: int) -> None:
         """Forget a training that is stored, or has failed."""
         self._open.discard(number)
-        self._unlink([number])
+        self._unlink(self._keys[number])
 
     def save(self, number: int, state: State) -> None:
         """Called after each epoch of a training; saves when it is time to."""
-        done = len(state.facts["history"]) - self._first[number]  # epochs since this process began
-        if done != self._done:  # the first one decides for all
+        epoch = len(state.facts["history"])
+        if epoch != self._epoch:  # the first one decides for all
             if time.monotonic() - self._time < EVERY:
                 return
-            self._done, self._time = done, time.monotonic()
+            self._epoch, self._time = epoch, time.monotonic()
             give_back_freed_memory()  # now and then: after each epoch it would cost short ones too much
-        state.facts.update(together=self.together, group=self.group)
+        state.facts.update(zip(("together", "group"), self._together, strict=True))
         with suppress(StorageError):  # a disk that is too full for it may have room for the result
-            write_atomically(self._file(number, self._first[number] + done), state.as_bytes())
-        kept = {self._file(other, self._first[other] + done) for other in self._open}
-        if all(file.exists() for file in kept):
-            self._unlink(self._open, kept)
+            write_atomically(self._file(self._keys[number], epoch), state.as_bytes())
+        kept = {key: self._file(key, epoch) for key in (self._keys[other] for other in self._open)}
+        if all(file.exists() for file in kept.values()):
+            for key, file in kept.items():
+                self._unlink(key, file)
 
-    def _file(self, number: int, epoch: int | str) -> Path:
-        return self._folder / f"{self._keys[number]}-{self._made}.{epoch}.pt"
+    def _file(self, key: str, epoch: int | str) -> Path:
+        return self._folder / f"{key}-{self._made}.{epoch}.pt"
 
-    def _unlink(self, numbers: Iterable[int], kept: Collection[Path] = ()) -> None:
-        """Delete all files of some trainings, those of other versions and half-written ones included."""
-        for number in numbers:
-            for file in self._folder.glob(f"*{self._keys[number]}-*"):
-                with suppress(OSError):  # one that stays does no harm
-                    if file not in kept:
-                        file.unlink()
+    def _unlink(self, key: str, kept: Path | None = None) -> None:
+        """Delete all files of a training, those of other versions and half-written ones included."""
+        for file in self._folder.glob(f"*{key}-*"):
+            with suppress(OSError):  # one that stays does no harm
+                if file != kept:
+                    file.unlink()

@@ -220,7 +220,7 @@ class Training(Run):
                 outcome = train(
                     start.model, start.dataset, self.recipe, self.seed, device,
                     watch=watch, objective=_objective(self, place, start),
-                    saved=None if watch else unfinished.read(0),
+                    saved=None if watch else unfinished.states[0],
                     save=None if watch else partial(unfinished.save, 0),
                 )  # fmt: skip
             except DivergenceError as error:
@@ -356,7 +356,7 @@ def execute_batched(
     students = [
         Student(
             start.model, start.dataset, run.recipe, run.seed,
-            unfinished.read(number), partial(unfinished.save, number),
+            unfinished.states[number], partial(unfinished.save, number),
         )
         for number, (run, start) in enumerate(zip(runs, prepared, strict=True))
     ]  # fmt: skip

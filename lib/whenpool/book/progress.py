@@ -50,7 +50,7 @@ def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce:
         row = {"runs of": name, **{n: counts.get(n, 0) for n in ("done", "missing", "no data")}}
         row |= {"all": len(group), "time left": _time(left, seconds, workers)}
         rows.append(row | {"time of all": _time([*group], seconds, workers)})
-    notes = [*stand.damaged, *dict.fromkeys(stand.absent.values())]
+    notes = [*place.store.damaged, *dict.fromkeys(stand.absent.values())]
     lines = []
     needed = (run for run in weights_needed(stand.missing, place) if state.get(run) != "missing")
     if again := [run for run in needed if not has_weights(run, place)]:

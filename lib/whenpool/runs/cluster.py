@@ -20,15 +20,15 @@ from whenpool.base.version import __version__
 from whenpool.runs.run import ENGINE, Place, key
 from whenpool.runs.store import Store
 from whenpool.runs.workforce import (
+    VARIABLES,
     Job,
     Result,
     Task,
     Workforce,
     check_device,
     do,
-    prepare_process,
     processors,
-    worker_variables,
+    set_up,
 )
 
 
@@ -40,7 +40,7 @@ def perform(
     node = f"node {platform.node()}"
     both = f"{node} has whenpool {__version__}, but this machine {version}"
     check(version == __version__, f"{both}; install the same version on both")
-    prepare_process()
+    set_up()
     ENGINE[0] = "ray"
     if "WHENPOOL_CACHE" not in os.environ and cache.is_dir():
         os.environ["WHENPOOL_CACHE"] = str(cache)  # where fingerprints are looked up
@@ -56,12 +56,9 @@ def perform(
             result = do(task, place, workforce.device, workforce.precision)
         except (InputError, StorageError) as error:
             raise InputError(f"{node}: {error}") from None
-        files = [(file, store.weights_file(file.stem)) for file in Path(folder).glob("*.json")]
-        stored = (
-            (file.stem, file.read_bytes(), kept.read_bytes() if kept.exists() else None)
-            for file, kept in files
-        )
-        return result._replace(stored=tuple(stored))
+        rows = [(file.stem, file.read_bytes()) for file in Path(folder).glob("*.json")]
+        kept = {file.stem: file.read_bytes() for file in Path(folder).glob("*.safetensors")}
+        return result._replace(stored=tuple((name, row, kept.get(name)) for name, row in rows))
 
 
 def _fault(job: Job, place: Place) -> str:
@@ -92,9 +89,10 @@ class RayPool:
                 self.close()
                 raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
             self._needs["GPU"] = int(1e4 / ceil((workforce.workers or gpus) / gpus)) / 1e4
-        parts = {f"num_{name.lower()}s": part for name, part in self._needs.items()}
-        environment = {"env_vars": worker_variables()}
-        self._perform = ray.remote(perform).options(max_retries=0, runtime_env=environment, **parts)
+        self._perform = ray.remote(perform).options(
+            num_cpus=1, num_gpus=self._needs.get("GPU"), max_retries=0,
+            runtime_env={"env_vars": {n: os.environ.get(n, v) for n, v in VARIABLES.items()}},
+        )  # fmt: skip
 
     def has_room(self) -> bool:
         try:
@@ -107,59 +105,51 @@ class RayPool:
 
     def submit(self, task: Task) -> Future[Any]:
         needed = {key(job.run.needs, self._place) for job in task if job.run.needs}
-        files = {name: self._place.store.weights_file(name) for name in needed}
-        weights = {name: file.read_bytes() for name, file in files.items() if file.exists()}
+        files = map(self._place.store.weights_file, needed)
+        weights = {file.stem: file.read_bytes() for file in files if file.exists()}
         folders = self._place.data.absolute(), self._place.cache.absolute()
         reference = self._perform.remote(__version__, task, self._workforce, weights, *folders)
-        future: Future[Any] = reference.future()
-        self._sent[future] = reference
+        self._sent[future := reference.future()] = reference
         return future
 
     def result(self, future: Future[Any]) -> Result:
         """How a task ended. Raises `InputError` where all others would end like it."""
         del self._sent[future]
-        exceptions = self._ray.exceptions
         try:
             result: Result = future.result()
-        except exceptions.RayTaskError as error:
+        except self._ray.exceptions.RayTaskError as error:  # no run's own, which `do` reports
             if isinstance(error.cause, InputError):
                 raise InputError(str(error.cause)) from None
-            if "failed to import on the worker" in str(error) or isinstance(error.cause, ImportError):
-                cannot = f"a node of the Ray cluster cannot load whenpool {__version__}"
-                raise InputError(f"{cannot}; install it there as on this machine: {error}") from None
-            return Result(death=f"{type(error.cause).__name__}: {' '.join(str(error.cause).split())}")
-        except (exceptions.NodeDiedError, exceptions.ObjectLostError):
-            return Result(death="")
-        except exceptions.RayError as error:
+            advice = f"install whenpool {__version__} there as on this machine"
+            raise InputError(f"a node of the Ray cluster cannot work ({error}); {advice}") from None
+        except self._ray.exceptions.RayError as error:
             return Result(death=type(error).__name__)
         for stored in result.stored:
             self._place.store.write(*stored)
         return result
 
     def close(self) -> None:
-        ray = self._ray
-        with suppress(ray.exceptions.RayError):  # the cluster may be what was lost
+        with suppress(self._ray.exceptions.RayError):  # the cluster may be what was lost
             for reference in (sent := list(self._sent.values())):
-                ray.cancel(reference)
-            for reference in ray.wait(sent, num_returns=len(sent), timeout=10.0)[1] if sent else ():
-                ray.cancel(reference, force=True)  # it did not end by itself, and tidy up
+                self._ray.cancel(reference)  # so that it tidies up
+            if sent:
+                self._ray.wait(sent, num_returns=len(sent), timeout=10.0)
         if self._ours:
-            ray.shutdown()
+            self._ray.shutdown()
 
 
 def _connect(workforce: Workforce) -> bool:
     """Be in a cluster: that named, this machine's, or one of it alone; returns whether we connected."""
     address = workforce.address or os.environ.get("RAY_ADDRESS")
-    where = f"at {address}" if address else "of this machine"
-    with variables({"RAY_USAGE_STATS_ENABLED": "0"}):
-        try:
-            import ray
-        except ModuleNotFoundError:
-            raise InputError("engine ray needs Ray: pip install 'whenpool[cluster]'") from None
-        if ray.is_initialized():
-            return False
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        try:
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise InputError("engine ray needs Ray: pip install 'whenpool[cluster]'") from None
+    if ray.is_initialized():
+        return False
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        with variables({"RAY_USAGE_STATS_ENABLED": "0"}):
             if address not in (None, "", "auto", "local"):  # Ray takes minutes to find out
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), timeout=5).close()
@@ -170,7 +160,8 @@ def _connect(workforce: Workforce) -> bool:
                     raise
                 count = workforce.workers or processors()
                 ray.init("local", num_cpus=count, include_dashboard=False, **options)
-        except Exception as error:  # of many kinds, some of them plain
-            advice = "start one with `ray start --head --port=6379`, and name it as head:6379"
-            raise InputError(f"the Ray cluster {where} cannot be used: {error}; {advice}") from None
+    except Exception as error:  # of many kinds, some of them plain
+        where = f"at {address}" if address else "of this machine"
+        advice = "start one with `ray start --head --port=6379`, and name it as head:6379"
+        raise InputError(f"the Ray cluster {where} cannot be used: {error}; {advice}") from None
     return True

@@ -1,9 +1,11 @@
 """Asking for runs: what is stored is read, what is missing is computed."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 
 import pandas as pd
 
@@ -23,14 +25,13 @@ class Standing:
     elsewhere: set[Run] = field(default_factory=set)  # of these, published ones whose data are not here
     missing: list[Run] = field(default_factory=list)  # what can be computed here
     absent: dict[Run, str] = field(default_factory=dict)  # what cannot, and why: its data are not here
-    damaged: list[str] = field(default_factory=list)  # a line for each stored file that was not counted
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
     """Look every run up; a published one of its shape counts where its data are not here."""
     keys = place.store.keys()
     published: dict[Run, str] | None = None
-    stand = Standing(damaged=place.store.damaged)
+    stand = Standing()
     for run in runs:
         try:
             name = key(run, place)
@@ -63,33 +64,29 @@ def compute(
         say: called with what is noteworthy, left out, damaged or failed, a line each.
     """
     before = standing(runs, place)
-    if encoders := {
-        run.encoder for run in before.absent if isinstance(run, FewShot) and run.has_encoder
-    }:
-        for name in encoders:  # they are downloaded; where that fails, the runs lack their data
-            with suppress(InputError):
-                locate(name, download=True)
-        before = standing(runs, place)
+    lacking = {run.encoder for run in before.absent if isinstance(run, FewShot) and run.has_encoder}
+    for name in lacking:  # they are downloaded; where that fails, the runs lack their data
+        with suppress(InputError):
+            locate(name, download=True)
+    before = standing(runs, place) if lacking else before
     for run, reason in before.absent.items():
         check(skip_absent(run), reason)
     for reason, count in Counter(before.absent.values()).items():
         say(f"{count} runs are left out: {reason}")
-    for line in before.damaged:
+    for line in place.store.damaged:
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
     kept = [run for run in wanted if isinstance(run, Training) and keep_weights]
     again = [run for run in kept if not has_weights(run, place)]
     needed = weights_needed([*before.missing, *again], place)
     with_weights, missing = {*needed, *kept}, set(before.missing)
-    phases: dict[float, list[Run]] = defaultdict(list)
-    for run in dict.fromkeys([*wanted, *needed]):
-        phases[run.phase].append(run)
-    report = Report()
-    for _, part in sorted(phases.items()):
-        lost = [run for run in part if run in missing and run.needs in report.failed]
+    report, phase = Report(), attrgetter("phase")
+    for _, part in groupby(sorted(dict.fromkeys([*wanted, *needed]), key=phase), phase):
+        ready = list(part)
         # there is no model to look at, or to learn from
+        lost = [run for run in ready if run in missing and run.needs in report.failed]
         report.failed |= {run: report.failed[run.needs] for run in lost}
-        ready = [run for run in part if run not in lost]
+        ready = [run for run in ready if run not in lost]
         run_all(ready, place, workforce, with_weights.__contains__, label, report)
     rows = (place.store.get(key(run, place)) for run in before.missing)
     for note in dict.fromkeys(row["result"].get("corpus_notes") for row in rows if row):

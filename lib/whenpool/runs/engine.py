@@ -29,16 +29,7 @@ from whenpool.base.paths import variables
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place, Run, key
-from whenpool.runs.workforce import (
-    Job,
-    Result,
-    Task,
-    Workforce,
-    do,
-    prepare_process,
-    processors,
-    worker_variables,
-)
+from whenpool.runs.workforce import VARIABLES, Job, Result, Task, Workforce, do, processors, set_up
 
 TRIES = 2  # How often a run is begun that was alone with a process that died
 WAIT = 0.5  # Seconds between two looks at the tasks, the clock, and what another command is doing
@@ -138,7 +129,7 @@ def _begin() -> None:
 
     threading.Thread(target=follow_parent, daemon=True).start()
     tqdm.set_lock(threading.RLock())  # one between processes would be left behind when this one ends
-    prepare_process()
+    set_up()
 
 
 class LocalPool:
@@ -201,7 +192,7 @@ class _Worker:
         resource_tracker.ensure_running()  # which would let it hear again where it starts
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with variables(worker_variables()):
+            with variables({n: os.environ.get(n, v) for n, v in VARIABLES.items()}):
                 future = self._executor.submit(*call)
             (self.process,) = set(multiprocessing.active_children()) - set(others)
         finally:

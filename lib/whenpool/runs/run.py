@@ -194,16 +194,14 @@ def values_of(row: Any, kind: Any) -> dict[str, Any]:
     """The values of a dataclass's fields from a row of a table, see `Run.of_row`."""
     values: dict[str, Any] = {}
     for field in fields(kind):
-        value, text = row.get(field.name), str(field.type)
-        if value != value or value is None:  # NaN stands for None in tables
-            value = None if "None" in text or field.default is MISSING else field.default
+        value, types = row.get(field.name), str(field.type)
+        if value is None or value != value:  # NaN stands for None in tables
+            value = None if "None" in types or field.default is MISSING else field.default
         elif isinstance(field.default, bool | int | float):
             value = type(field.default)(value)
-        elif "int" in text:
-            value = int(value)
-        elif "float" in text:  # or a name
-            with suppress(ValueError):
-                value = float(value)
+        elif "int" in types or "float" in types:
+            with suppress(ValueError):  # it may be a name
+                value = int(value) if "int" in types else float(value)
         values[field.name] = value
     return values
 

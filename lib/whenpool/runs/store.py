@@ -23,8 +23,6 @@ from whenpool.base.tables import Columns, checked_table
 KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
 NO_ROWS = pd.DataFrame(columns=["key"])
-_PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
-"""The state and content of each stored file that was read, to read it again only when it has changed."""
 
 
 @dataclass
@@ -62,31 +60,24 @@ class Store:
     def get(self, key: str) -> dict[str, Any] | None:
         """A stored run, or None where there is none, or its file is damaged."""
         file = self._file(key)
-        try:
-            state = file.stat()
-        except FileNotFoundError:
+        if not file.exists():
             return None
-        changed = state.st_mtime_ns, state.st_size, state.st_ino
-        known = _PARSED.get(file)
-        if known and known[0] == changed:
-            return known[1]
-        content = file.read_bytes()
-        row, reason = parse_run(content, key)
-        if row:
-            _PARSED[file] = changed, row
-        elif (line := f"{file} is not counted, since {reason}; delete it") not in self.damaged:
+        state = file.stat()
+        row, reason = _read_run(file, state.st_mtime_ns, state.st_size, state.st_ino)
+        line = f"{file} is not counted, since {reason}; delete it"
+        if reason and line not in self.damaged:
             self.damaged.append(line)
         return row
 
     def keys(self) -> set[str]:
         """The keys of all runs here, the published ones included."""
-        return {key for key, _ in self._rows()}.union(*self._published_keys())
+        return {key for key, _ in self._rows()} | self._published_keys()
 
     def has(self, key: str, with_weights: bool = False) -> bool:
         """Whether a run is done, and its weights are here if they are asked for."""
         if self.get(key):
             return not with_weights or self.weights_file(key).exists()
-        return not with_weights and any(key in keys for keys in self._published_keys())
+        return not with_weights and key in self._published_keys()
 
     def weights_file(self, key: str) -> Path:
         """Where the weights of a run's best epoch lie, as safetensors."""
@@ -127,14 +118,11 @@ class Store:
 
     def read_published(self, name: str) -> pd.DataFrame:
         """A published file, ``<name>.csv``, or no rows."""
-        return self._published(name)[0]
-
-    def _published(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
         file = self.published / f"{name}.csv" if self.published else NO_FOLDER
-        return _read_once(file, file.stat().st_mtime_ns) if file.is_file() else (NO_ROWS, frozenset())
+        return _read_table(file, file.stat().st_mtime_ns) if file.is_file() else NO_ROWS
 
-    def _published_keys(self) -> list[frozenset[str]]:
-        return [self._published(kind.table)[1] for kind in KINDS.values()]
+    def _published_keys(self) -> set[str]:
+        return {key for kind in KINDS.values() for key in self.read_published(kind.table)["key"]}
 
     def _with_published(self, rows: list[dict[str, Any]], name: str) -> pd.DataFrame:
         """The rows that are stored here, and the published ones of other runs."""
@@ -176,11 +164,12 @@ def kind_of(row: Mapping[str, Any]) -> str:
     return next((kind for name, kind in marks.items() if name in row["run"]), "training")
 
 
-def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
-    """A stored run, or None and what is wrong with its file."""
+@cache
+def _read_run(file: Path, *state: int) -> tuple[dict[str, Any] | None, str]:
+    """A stored run, or None and what is wrong with its file, which is read anew when it has changed."""
     try:
-        row = json.loads(content)
-        belongs, kind = key_of(row["identity"]) == key, kind_of(row)
+        row = json.loads(file.read_bytes())
+        belongs, kind = key_of(row["identity"]) == file.stem, kind_of(row)
     except (ValueError, RecursionError, TypeError, KeyError):
         return None, "it is truncated or not a run"
     if not belongs:
@@ -189,7 +178,6 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
 
 
 @lru_cache(maxsize=64)
-def _read_once(file: Path, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
-    """A published file and its keys, read anew when it has changed."""
-    table = checked_table(file, "reference runs", Columns(), key=str)
-    return table, frozenset(table.get("key", ()))
+def _read_table(file: Path, changed: int) -> pd.DataFrame:
+    """A published file, read anew when it has changed."""
+    return checked_table(file, "reference runs", Columns(), key=str)

@@ -15,16 +15,11 @@ from whenpool.runs.kinds.training import execute_batched
 from whenpool.runs.run import Place, Run, commit
 
 OPTIONS = ("engine", "address", "workers", "device", "models_per_batch", "precision")
-
-
-def worker_variables() -> dict[str, str]:
-    """The environment of workers, where the user has not set it."""
-    usual = {
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time
-        # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
-        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-    }
-    return {name: os.environ.get(name, value) for name, value in usual.items()}
+VARIABLES = {  # where the user has not set them
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time
+    # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+}
 
 
 @dataclass(frozen=True)
@@ -61,23 +56,22 @@ class Workforce:
         """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
         needed ``here`` and is not."""
         check_known("engine", self.engine, ("local", "ray"))
-        mistake = "only a Ray cluster has an address; add --engine ray or leave it out"
-        check(self.engine == "ray" or not self.address, mistake)
+        alone = "only a Ray cluster has an address; add --engine ray or leave it out"
+        check(self.engine == "ray" or not self.address, alone)
+        check_known("precision", self.precision, PRECISIONS)
         here = here and self.engine == "local"
         check_device(self.device, here)
-        check_known("precision", self.precision, PRECISIONS)
-        if here and (self.precision, self.device) == ("bfloat16", "cpu"):
-            lacks = "this processor has no bfloat16; use --precision float32"
-            check(processor_has_bfloat16(), lacks)
+        rounds = here and (self.precision, self.device) == ("bfloat16", "cpu")
+        lacks = "this processor has no bfloat16; use --precision float32"
+        check(not rounds or processor_has_bfloat16(), lacks)
 
 
 def check_device(device: str, here: bool = True) -> None:
     """Raises `InputError` for an unknown device, or for CUDA that is needed ``here`` and is not."""
-    if re.fullmatch(r"cuda(:\d+)?", device):
-        if here and not torch.cuda.is_available():
-            raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
-    elif device != "cpu":
-        raise InputError(f"device {device!r} is unknown; choose cpu or cuda")
+    on_gpu = re.fullmatch(r"cuda(:\d+)?", device)
+    check(on_gpu or device == "cpu", f"device {device!r} is unknown; choose cpu or cuda")
+    there = not (on_gpu and here) or torch.cuda.is_available()
+    check(there, "device cuda was asked for, but torch sees no GPU; use --device cpu")
 
 
 def processors() -> int:
@@ -106,11 +100,10 @@ class Result(NamedTuple):
 
 def do(task: Task, place: Place, device: str, precision_name: str = "float32") -> Result:
     """Execute and store the runs of a task. What is left of several is tried again in smaller tasks."""
-    failures: dict[str, str] = {}
+    failures: dict[str, str] = {}  # by key, "" for none
 
     def end(number: int, failure: str) -> None:
-        if failure:
-            failures[task[number].key] = failure
+        failures[task[number].key] = failure
 
     try:
         with precision(precision_name):
@@ -133,10 +126,10 @@ def do(task: Task, place: Place, device: str, precision_name: str = "float32") -
     give_back_freed_memory()
     if device.startswith("cuda"):
         torch.cuda.empty_cache()
-    return Result(failures)
+    return Result({name: failure for name, failure in failures.items() if failure})
 
 
-def prepare_process() -> None:
+def set_up() -> None:
     """What every process does before its first task."""
     torch.set_num_threads(1)  # so that a result does not depend on how many workers there are
     keep_freed_memory()

@@ -21,14 +21,8 @@ from whenpool.corpora.dataset import Dataset
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER
-from whenpool.probes import (
-    gradient_norms,
-    gradient_profile,
-    nwi,
-    padding_sweep,
-    step_megabytes,
-    vanishing_ratio,
-)
+from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, vanishing_ratio
+from whenpool.probes.memory import step_megabytes
 from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
 from whenpool.runs.run import Place, Run, key, provenance, values_of
 from whenpool.training.loop import evaluate

@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 
 from whenpool.runs.compute import compute
+from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.probe import PROBE_PROTOCOL
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
-from whenpool.runs.workforce import Workforce
 
 RECORDS = Path(__file__).parents[1] / "data" / "results"
 SMALL = Training(

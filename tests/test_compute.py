@@ -1,7 +1,6 @@
 """Asking for runs: what is stored is read, what is missing is computed, weights included."""
 
 import math
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -151,23 +150,6 @@ def test_what_fails_is_told_once_with_all_that_needs_it(place, executed, asked, 
 def test_when_all_fail_the_reason_is_told(place):
     with pytest.raises(InputError, match="all 2 runs failed: the corpus has 60 train texts"):
         ask([replace(SMALL, size=61, seed=seed) for seed in (0, 1)], place)
-
-
-@pytest.mark.parametrize("damage", ["truncated", "other model"])
-def test_damaged_weights_are_named(place, damage):
-    ask([TINY, IMPORTANCE], place, keep_weights=True)
-    file = place.store.weights_file(key(TINY, place))
-    if damage == "truncated":
-        file.write_bytes(file.read_bytes()[:-9])
-    else:
-        wrong = replace(TINY, hidden_size=7)
-        ask([wrong], place, keep_weights=True)
-        shutil.copy(place.store.weights_file(key(wrong, place)), file)
-    ((line,), _) = ask([PROFILE, IMPORTANCE], place)
-    assert line.startswith(f"failed: {PROFILE}: {file} does not hold the weights of {TINY}: ")
-    assert line.endswith("; delete it")
-    file.unlink()  # as it says
-    assert ask([PROFILE], place)[0] == []
 
 
 def test_a_trick_that_diverges_is_a_result_and_is_not_run_again(place, executed):

@@ -16,8 +16,7 @@ import pytest
 from conftest import empty_place
 from small_runs import GRID, alive, children, command, results, stored, wait_for
 
-from whenpool.runs.engine import run_all
-from whenpool.runs.workforce import Workforce
+from whenpool.runs.engine import Workforce, run_all
 
 TRIES = int(os.environ.get("WHENPOOL_FAULT_TRIES", "5"))
 RUNS = [replace(run, epochs=120) for run in GRID]

@@ -15,8 +15,8 @@ from whenpool.book.chapter import Chapter
 from whenpool.cli.program import planned_runs
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs import plans
-from whenpool.runs.compute import compute, standing
-from whenpool.runs.estimates import Pace
+from whenpool.runs.compute import Pace, compute, standing
+from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import KINDS, FewShot, Probe, Tagging, Training
 from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
@@ -25,7 +25,6 @@ from whenpool.runs.kinds.training import TRICKS, variant_of
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of, kind_of
-from whenpool.runs.workforce import Workforce
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
 

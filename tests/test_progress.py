@@ -10,15 +10,15 @@ from small_runs import HERE_NAME, RECORDS, TINY, on_record, record_run, store
 
 from whenpool.book.progress import ALL, status_table
 from whenpool.cli.program import planned_runs
-from whenpool.runs import estimates
-from whenpool.runs.estimates import Pace
+from whenpool.runs import compute as estimates
+from whenpool.runs.compute import Pace
+from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import PLANS
 from whenpool.runs.request import Request
 from whenpool.runs.store import Store
-from whenpool.runs.workforce import Workforce
 
 PAPER = Request("paper", ("imdb",))
 COUNTS = ["done", "missing", "no data", "all"]

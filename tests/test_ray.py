@@ -21,11 +21,10 @@ from small_runs import GRID, SMALL, command, processes, results, stored, wait_fo
 from whenpool import InputError, __version__
 from whenpool.runs import cluster
 from whenpool.runs.cluster import RayPool, perform
-from whenpool.runs.engine import run_all
+from whenpool.runs.engine import Job, Workforce, run_all
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
-from whenpool.runs.workforce import Job, Workforce
 
 ray = pytest.importorskip("ray")
 RUNS = [replace(run, epochs=250) for run in GRID]  # about a second each

@@ -42,11 +42,11 @@ from whenpool.book.pages import render
 from whenpool.book.results import Runs
 from whenpool.book.tables import duration
 from whenpool.runs.compute import compute, standing
+from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.plans import chapter_named
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
-from whenpool.runs.workforce import Workforce, processors
 
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters

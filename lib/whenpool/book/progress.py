@@ -11,11 +11,10 @@ import pandas as pd
 
 from whenpool.book.results import column
 from whenpool.book.tables import duration, spread
-from whenpool.runs.compute import has_weights, rows_of, standing, weights_needed
-from whenpool.runs.estimates import Pace
+from whenpool.runs.compute import Pace, has_weights, rows_of, standing, weights_needed
+from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run
-from whenpool.runs.workforce import Workforce, processors
 
 ALL = "all, each once"  # The last row
 ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")

@@ -149,7 +149,7 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
 
 def workforce_of(options: dict[str, Any]) -> Any:
     """What `engine_options` or `speed_options` ask for; without an engine a GPU need not be here."""
-    from whenpool.runs.workforce import Workforce
+    from whenpool.runs.engine import Workforce
 
     fields = ("engine", "address", "workers", "device", "models_per_batch", "precision")
     until = time.monotonic() + options["deadline"] if options.get("deadline") else None

@@ -43,8 +43,8 @@ from whenpool.explain.explanation import page
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep
+from whenpool.runs.engine import check_device, processors
 from whenpool.runs.run import Place, find_vectors
-from whenpool.runs.workforce import check_device, processors
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # Of the baselines' regularisation, C
 FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds

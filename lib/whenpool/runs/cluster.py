@@ -17,9 +17,7 @@ from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
-from whenpool.runs.run import ENGINE, Place, key
-from whenpool.runs.store import Store
-from whenpool.runs.workforce import (
+from whenpool.runs.engine import (
     VARIABLES,
     Job,
     Result,
@@ -30,6 +28,8 @@ from whenpool.runs.workforce import (
     processors,
     set_up,
 )
+from whenpool.runs.run import ENGINE, Place, key
+from whenpool.runs.store import Store
 
 
 def perform(

@@ -48,13 +48,7 @@ def base_run(corpus: str, length: str, size: int, request: Request, place: Place
         run = replace(run, vectors=find_vectors(place) or VECTORS[0])
     else:
         run = replace(run, vectors=find_vectors(place), test=COMPACT_TEST.get(corpus), **COMPACT)
-    return with_cell(run, request.cell or run.cell, request.layers or run.layers)
-
-
-def with_cell(run: Training, cell: str, layers: int = 1) -> Training:
-    """A run with another cell: where a cell adds words to its state, with as many units as they have."""
-    hidden_size = run.embedding_size if LISTED_CELLS[cell].adds else run.hidden_size
-    return replace(run, cell=cell, layers=layers, hidden_size=hidden_size)
+    return replace(run, cell=request.cell or run.cell, layers=request.layers or run.layers)
 
 
 def each(run: Training, *options: Options, **values: Iterable[Any]) -> Iterator[Training]:
@@ -369,8 +363,8 @@ def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:
     for base in bases(corpora_of(request, "imdb"), request, place, (1_000,)):
         plain, settings = replace(base, pooling="last"), request.settings or ("standard",)
         for run in each(plain, setting=settings, seed=seeds_of(request, paper=FEWER_SEEDS)):
-            yield from (with_cell(run, cell) for cell in ("elman", "prototype", "lstm", "gru"))
-            yield with_cell(run, "lstm", layers=2)
+            yield from each(run, cell=("elman", "prototype", "lstm", "gru"))
+            yield replace(run, layers=2)
 
 
 # Other architectures (thesis §1.3.3, §1.11.1)

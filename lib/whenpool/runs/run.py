@@ -4,7 +4,6 @@ A new kind of run is one file in ``whenpool/runs/kinds``, with a frozen dataclas
 one line in ``whenpool/runs/kinds/__init__.py``.
 """
 
-import os
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
-from whenpool.corpora.tokens import load_vectors
+from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
 from whenpool.runs.store import Store, key_of, recorded_columns
@@ -61,6 +60,10 @@ class Place:
                 return file
         bring = "`whenpool data fetch glove` downloads GloVe's"
         raise InputError(f"found no word vectors {name}, as a file or in {self.data}; {bring}")
+
+    def vectors(self, name: str | None) -> WordVectors | None:
+        """Some word vectors by name."""
+        return load_vectors(self.vectors_file(name), self.cache) if name else None
 
 
 def find_vectors(place: Place) -> str | None:
@@ -162,12 +165,6 @@ class Run:
         return place.store.put(identity, self.row(), result, made, history, kept, self.kind)
 
     @classmethod
-    def read_ahead(cls, runs: Sequence[Any], place: Place) -> None:
-        """Read once what runs of this kind share."""
-        for name in {run.vectors for run in runs if getattr(run, "vectors", None)}:
-            load_vectors(place.vectors_file(name), place.cache)
-
-    @classmethod
     def is_current(cls, rows: Any) -> Any:
         """Which rows are under the protocol of this version, as a boolean series."""
         return rows["protocol"] == cls.protocol
@@ -228,8 +225,9 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
 @cache
 def commit() -> str:
     """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
-    words = ["describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
-    git = ["git", "-C", project_root() or os.devnull, *words]
+    if (root := project_root()) is None:
+        return ""
+    git = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
 
 

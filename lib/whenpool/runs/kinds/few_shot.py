@@ -247,7 +247,7 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
 
 def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
     """BiLSTM or max-attention on the words of labelled texts, and the most frequent ones with a vector."""
-    vectors = tokens.load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
+    vectors = place.vectors(run.vectors)
     counts = Counter(dict.fromkeys(vectors.words[: tokens.VOCABULARY_LIMIT] if vectors else (), 1))
 
     def words_of(text: str) -> list[str]:

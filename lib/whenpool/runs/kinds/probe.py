@@ -93,10 +93,6 @@ class Probe(Run):
         """All that a probe of this name has measured."""
         return row["history"] if row["run"].get("probe") == history else []
 
-    @classmethod
-    def read_ahead(cls, runs: Sequence["Probe"], place: Place) -> None:
-        Training.read_ahead([run.training for run in runs], place)
-
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """What the probe finds on a model, trained where the probe needs it."""
         raise NotImplementedError

@@ -14,7 +14,7 @@ from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.tagged import NumberedCorpus, number
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
-from whenpool.runs.kinds.training import loaded, scores_of, vectors_of
+from whenpool.runs.kinds.training import loaded, scores_of
 from whenpool.runs.run import Place, Run, provenance
 from whenpool.training.loop import Recipe, train
 from whenpool.training.taggers import Labelled, TaggingObjective, label
@@ -62,7 +62,9 @@ class Tagging(Run):
         if self.encoding == "io":
             splits = corpus.splits.items()
             encoded = replace(corpus, **{name: [*map(_in_io, part)] for name, part in splits})
-        numbered = number(encoded, self.features, vectors_of(self, place), self.seed, self.filters > 0)
+        numbered = number(
+            encoded, self.features, place.vectors(self.vectors), self.seed, self.filters > 0
+        )
 
         def judge(labelled: Labelled) -> dict[str, float]:
             return _rates(_entities(corpus.validation, labelled, numbered.tags), "validation_")

@@ -20,7 +20,6 @@ from whenpool.corpora.corpus import VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
-from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
@@ -232,12 +231,6 @@ class Training(Run):
         unfinished.remove(0)
         return name
 
-    @classmethod
-    def read_ahead(cls, runs: Sequence["Training"], place: Place) -> None:
-        super().read_ahead(runs, place)
-        for source, length in dict.fromkeys((place.source(run), run.length) for run in runs):
-            encode(source, length, place.cache)
-
     def __str__(self) -> str:
         words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
         return " ".join(words) + ("" if self.masked else " unmasked") + f" seed {self.seed}"
@@ -273,20 +266,11 @@ class Prepared:
         run.put(place, result, made, outcome.history_rows(), outcome.weights if keep_weights else None)
 
 
-def vectors_of(run: Any, place: Place) -> WordVectors | None:
-    """The word vectors of a run, if it has some; raises `InputError` for those of another size."""
-    vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
-    if vectors and vectors.size != run.embedding_size:
-        sizes = f"{vectors.size} numbers, but the embedding {run.embedding_size}"
-        raise InputError(f"word vectors {run.vectors} have {sizes}; choose others or set embedding_size")
-    return vectors
-
-
 def prepare(run: Training, place: Place) -> Prepared:
     """A training's texts, and its model before training."""
     encoded = encode(place.source(run), run.length, place.cache)
     read = run.values("size setting share validation test max_words seed draw")
-    dataset = make_dataset(encoded, vectors=vectors_of(run, place), **read)
+    dataset = make_dataset(encoded, vectors=place.vectors(run.vectors), **read)
     if run.shuffled:
         order = torch.randperm(run.size, generator=torch.Generator().manual_seed(run.seed))
         dataset = replace(dataset, train=replace(dataset.train, labels=dataset.train.labels[order]))
@@ -307,11 +291,7 @@ def trained(run: Training, place: Place) -> Prepared:
     """As `prepare`, the model with the weights of its best epoch."""
     prepared, file = prepare(run, place), place.store.weights_file(key(run, place))
     check(file.exists(), f"the weights of {run} are not stored; run it again with --keep-weights")
-    try:
-        prepared.model.load_state_dict(safetensors.torch.load_file(file))
-    except (RuntimeError, OSError, safetensors.SafetensorError) as error:
-        reason = str(error).splitlines()[0].rstrip(":")
-        raise InputError(f"{file} does not hold the weights of {run}: {reason}; delete it") from None
+    prepared.model.load_state_dict(safetensors.torch.load_file(file))
     return prepared
 
 

@@ -147,11 +147,6 @@ def test_what_fails_is_told_once_with_all_that_needs_it(place, executed, asked, 
     assert list(standing([PROFILE], place).done) == [PROFILE]
 
 
-def test_when_all_fail_the_reason_is_told(place):
-    with pytest.raises(InputError, match="all 2 runs failed: the corpus has 60 train texts"):
-        ask([replace(SMALL, size=61, seed=seed) for seed in (0, 1)], place)
-
-
 def test_a_trick_that_diverges_is_a_result_and_is_not_run_again(place, executed):
     run = replace(DIVERGING, trick="penalty_attention")
     said, report = ask([run], place, keep_weights=True)

@@ -3,7 +3,6 @@
 import time
 import weakref
 from dataclasses import replace
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ from whenpool.corpora.batches import training_batches
 from whenpool.runs import engine
 from whenpool.runs.engine import Job, Locks, Result, Workforce, run_all, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
-from whenpool.runs.kinds.training import Training, prepare
+from whenpool.runs.kinds.training import prepare
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
@@ -51,14 +50,6 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
         run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
 
 
-def test_word_vectors_have_a_name_in_the_data_folder_or_a_path(place):
-    file = place.data / "vectors" / "mine.txt.gz"
-    file.parent.mkdir(exist_ok=True)
-    file.touch()
-    assert place.vectors_file("mine") == place.vectors_file("mine.txt.gz") == file
-    assert place.vectors_file(str(file.resolve())).samefile(file)
-
-
 def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(engine, "processor_has_bfloat16", lambda: False)
@@ -73,14 +64,6 @@ def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch
         with pytest.raises(InputError, match=message):
             run_all([SMALL], place, asked)
     assert not place.store.directory.exists()
-
-
-def test_each_gpu_has_two_workers_unless_a_number_is_given(place, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    for workers, size in ((None, 4), (3, 3)):
-        pool = engine.pool_of(place, Workforce(device="cuda", workers=workers), tasks=9)
-        assert pool.size == size
-        assert [next(pool.devices) for _ in range(4)] == ["cuda:0", "cuda:1"] * 2
 
 
 def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
@@ -162,20 +145,6 @@ def test_too_little_memory_halves_the_batch_of_models(place, here, monkeypatch):
     assert (tried, report.done, report.failed) == ([4, 2, 2] * 2, 8, {})
 
 
-def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, monkeypatch):
-    execute = Training.execute
-
-    def limited(run, *args):
-        if run.pooling == "last":
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return execute(run, *args)
-
-    monkeypatch.setattr(Training, "execute", limited)
-    report = run_all(GRID, place)
-    told = "the GPU has too little memory; free some, or use --device cpu"
-    assert (report.done, set(report.failed.values())) == (4, {told})
-
-
 def test_what_is_wrong_with_one_of_a_group_is_said_of_that_one(place, here):
     bad = [BAD, replace(BAD, pooling="mean")]
     report = run_all([*bad, *GRID, DIVERGING], place, Workforce(models_per_batch=4))
@@ -200,18 +169,6 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
     assert report.failed == {deadly: "its process died 2 times (exit code -9); it may need more memory"}
     sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
     assert sizes == [4, 2, 1, 1]
-
-
-@pytest.mark.skipif(not hasattr(torch, "AcceleratorError"), reason="this torch has no error for it")
-def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
-    class EndedError(BaseException):
-        """Instead of the end of this process."""
-
-    lost = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
-    monkeypatch.setattr(Training, "execute", Mock(side_effect=lost))
-    monkeypatch.setattr(engine.os, "_exit", Mock(side_effect=EndedError))
-    with pytest.raises(EndedError):
-        engine.do((Job(SMALL, key(SMALL, place)),), place, "cpu")
 
 
 def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, here, monkeypatch):

@@ -195,18 +195,6 @@ def seeds(system, accuracies, **changes):
     return [invented(system, value, seed=seed, **changes) for seed, value in enumerate(accuracies)]
 
 
-def test_of_several_configurations_that_with_the_most_seeds_is_shown():
-    kept = seeds("bert", [60.0, 61.0], steps=100)
-    rows = [*kept, *seeds("bert", [90.0], steps=200), *seeds("bert", [80.0], learning_rate=1e-5)]
-    assert thesis.on_record(pd.DataFrame(rows))["test_accuracy"].tolist() == [60.0, 61.0]
-    more = [invented("bert", 70.0, test=500, steps=900)]
-    more += [invented("bert", 69.0 + steps / 100, steps=steps) for steps in (200, 300)]
-    assert thesis.on_record(pd.DataFrame(more))["test_accuracy"].tolist() == [72.0]
-    assert len(thesis.on_record(pd.DataFrame([*kept, *kept]))) == 2
-    pilots = pd.DataFrame(kept).assign(finished="2026-11-22T07:45:14+00:00", seconds=2.0)
-    assert thesis.on_record(pilots).empty  # they began before the rules
-
-
 @pytest.mark.parametrize(("system", "corpus"), [("max_attention", "imdb"), ("uda", "yahoo")])
 @pytest.mark.parametrize(("off", "count", "changes", "verdict"), [
     (0.5, 3, {}, "reproduced"), (-6.0, 3, {}, "differs"), (0.5, 2, {}, "so far"),
@@ -219,13 +207,3 @@ def test_ours_stand_below_with_a_verdict(system, corpus, off, count, changes, ve
     cell = cells.loc[(system, corpus)]
     assert (cell["verdict"], cell["n"], cell["ours"]) == (verdict, count, pytest.approx(np.mean(values)))
     assert cells["verdict"].ne("not run").sum() == 1
-
-
-def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts():
-    rows = [*seeds("tmix", [69.0, 69.3, 69.6], **THESIS), *seeds("tmix", [50.0] * 5)]
-    rows += seeds("tmix", [99.0] * 5, per_class=30, **THESIS)
-    rows += [*seeds("bert", [60.0]), *seeds("bert", [90.0] * 3, result={"corpus_complete": False})]
-    cells = thesis.few_shot_cells(pd.DataFrame(rows)).set_index(["system", "corpus"])
-    cell = cells.loc[("tmix", "imdb")]
-    assert (cell["verdict"], cell["n"], cell["ours"]) == ("reproduced", 3, pytest.approx(69.3))
-    assert cells.loc[("bert", "imdb"), ["verdict", "ours"]].tolist() == ["pilot", 60.0]

@@ -2,25 +2,17 @@
 one line."""
 
 import html
-import json
 import re
 
 import pandas as pd
-import pytest
-import torch
 import yaml
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
-from whenpool import InputError
 from whenpool.base.paths import project_root
 from whenpool.book.chapter import Provenance
 from whenpool.book.tables import CaptionedTable, literal, provenance_line
-from whenpool.corpora import find
-from whenpool.corpora.tokens import load_vectors
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
 
@@ -59,73 +51,3 @@ def test_a_line_of_provenance_says_the_name_of_a_file_and_not_its_folder():
     for shown in (bundle["text/html"], rendered(bundle["text/markdown"].split("\n")[1])):
         assert not re.search(r"<(script|i|b|a|code|em|strong|s|math|h1)\b", shown)
         assert "<script>alert(1)<" in html.unescape(shown)
-
-
-def check_corpus(file):
-    corpus = find(str(file)).load()
-    texts = [text for split in corpus.splits.values() for text in split.texts]
-    assert len(corpus.classes) == len(set(corpus.classes)) >= 2
-    assert len(texts) == len(set(texts))
-    assert all(text.strip() for text in texts)
-    "".join([*texts, *corpus.classes, *corpus.notes]).encode()  # no halves of characters
-
-
-def check_vectors(file):
-    vectors = load_vectors(file, file.with_name("cache"))
-    assert vectors.matrix.shape[0] == len(vectors.words) > 0
-    assert bool(torch.isfinite(vectors.matrix).all())
-
-
-ROWS = [(f"a text, {i} of “many”", "yes" if i % 2 else "no") for i in range(24)]
-TABLE = "\n".join(["text,label", *(f'"{text}",{label}' for text, label in ROWS)])
-OBJECTS = "\n".join(json.dumps({"text": text, "label": label}) for text, label in ROWS)
-VECTORS = "\n".join(f"wörd{i} {i}.5 -{i} 1e-3 4" for i in range(20))
-
-
-PIECES = [
-    # bytes that are no text, or that a terminal obeys; ends of lines
-    b"\x00", b"\x1b[31m", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\n\n", "\u2028".encode(),
-    # marks of the formats
-    b'"', b"\\", b'"\\ud800"', b",", b";", b":", b"{", b"}", b"[" * 5_000, b"a " * 50_000,
-    # numbers and values, and what another program would run
-    b"NaN", b"1e999", b"-1", b"9" * 30, b"null", b"true", b"[]", b"<script>alert(1)</script>",
-]  # fmt: skip
-_VALUE = re.compile(rb'"[^"\n]{0,40}"|[\w.+-]+|$')
-
-
-@st.composite
-def broken(draw, data):
-    """A valid input with up to four changes."""
-    for _ in range(draw(st.integers(0, 4))):
-        at, piece = draw(st.integers(0, len(data))), draw(st.sampled_from(PIECES))
-        value = _VALUE.search(data, at)
-        inserted, cut = data[:at] + piece + data[at:], data[:at] + data[at + draw(st.integers(1, 60)) :]
-        replaced = data[: value.start()] + piece + data[value.end() :]
-        data = draw(
-            st.sampled_from([inserted, cut, data[:at], data.replace(b"\n", b"\r"), *[replaced] * 3])
-        )
-    return data
-
-
-@pytest.mark.parametrize(("name", "good", "parse"), [
-    ("a.csv", TABLE, check_corpus), ("a.jsonl", OBJECTS, check_corpus), ("v.txt", VECTORS, check_vectors),
-])  # fmt: skip
-def test_a_file_is_read_or_refused_in_one_line(tmp_path, name, good, parse):
-    refused = []
-
-    @settings(max_examples=80, derandomize=True, database=None,
-              suppress_health_check=list(HealthCheck), phases=[Phase.generate])  # fmt: skip
-    @given(st.one_of(*[broken(good.encode())] * 3, st.binary(max_size=300)))
-    def tried(data):
-        (tmp_path / name).write_bytes(data)
-        try:
-            parse(tmp_path / name)
-        except InputError as error:
-            refused.append(str(error))
-
-    tried()
-    assert 4 < len(refused) < 80  # some are bad, and some good enough
-    for message in refused:
-        assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", message)
-        assert len(message) <= 2_000
-        assert name in message, message[:300]

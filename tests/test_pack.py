@@ -17,7 +17,6 @@ from small_runs import SMALL, result_of, wait_for
 
 from whenpool import InputError
 from whenpool.cli import cli
-from whenpool.cli.doctor import check_machine
 from whenpool.cli.program import chosen, planned_runs
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
@@ -80,19 +79,6 @@ def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
     check(0, "1 runs were done now", "--packed", packed)
 
 
-def test_a_look_at_the_machine_accepts_packed_data_without_torchtext(place, tmp_path, monkeypatch):
-    folder, said = tmp_path / "packed", []
-    list(pack([TRAINING], place, folder))
-    monkeypatch.setitem(sys.modules, "torchtext", None)
-    assert check_machine("cpu", "paper", folder, tmp_path / "runs", said.append)
-    assert f"ok      packed data: imdb; runs read them with --packed {folder}" in said
-    (folder / "pack.json").write_text('{"code": "older"}')
-    assert not check_machine("cpu", "paper", folder, tmp_path / "runs", said.append)
-    assert any(
-        line.startswith("missing packed data: another version of whenpool packed") for line in said
-    )
-
-
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     with pytest.raises(InputError, match="there are no data to pack; choose other runs"):
         list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
@@ -104,12 +90,6 @@ def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     (folder / "pack.json").write_text('{"code": "of another day"}')
     with pytest.raises(InputError, match="another version of whenpool packed .*; pack the data again"):
         check_pack(folder)
-    own = tmp_path / "own.csv"
-    own.write_text("text,label\n" + "".join(f"a text {n},{n % 2}\n" for n in range(40)))
-    lines = pack([replace(SMALL, corpus=str(own))], place, tmp_path / "more")
-    assert next(lines).startswith("1 runs are left out: your own files are not packed")
-    with pytest.raises(InputError, match="there are no data to pack"):
-        next(lines)
 
 
 @pytest.mark.slow

@@ -5,9 +5,7 @@ from dataclasses import replace
 from itertools import product
 from operator import attrgetter
 
-import pandas as pd
 import pytest
-from record import at_a_scale
 from small_runs import RECORDS
 
 from whenpool import InputError
@@ -85,16 +83,6 @@ def test_names_of_corpora_and_paths_that_do_not_depend_on_the_working_directory(
     assert list(map(corpora_named, asked)) == expected
 
 
-@pytest.mark.parametrize("chapter", PROBING)
-@pytest.mark.parametrize("profile", ["compact", "paper"])
-def test_the_probes_of_both_scales_are_those_that_go_on_record(chapter, profile, place):
-    (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
-    runs = [run for run in plan(chapter, Request(profile), place) if isinstance(run, Probe)]
-    rows = pd.DataFrame([run.row() for run in runs]).assign(corpus_complete=True)
-    rows = rows.reindex(columns=rows.columns.union(["untrained"]))  # as the store has them
-    assert at_a_scale(rows).all()
-
-
 def test_trainings_of_record_are_still_planned(place, tmp_path):
     """So that none has to be computed again: those of the thesis's model, padding masked or not."""
     rows = Store(tmp_path, RECORDS).rows("training")
@@ -157,12 +145,6 @@ def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrase
 def test_a_mistake_in_what_a_notebook_narrows_is_one_line(only, message):
     with pytest.raises(InputError, match=rf"\A{re.escape(message)}.*\Z"):
         open_chapter("training_to_skip", only=only)
-
-
-def test_a_notebook_may_narrow_its_runs():
-    narrow = {"sizes": [100], "seeds": 1, "poolings": ["max"], "settings": ["mid"]}
-    opened = open_chapter("training_to_skip", only=narrow)
-    assert (opened.name, opened.request.sizes, opened.request.seeds) == ("training_to_skip", (100,), 1)
 
 
 def test_a_chapter_has_short_names():

@@ -4,10 +4,8 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
-import types
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -166,16 +164,6 @@ def test_a_gpu_that_no_node_has_is_named(place, nodes):
         RayPool(place, replace(RAY, device="cuda"))
 
 
-def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch):
-    absent = types.ModuleType("absent")
-    exec("def perform(version, *order):\n    pass", absent.__dict__)  # known here and nowhere else
-    monkeypatch.setitem(sys.modules, "absent", absent)
-    absent.perform.__module__ = "absent"
-    monkeypatch.setattr(cluster, "perform", absent.perform)
-    with pytest.raises(InputError, match=f"cannot load whenpool {__version__}; install it there"):
-        run_all([SMALL], place, RAY)
-
-
 def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
     runs = "[replace(run, epochs=2000) for run in GRID]"
     line = command(place, tmp_path / "grid.py", runs, Workforce("ray", nodes.cluster.address))
@@ -195,19 +183,6 @@ def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
     for address in ("127.0.0.1:1", "ray://somewhere", "somewhere"):
         with pytest.raises(InputError, match=f"cluster at {address} cannot be used: .*ray start --head"):
             RayPool(place, replace(RAY, address=address))
-
-
-def test_what_ray_says_against_a_cluster_or_that_it_is_not_there_is_one_line(place, monkeypatch):
-    def init(*_, **__):
-        raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n")
-
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(InputError, match=r"of this machine cannot be used: Version.*Ray: 1\.0"):
-        RayPool(place, RAY)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"engine ray needs Ray: pip install 'whenpool\[cluster\]'"):
-        run_all([SMALL], place, RAY)
 
 
 def performed(run, place, data=None):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, pad
 
-from whenpool import InputError, SequenceTagger
+from whenpool import SequenceTagger
 from whenpool.book.progress import outcome_table
 from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
@@ -88,17 +88,6 @@ def test_gradients_are_those_of_a_loop_by_hand(word):
         assert word is None or norms[row, word + 1 : n].eq(0).all()  # no way back from the future
 
 
-@pytest.mark.parametrize(("given", "change", "says"), [
-    ({"embedding_size": 0}, tuple, "must be at least 1"),
-    ({"vectors": torch.zeros(3, 6)}, tuple, "the shape .3, 6., but the embedding needs .30, 6."),
-    ({}, lambda i, n, t: (i, n, t[:, :3]), "tags must be .B, T."),
-    ({}, lambda i, n, t: (i, n, t + 4), "the model's 4"),
-])  # fmt: skip
-def test_taggers_that_cannot_be_and_batches_that_do_not_fit_are_refused(given, change, says):
-    with pytest.raises(InputError, match=says):
-        tagging_gradient_norms(tagger(**given), *change(*batch()))
-
-
 def corpus(train, test, entities=False):
     def read(texts):
         return [Tagged(*zip(*(word.split("/") for word in text.split()), strict=True)) for text in texts]
@@ -149,15 +138,6 @@ def test_only_who_reads_both_ways_knows_what_a_later_word_decides(task):
         assert float(right[~numbered.later].float().mean()) > 0.9
     assert accuracies[True] > 0.95
     assert 0.3 < accuracies[False] < 0.7  # between two that are as likely
-
-
-def test_the_best_epoch_may_be_chosen_by_entities():
-    numbered = number(make_tagged(SentenceGrammar(train=300, validation=40, test=150)))
-    judge = iter([{"validation_entity_f1": score} for score in (50.0, 20.0, 40.0)])
-    model = small_tagger(numbered, hidden_size=8)
-    outcome = trained(model, numbered, Recipe(3), judge=lambda labelled: next(judge))
-    assert outcome.best_epoch == 1
-    assert [row["validation_entity_f1"] for row in outcome.history_rows()] == [50.0, 20.0, 40.0]
 
 
 def test_letters_are_read_as_a_loop_over_words_reads_them():

@@ -91,15 +91,6 @@ def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
     assert left(apart) == left(place) == []
 
 
-def test_stopped_while_it_is_tested_only_the_test_is_repeated(place, read):
-    LONGER.execute(place)
-    whole = read["read"]
-    forget(LONGER, place)
-    assert stopped(read, whole, lambda: LONGER.execute(place))
-    assert not stopped(read, None, lambda: LONGER.execute(place))
-    assert read["read"] == 1
-
-
 def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place, read):
     execute_batched(GROUP, place)
     whole = read["read"]
@@ -115,12 +106,6 @@ def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place
     assert len(left(place)) == 1
     for run in GROUP[:3]:
         assert place.store.get(key(run, place))["provenance"]["together"] == 4
-
-
-def test_one_that_fails_leaves_nothing(place, read):
-    ended = {}
-    execute_batched([LONGER, replace(LONGER, learning_rate=3e38)], place, on_end=ended.__setitem__)
-    assert ("the loss became" in ended[1], left(place)) == (True, [])
 
 
 @pytest.mark.parametrize("what", ["version", "damaged", "full"])
@@ -140,14 +125,3 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     assert not stopped(read, None, lambda: LONGER.execute(place))
     assert read["read"] == whole
     assert (found(LONGER, place), left(place)) == (result, [])
-
-
-def test_short_epochs_are_not_all_saved(place, monkeypatch):
-    save = Mock()
-    monkeypatch.setattr(unfinished, "write_atomically", save)
-    monkeypatch.setattr(unfinished, "EVERY", 1e6)
-    LONGER.execute(place)
-    assert not save.called
-    monkeypatch.setattr(unfinished, "EVERY", 0.0)
-    execute_batched(GROUP, place)
-    assert save.call_count == len(GROUP) * LONGER.epochs

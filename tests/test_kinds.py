@@ -12,6 +12,7 @@ from small_runs import RECORDS, STUDENT, TINY
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
+from whenpool.book.results import variant_of
 from whenpool.cli.program import planned_runs
 from whenpool.runs import plans
 from whenpool.runs.compute import Pace, compute, standing
@@ -20,7 +21,7 @@ from whenpool.runs.kinds import KINDS, FewShot, Probe, Tagging, Training
 from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
 from whenpool.runs.kinds.probe import PROBE_PROTOCOL, PROBES, DirectionUse, GradientProfile, PaddingSweep
-from whenpool.runs.kinds.training import TRICKS, variant_of
+from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of, kind_of

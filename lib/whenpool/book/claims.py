@@ -27,13 +27,23 @@ from pandas import DataFrame
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.tables import listed
 from whenpool.book.measures import MEASURES, SEEDS_NEEDED, USED, Measure, numbers
-from whenpool.book.results import READS, SCALES, Numbers, Runs, Sample, estimate, note, paper_file
+from whenpool.book.results import (
+    READS,
+    SCALES,
+    Numbers,
+    Runs,
+    Sample,
+    estimate,
+    note,
+    paper_file,
+    variant_of,
+)
 from whenpool.book.tables import number_text, spoken_number
 from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
-from whenpool.runs.kinds.training import TRICKS, variant_of
+from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.plans import OTHER_STARTS, START_OPTIONS
 
 OTHER_ENCODER = "not tested: other encoder"

@@ -1,7 +1,7 @@
 """The numbers that claims are about: of each finished run one, or several with what they were measured at.
 
 A measure is a table with a row for each number: the configuration of its run (columns of
-`whenpool.runs.store.Store.rows`; ``model`` is what `whenpool.runs.kinds.training.variant_of` calls it),
+`whenpool.runs.store.Store.rows`; ``model`` is what `whenpool.book.results.variant_of` calls it),
 ``value``, ``seed``, ``key``, ``began``, and ``validation_accuracy`` where there is one.
 """
 
@@ -17,14 +17,24 @@ import pandas as pd
 from pandas import DataFrame, Series
 
 from whenpool.base.paths import project_root
-from whenpool.book.results import PLAIN, SCALES, THESIS_MODEL, Numbers, Runs, Sample, has, published
+from whenpool.book.results import (
+    PLAIN,
+    SCALES,
+    THESIS_MODEL,
+    Numbers,
+    Runs,
+    Sample,
+    has,
+    published,
+    variant_of,
+)
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs import plans
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
 from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.kinds.training import Training, variant_of
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import VECTORS
 from whenpool.runs.store import recorded_columns
 from whenpool.theory import constructions, lattice, shrinkage
@@ -320,7 +330,7 @@ EARLY = 3_000  # Texts learnt from: the course of a ratio is judged up to there
 FEWEST_STARTS = 14  # That an agreement of ranks is computed over
 GATED = tuple(f"forget {v:g}, input {-v:g}" for v in plans.GATES)
 STARTS = tuple(variant_of("last", **start) for start in plans.START_OPTIONS)
-"""Every start that is compared, as `whenpool.runs.kinds.training.variant_of` calls it."""
+"""Every start that is compared, as `whenpool.book.results.variant_of` calls it."""
 _ALIKE = [*PLAIN, "seed"]  # What runs compared agree in
 
 

@@ -134,6 +134,9 @@ class Run:
         """The configuration, as it is stored."""
         return asdict(self.named)  # type: ignore[call-overload]
 
+    def __str__(self) -> str:
+        return " ".join([self.kind, *(f"{name}={value}" for name, value in self.changed().items())])
+
     @classmethod
     def of_row(cls, row: Any) -> Self:
         """The configuration of a row of `Store.rows`: numbers may be fractions, and fields missing."""
@@ -234,8 +237,6 @@ def commit() -> str:
 @cache
 def processor() -> str:
     """The name of this machine's processor."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    with suppress(OSError, IndexError):
+        return Path("/proc/cpuinfo").read_text().split("model name")[1].split("\n")[0].lstrip("\t: ")
     return platform.processor() or platform.machine()

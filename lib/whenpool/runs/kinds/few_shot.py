@@ -108,29 +108,20 @@ class FewShot(Run):
         looks, passes = passes_of(self, len(chosen.labelled))
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
-            system = make(self, len(corpus.classes), chosen, place, device)
-            outcome = train(
-                system.model, system.splits,
-                Recipe(looks, self.batch_size, self.learning_rate, passes=passes), self.seed, device,
-                objective=system.objective, parameters=system.parameters,
-            )  # fmt: skip
+            model, texts, how, about = make(self, len(corpus.classes), chosen, place, device)
+            recipe = Recipe(looks, self.batch_size, self.learning_rate, passes=passes)
+            outcome = train(model, texts, recipe, self.seed, device, **how)
         result = {
-            **scores_of(outcome, system.splits.test.labels),
+            **scores_of(outcome, texts.test.labels), "unlabelled_read": 0, "encoder_parameters": 0,
             "steps_done": steps_of(self, len(chosen.labelled)), "classes": len(corpus.classes),
             "corpus_complete": corpus.complete, "labelled_texts": len(chosen.labelled),
-            "unlabelled_texts": len(chosen.unlabelled), "unlabelled_read": system.unlabelled_read,
-            "validation_texts": len(chosen.validation), "test_texts": len(chosen.test),
-            "test_cut": system.test_cut, "tokens_read": system.tokens_read,
-            "parameters": sum(p.numel() for p in system.model.parameters() if p.grad is not None),
-            "encoder_parameters": system.encoder_parameters, "corpus_notes": " ".join(corpus.notes),
-            "seconds": time.perf_counter() - started,
+            "unlabelled_texts": len(chosen.unlabelled), "validation_texts": len(chosen.validation),
+            "test_texts": len(chosen.test),
+            "parameters": sum(p.numel() for p in model.parameters() if p.grad is not None),
+            "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started, **about,
         }  # fmt: skip
         weights = outcome.weights if self.system == "max_attention" else None
         return self.put(place, result, provenance(device), outcome.history_rows(), weights)
-
-    def __str__(self) -> str:
-        encoder = f" ({Path(self.encoder).name})" if self.has_encoder else ""
-        return f"{self.corpus} {self.system}{encoder} {self.per_class} per class seed {self.seed}"
 
 
 USED_BY = {
@@ -162,18 +153,9 @@ def steps_of(run: FewShot, labelled: int) -> int:
     return looks * passes * math.ceil(labelled / run.batch_size)
 
 
-@dataclass(frozen=True)
-class System:
-    """What a run trains."""
-
-    model: nn.Module
-    splits: Splits  # labelled, validation and test texts as the model reads them
-    test_cut: int  # test texts that are longer than what is read of them
-    tokens_read: int | None  # of a text at most, words of those without encoder; None: all
-    objective: Objective | None = None
-    parameters: list[dict[str, Any]] | None = None  # groups for the optimiser; None: all alike
-    unlabelled_read: int = 0  # unlabelled texts that were read, at most
-    encoder_parameters: int = 0  # of the pretrained encoder, whether they are trained or not
+System = tuple[nn.Module, Splits, dict[str, Any], dict[str, Any]]
+"""What a run trains: the model, the labelled, validation and test texts as it reads them, how it is trained,
+and what is stored of it."""
 
 
 def texts_of(chosen: Selection, number: Callable[[list[str]], Ragged]) -> Splits:
@@ -192,7 +174,6 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     if run.system in CONTRAST:
         return _on_word_vectors(run, classes, chosen, place)
     pretrained, cut = encoders.load_encoder(run.encoder), 0
-    of_encoder = sum(p.numel() for p in pretrained.model.parameters())
     limit = min(run.max_tokens, pretrained.max_tokens)
 
     def number(texts: list[str]) -> Ragged:
@@ -201,29 +182,32 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         return ids
 
     texts = texts_of(chosen, number)
+    about: dict[str, Any] = {"test_cut": cut, "tokens_read": limit}  # tokens of a text, at most
+    about["encoder_parameters"] = sum(p.numel() for p in pretrained.model.parameters())
     if run.system == "max_attention":
         folder, parts = place.cache / "embedded", (texts.train, texts.validation, texts.test)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / "states.lock"):  # another process may need the same
             states = [encoders.embed(pretrained, part, folder / "states.npy", device) for part in parts]
         model = encoders.contextual_classifier(pretrained.size, classes, run.system, run.hidden_size)
-        return System(model, Splits(*states), cut, limit, encoder_parameters=of_encoder)
+        return model, Splits(*states), {}, about
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
     groups = [  # the encoder is trained slowly, the new classifier faster
         {"params": list(tuned.encoder.parameters()), "lr": run.learning_rate},
         {"params": list(tuned.head.parameters()), "lr": run.head_learning_rate},
     ]
-    objective, read = Objective() if run.system == "bert" else TMix(run.seed), 0
+    objective = Objective() if run.system == "bert" else TMix(run.seed)
     if run.system in UNLABELLED:
         steps = steps_of(run, len(chosen.labelled))
         few = chosen.unlabelled[: steps * run.unlabelled_batch]
         original, *augmented = (
             pretrained.tokenize(texts, limit)[0] for texts in (few, *_versions(run, few, chosen))
         )
-        pool, read = Unlabelled(original, tuple(augmented)), len(few)
+        pool = Unlabelled(original, tuple(augmented))
+        about["unlabelled_read"] = len(few)
         kind = UDA if run.system == "uda" else MixText
         objective = kind(pool, classes, steps, run.seed, run.unlabelled_batch)
-    return System(tuned, texts, cut, limit, objective, groups, read, of_encoder)
+    return tuned, texts, {"objective": objective, "parameters": groups}, about
 
 
 def _versions(run: FewShot, texts: Sequence[str], chosen: Selection) -> list[list[str]]:
@@ -242,7 +226,8 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
     pool, batch = vocabulary.number(chosen.unlabelled), 64  # unlabelled texts
     pretrain(vae, pool, run.pretraining, batch, seed=run.seed, device=device)
     texts, model = texts_of(chosen, vocabulary.number), VampireClassifier(vae, classes)
-    return System(model, texts, 0, None, unlabelled_read=min(len(pool), run.pretraining * batch))
+    read = min(len(pool), run.pretraining * batch)
+    return model, texts, {}, {"test_cut": 0, "tokens_read": None, "unlabelled_read": read}
 
 
 def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
@@ -267,7 +252,7 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
         embedding_size=vectors.size if vectors else 100, hidden_size=run.hidden_size,
         padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, run.seed),
     )  # fmt: skip
-    return System(model, texts_of(chosen, number), cut, run.max_tokens)
+    return model, texts_of(chosen, number), {}, {"test_cut": cut, "tokens_read": run.max_tokens}
 
 
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:

@@ -114,9 +114,6 @@ class Probe(Run):
     def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
         return self.measure(prepared.model, prepared.dataset)
 
-    def __str__(self) -> str:
-        return f"{self.probe} of {self.training}"
-
 
 @dataclass(frozen=True)
 class GradientProfile(Probe):

@@ -109,11 +109,6 @@ class Tagging(Run):
         source = tagged.find_tagged(self.corpus, place.data)
         return self.identified(place, source.label, corpus=source.fingerprint())
 
-    def __str__(self) -> str:
-        direction = "bidirectional" if self.bidirectional else "left to right"
-        encoding = f" {self.encoding}" if self.encoding else ""
-        return f"{self.corpus} tagging {self.cell} {direction}{encoding} seed {self.seed}"
-
 
 PLACES = 21  # Where gradients are read, from the first word of a sentence to its last
 

@@ -10,7 +10,6 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
-from pandas import DataFrame
 from torch import Tensor
 
 from whenpool.base.errors import InputError, check
@@ -30,40 +29,6 @@ from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, 
 
 PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
-
-
-VARYING = "pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw fresh"
-"""The fields of a training that `variant_of` names."""
-
-
-def variant_of(
-    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None, **more: Any
-) -> str:
-    """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
-    model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
-    part of it is held, and that its labels are shuffled, its training texts another draw or their filler
-    fresh. Empty values (None, NaN) are those of older runs."""
-    more = {name: value for name, value in more.items() if value is not None and value == value}
-    base = trick if isinstance(trick, str) else pooling
-    starts = ["orthogonal"] if orthogonal in (True, 1) else []
-    if isinstance(forget_bias, str) and forget_bias.startswith(("chrono", "low")):
-        words = more.get("chrono_words", 400)
-        starts.append(forget_bias + (f" {words:g}" if words != 400 else ""))
-    elif forget_bias not in ("thesis", None) and forget_bias == forget_bias:
-        starts.append(f"forget {float(forget_bias):g}")
-    starts += [f"input {float(more['input_bias']):g}"] if "input_bias" in more else []
-    variant = starts if starts and base == "last" else [base, *starts]
-    variant += [f"{more['held']} held"] if "held" in more else []
-    variant += ["shuffled labels"] if more.get("shuffled") else []
-    variant += [f"draw {more['draw']:g}"] if more.get("draw") else []
-    variant += ["fresh filler"] if more.get("fresh") else []
-    return ", ".join(variant)
-
-
-def with_model(rows: DataFrame) -> DataFrame:
-    """Rows of trainings, or probes of some, with a column ``model``, see `variant_of`."""
-    varying = rows[[name for name in VARYING.split() if name in rows]].to_dict("records")
-    return rows.assign(model=[variant_of(**values) for values in varying])
 
 
 TEST_TEXTS = 10_000  # As many as a corpus has, roughly
@@ -154,10 +119,6 @@ class Training(Run):
     fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
 
     @property
-    def variant(self) -> str:
-        return variant_of(**self.values(VARYING))
-
-    @property
     def training(self) -> "Training":
         return self
 
@@ -230,10 +191,6 @@ class Training(Run):
         start.store(self, outcome, place, keep_weights, unfinished.provenance())
         unfinished.remove(0)
         return name
-
-    def __str__(self) -> str:
-        words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
-        return " ".join(words) + ("" if self.masked else " unmasked") + f" seed {self.seed}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from small_runs import SMALL
 
 from whenpool import TextClassifier
 from whenpool.base.errors import StorageError
-from whenpool.runs import unfinished
+from whenpool.runs.kinds import training
 from whenpool.runs.kinds.training import execute_batched
 from whenpool.runs.run import key
 
@@ -30,7 +30,7 @@ class StoppedError(Exception):
 def read(monkeypatch):
     """How many batches models have read, and at which of them all stops."""
     count, embed = {"read": 0, "stop": None}, TextClassifier.embed
-    monkeypatch.setattr(unfinished, "EVERY", 0.0)
+    monkeypatch.setattr(training, "EVERY", 0.0)
 
     def counted(model, ids):
         count["read"] += 1
@@ -115,10 +115,10 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     forget(LONGER, place)
     if what == "full":
         full = Mock(side_effect=StorageError("No space left on device"))
-        monkeypatch.setattr(unfinished, "write_atomically", full)
+        monkeypatch.setattr(training, "write_atomically", full)
     assert stopped(read, whole // 2, lambda: LONGER.execute(place))
     if what == "version":
-        monkeypatch.setattr(unfinished, "_CODE", "another")
+        monkeypatch.setattr(training, "_CODE", "another")
     if what == "damaged":
         (file,) = (place.store.directory / "unfinished").glob("*.pt")
         file.write_bytes(file.read_bytes()[:-1000])

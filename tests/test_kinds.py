@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from fifth_kind import CoinToss
 from record import export
-from small_runs import RECORDS, STUDENT, TINY
+from small_runs import RECORDS, TINY
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
@@ -18,9 +18,14 @@ from whenpool.runs import plans
 from whenpool.runs.compute import Pace, compute, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import KINDS, FewShot, Probe, Tagging, Training
-from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
-from whenpool.runs.kinds.probe import PROBE_PROTOCOL, PROBES, DirectionUse, GradientProfile, PaddingSweep
+from whenpool.runs.kinds.probe import (
+    PROBE_PROTOCOL,
+    PROBES,
+    GradientProfile,
+    PaddingSweep,
+    WordImportance,
+)
 from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
@@ -151,16 +156,11 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
 def test_configurations_come_back_from_tables(place, tmp_path):
     """Of one kind in one table, whose numbers become fractions and whose None NaN."""
     asked_runs = [
-        TINY, STUDENT,
-        replace(TINY, max_words=9, forget_bias="low", masked=False, test=20),
+        TINY, replace(TINY, max_words=9, forget_bias="low", masked=False, test=20),
         replace(TINY, trick=TRICKS[3], strength=0.5, divergence="reverse", seed=1),
-        GradientProfile(replace(TINY, forget_bias="low", max_words=9, vectors="glove.6B.100d"), texts=8),
-        replace(PROFILE, untrained=True),
-        probes.GradientTrace(replace(TINY, forget_bias=2.0), sample=16),
+        GradientProfile(replace(TINY, forget_bias="low", max_words=9, vectors="x"), untrained=True),
         PaddingSweep(replace(TINY, masked=False, forget_bias=None), texts=10),
-        probes.WordImportance(replace(TINY, setting="mid", test=20), texts=4, k=2, shortest=50, longest=60),
-        probes.MemoryUse(replace(TINY, cell="transformer"), longest=96, attention="plain"),
-        probes.FirstSteps(replace(TINY, orthogonal=True), texts=20), DirectionUse(TINY),
+        WordImportance(replace(TINY, forget_bias=2.0), texts=4, k=2, shortest=50, longest=60),
     ]  # fmt: skip
     for number, run in enumerate(asked_runs):
         place.store.put({"number": number}, run.row(), {"probe_protocol": PROBE_PROTOCOL}, {})

@@ -20,7 +20,6 @@ SMALL = Training(
     test=2_000,
 )  # fmt: skip
 DONE = {"corpus_complete": True, "validation_accuracy": 70.0, "device": "cpu", "threads": 1}
-RUN = Training("imdb", "standard", 1_000, "last", vectors="wiki-reviews.100d")
 
 
 def row(accuracy=70.0, validation=None, **changes):

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 from archives import make_imdb
-from clones import CAPTURED, ROOT
+from clones import ROOT
 from small_runs import SMALL, result_of, wait_for
 
 from whenpool import InputError
@@ -28,12 +28,6 @@ from whenpool.runs.store import Store
 VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
 OPTIONS = "--profile smoke --corpus imdb --sizes 12 --settings mid --chapter training_to_skip".split()
-WITHOUT_TORCHTEXT = """
-import sys
-sys.modules["torchtext"] = None
-from whenpool.cli import main
-main()
-"""
 
 
 @pytest.fixture
@@ -62,21 +56,6 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
         assert key(run, packed) == key(run, place)
         found, expected = (result_of(run, own) for own in (packed, place))
         assert {**found, "seconds": 0.0} == {**expected, "seconds": 0.0}
-
-
-def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
-    options = [*OPTIONS, "--poolings", "max", "--seeds", "1", "--store", str(tmp_path / "store")]
-    packed, raw = str(tmp_path / "packed"), ["--data", str(place.data)]
-
-    def check(code, told, *words):
-        line = [sys.executable, "-c", WITHOUT_TORCHTEXT, "run", *words, *options]
-        done = subprocess.run(line, cwd=tmp_path, **CAPTURED)
-        said = done.stdout + done.stderr
-        assert (done.returncode, told in said) == (code, True), said
-
-    check(2, "reading texts needs torchtext", *raw)
-    cli.main(["pack", packed, *raw, *options], standalone_mode=False)
-    check(0, "1 runs were done now", "--packed", packed)
 
 
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):

@@ -3,10 +3,9 @@ the reference runs with one left out."""
 
 import time
 from dataclasses import asdict, replace
-from statistics import median
 
 import pytest
-from small_runs import HERE_NAME, RECORDS, TINY, on_record, record_run, store
+from small_runs import HERE_NAME, TINY, on_record, record_run, store
 
 from whenpool.book.progress import ALL, status_table
 from whenpool.cli.program import planned_runs
@@ -18,7 +17,6 @@ from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import PLANS
 from whenpool.runs.request import Request
-from whenpool.runs.store import Store
 
 PAPER = Request("paper", ("imdb",))
 COUNTS = ["done", "missing", "no data", "all"]
@@ -114,30 +112,3 @@ def test_a_time_is_in_proportion_to_the_words_of_runs_with_the_same_network(plac
         replace(IMDB, cell="gru"): None,
     }.items():
         assert seconds(place, asked) == (expected and pytest.approx(expected)), asked
-
-
-def test_another_machine_counts_only_where_nothing_here_does_and_a_group_where_one_is_asked_for(place):
-    store(place, IMDB, 500.0, device="cpu: another")
-    store(place, IMDB, 1.0, device="cuda: NVIDIA H200")
-    assert seconds(place, IMDB) == pytest.approx(500.0)  # a GPU says nothing of a processor
-    assert seconds(place, IMDB, device="cuda") == pytest.approx(1.0)
-    store(place, replace(IMDB, setting="standard"), 34.0)
-    assert seconds(place, IMDB) == pytest.approx(100.0)
-    other = replace(IMDB, cell="gru")
-    store(place, other, 5.0, together=5)
-    assert seconds(place, other) is None
-    assert seconds(place, other, models_per_batch=8) == pytest.approx(5.0)
-
-
-def test_trainings_of_record_are_foretold_by_the_others(monkeypatch, place):
-    """Each half of the trainings that one machine did, foretold by the other half: the median of
-    |expected / measured - 1| is 0.12. Runs with GloVe are left out: they were timed beside other work."""
-    monkeypatch.setattr(estimates, "processor", lambda: "AMD EPYC")
-    rows = Store(place.store.directory, RECORDS).rows("training")
-    rows = rows[rows["device"].eq("cpu: AMD EPYC") & rows["vectors"].ne("glove.6B.100d")]
-    runs = [(Training.of_row(row), row["seconds"]) for row in rows.to_dict("records")]
-    assert len(runs) >= 39
-    for run, seconds in runs[::2]:
-        store(place, run, seconds, device="cpu: AMD EPYC")
-    pace = Pace(place, Workforce())
-    assert median(abs(pace.seconds(run) / seconds - 1) for run, seconds in runs[1::2]) < 0.3

@@ -11,9 +11,6 @@ from torch.nn.functional import cross_entropy, pad
 
 from whenpool import SequenceTagger
 from whenpool.book.progress import outcome_table
-from whenpool.corpora import tagged
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
-from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged, number
 from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 from whenpool.runs.compute import standing
@@ -21,8 +18,6 @@ from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.plans import plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import key
-from whenpool.training.loop import Recipe, train
-from whenpool.training.taggers import TaggingObjective, label
 
 LENGTHS = torch.tensor([7, 4, 1])
 TINY = Tagging(
@@ -86,58 +81,6 @@ def test_gradients_are_those_of_a_loop_by_hand(word):
         assert norms[row, :n].tolist() == pytest.approx(expected, rel=1e-9, abs=1e-300)
         assert norms[row, n:].isnan().all()
         assert word is None or norms[row, word + 1 : n].eq(0).all()  # no way back from the future
-
-
-def corpus(train, test, entities=False):
-    def read(texts):
-        return [Tagged(*zip(*(word.split("/") for word in text.split()), strict=True)) for text in texts]
-
-    return TaggedCorpus(read(train), read(test), read(test), entities)
-
-
-def test_words_are_known_by_themselves_their_suffix_and_their_shape():
-    numbered = number(corpus(["The/D walking/V 12/N the/D"], ["talking/V Zork/X the/D"]))
-    The, walking, _, the = numbered.train.ids.flat.tolist()
-    talking, zork, _ = numbered.test.ids.flat.tolist()
-    assert The[0] == the[0]  # in lower case
-    assert The[2] != the[2]  # but for the shape
-    assert talking == [UNKNOWN_INDEX, *walking[1:]]
-    assert zork == [UNKNOWN_INDEX, UNKNOWN_INDEX, The[2]]
-    assert numbered.train.ids.flat.min() > PADDING_INDEX
-    verb, determiner = map(numbered.tags.index, "VD")
-    assert numbered.test.labels.tolist() == [verb, tagged.NO_TAG, determiner]
-    assert (numbered.rare.sum(), numbered.seen.sum()) == (2, 3)
-    assert (tagged.suffix("Walking"), tagged.shape("McDonald's"), tagged.shape("3.14")) == (
-        "ing",
-        "XxXx.x",
-        "d.d",
-    )
-
-
-def small_tagger(numbered, *sizes, **options):
-    words, *features = numbered.sizes
-    torch.manual_seed(0)
-    return SequenceTagger(words, len(numbered.tags), *sizes, features=features, **options)
-
-
-def trained(model, numbered, recipe, **judge):
-    return train(model, numbered, recipe, 0, objective=TaggingObjective(numbered.rare, 0.5, **judge))
-
-
-@pytest.mark.parametrize("task", ["entities", "pos"])
-def test_only_who_reads_both_ways_knows_what_a_later_word_decides(task):
-    numbered = number(make_tagged(SentenceGrammar(task, 2, train=400, validation=40, test=200)))
-    accuracies = {}
-    for way in (True, False):
-        model = small_tagger(numbered, "lstm", 16, 24, 1, way, feature_size=6)
-        outcome = trained(model, numbered, Recipe(6, learning_rate=1e-2))
-        assert label(model, numbered.validation).score.accuracy == outcome.validation_accuracy
-        right = label(model, numbered.test).tags == numbered.test.labels
-        accuracies[way] = float(right[numbered.later].float().mean())
-        assert outcome.test.accuracy == pytest.approx(100 * float(right.float().mean()))
-        assert float(right[~numbered.later].float().mean()) > 0.9
-    assert accuracies[True] > 0.95
-    assert 0.3 < accuracies[False] < 0.7  # between two that are as likely
 
 
 def test_letters_are_read_as_a_loop_over_words_reads_them():

@@ -13,7 +13,6 @@ from whenpool.book.chapter import open_chapter
 from whenpool.book.results import published
 from whenpool.corpora import load
 from whenpool.corpora.settings import SETTINGS
-from whenpool.fewshot.pretrained import DEFAULT_ENCODER
 from whenpool.models.registry import COMPARED, LISTED, THESIS_POOLINGS
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import PLANS, chapter_named, plan
@@ -92,21 +91,6 @@ def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):
     assert count < min(10, *(load(file).train.labels.count(label) for label in (0, 1)))
     early = plan("gradient_propagation", Request(corpora=(str(file),)), place)
     assert {run.training.test for run in early} == {None}  # all that there are
-
-
-def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place, tmp_path):
-    file = tmp_path / "p.jsonl"
-    file.touch()
-    request = Request(
-        "quick", ("imdb",), encoder="x", labels=(5,), systems=("bert", "uda", "vampire"), seeds=2,
-        unlabelled=77, paraphrases=str(file),
-    )  # fmt: skip
-    asked = plan("few_shot", request, place)
-    assert len(asked) == 6
-    assert {(run.system, run.per_class, run.encoder, run.unlabelled, run.paraphrases) for run in asked} == {
-        ("bert", 5, "x", 10_000, None), ("uda", 5, "x", 77, str(file)),
-        ("vampire", 5, DEFAULT_ENCODER, 77, None),
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("only", "message"), [

@@ -1,7 +1,6 @@
 """The status table: what is done, missing and cannot be done; and how long it takes, on made-up stores and on
 the reference runs with one left out."""
 
-import time
 from dataclasses import asdict, replace
 
 import pytest
@@ -79,14 +78,6 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
         table, notes = status(runs, place, workers=workers)
         assert table.loc[ALL, ["time left", "time of all"]].tolist() == times
         assert notes == [f"Times are for {workers} workers on cpu, estimated from the most similar runs"]
-
-
-@pytest.mark.parametrize(("seconds", "workers", "fit"), [(15_000, 1, 2), (15_000, 2, 4), (3_000, 1, 0)])
-def test_how_many_runs_fit_before_a_deadline(place, seconds, workers, fit):
-    runs = [replace(TINY, seed=seed) for seed in range(5)]
-    done(place, runs[0], 6_000.0)
-    line = status(runs, place, workers=workers, until=time.monotonic() + seconds)[1][-1]
-    assert line == f"About {fit} of the 4 runs that are left will be done before the deadline"
 
 
 def seconds(place, run, **workforce):

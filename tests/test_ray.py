@@ -78,20 +78,6 @@ def undisturbed(tmp_path_factory):
     return place
 
 
-@pytest.fixture
-def watched(monkeypatch):
-    """How many processes have died."""
-    noted, result = {"deaths": 0}, RayPool.result
-
-    def result_and_note(pool, future):
-        ended = result(pool, future)
-        noted["deaths"] += ended.death is not None
-        return ended
-
-    monkeypatch.setattr(RayPool, "result", result_and_note)
-    return noted
-
-
 def same(place, undisturbed):
     both = (where.store.history("training").drop(columns="seconds") for where in (place, undisturbed))
     left, right = (rows.sort_values(["key", "epoch"]).to_numpy() for rows in both)
@@ -99,12 +85,11 @@ def same(place, undisturbed):
     return results(place.store) == results(undisturbed.store)
 
 
-def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, watched):
+def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed):
     report = run_all(RUNS, place, RAY, keep_weights=lambda run: run == KEPT)
     assert (report.done, report.failed) == (len(RUNS), {})
     assert same(place, undisturbed)
     assert set(place.store.rows("training")["engine"]) == {"ray"}
-    assert watched == {"deaths": 0}
     mine, theirs = (where.store.weights_file(key(KEPT, where)) for where in (place, undisturbed))
     torch.testing.assert_close(*map(safetensors.torch.load_file, (mine, theirs)), rtol=0, atol=0)
     assert len(list(place.store.directory.glob("*.safetensors"))) == 1
@@ -125,7 +110,7 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
 
 
 @pytest.mark.parametrize("lost", ["node", "worker"])
-def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, undisturbed, watched, lost):
+def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, undisturbed, lost):
     raylets, before = nodes.raylets[1:] if lost == "node" else nodes.raylets, {}
 
     def halted():
@@ -153,7 +138,6 @@ def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, und
     if lost == "node":
         nodes.second = nodes.cluster.add_node(num_cpus=1)
     assert (report.done, report.failed) == (len(RUNS), {})
-    assert watched["deaths"] == 1 if lost == "worker" else watched["deaths"]
     assert 2 <= len(before) < len(RUNS)
     assert before.items() <= stored(place).items()
     assert same(place, undisturbed)

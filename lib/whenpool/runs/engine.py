@@ -380,7 +380,7 @@ class _Loop:
         layout = f"{label} |{{bar:20}}| {{percentage:3.0f}}% {{elapsed}} elapsed, {{remaining}} left"
         live = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
         pace = {"miniters": 0, "mininterval": 0.5 if live else 60.0}  # a line a minute in a file
-        self._bar = tqdm(total=sum(job.run.cost for job in jobs), bar_format=layout, **pace)
+        self._bar = tqdm(total=sum(round(job.run.cost) for job in jobs), bar_format=layout, **pace)
         try:
             while (self._queue or working) and time.monotonic() < self._until:
                 for _ in range(len(self._queue)):
@@ -435,5 +435,5 @@ class _Loop:
         self._end(job)
 
     def _end(self, job: Job) -> None:
-        self._bar.update(job.run.cost)
+        self._bar.update(round(job.run.cost))
         self._locks.release(job.key)

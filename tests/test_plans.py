@@ -26,7 +26,7 @@ COUNTS = {
     "learnability": (34, 102, 170), "recurrent_networks": (5, 15, 15), "sequence_labelling": (3, 21, 21),
     "other_architectures": (47, 109, 47), "regularisation": (8, 186, 285),
 }  # fmt: skip
-"""Runs of each chapter in the profiles quick (and smoke), compact and paper."""
+"""Runs of each chapter in the profiles quick, compact and paper."""
 PROBING = ("gradient_propagation", "natural_bias", "word_importance")
 
 
@@ -49,8 +49,8 @@ def test_they_are_the_cells_of_the_thesis_by_its_protocol(place):
 @pytest.mark.parametrize("chapter", PLANS)
 def test_each_chapter_has_its_runs_in_every_profile(chapter, place):
     """A change here is a change of the paper: it is made by hand."""
-    counted = [len(plan_of_thesis(chapter, Request(profile), place)) for profile in PROFILES]
-    assert tuple(counted) == (COUNTS[chapter][0], *COUNTS[chapter])
+    counted = [len(plan_of_thesis(chapter, Request(name), place)) for name in PROFILES[1:]]
+    assert tuple(counted) == COUNTS[chapter]
 
 
 def test_small_profiles_need_no_data(place):

@@ -517,7 +517,7 @@ def plan(chapter: str, request: Request, place: Place) -> list[Run]:
         return all(name in (asked or [name]) for asked, name in names) and not training.fault
 
     runs = [run for run in runs if not run.training or is_asked_for(run.training)] or runs
-    return [_smoke(run, request) for run in runs] if smoke else runs
+    return list(dict.fromkeys(_smoke(run, request) for run in runs)) if smoke else runs
 
 
 def _smoke(run: Any, request: Request) -> Any:

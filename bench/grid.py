@@ -14,13 +14,12 @@ from pathlib import Path
 import torch
 
 from whenpool.base.errors import InputError
-from whenpool.runs.engine import run_all
+from whenpool.runs.engine import Workforce, processors, run_all
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.workforce import Workforce, processors
 
 
 def main() -> None:

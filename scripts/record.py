@@ -70,12 +70,12 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
         return 0
     columns_kept = [name for name in table if name in recorded or table[name].notna().any()]
     write_table(folder / f"{about.table}.csv", table[columns_kept].sort_values(list(about.order)))
-    for history, columns in about.histories.items():
+    for history in about.histories:
         name = f"{about.table}_{history}"
         rows = _keeping(store.read_published(name), store.history(kind, history))
         rows = rows[rows["key"].isin(table["key"])]
         if len(rows):
-            order = ["key", *(name for name in PLACES if name in columns.split())]
+            order = ["key", *(name for name in PLACES if name in rows)]
             write_table(folder / f"{name}.csv", rows.sort_values(order, kind="stable"))
     return len(table)
 

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 from whenpool.book.build import Builder
+from whenpool.runs.engine import Workforce
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.workforce import Workforce
 
 ROOT = Path(__file__).parents[1]
 CAPTURED = {"capture_output": True, "text": True, "check": False}  # for `subprocess.run`

@@ -116,7 +116,7 @@ class PoolHere:
         return future
 
     def result(self, future):
-        from whenpool.runs.workforce import do
+        from whenpool.runs.engine import do
 
         return do(self._waiting.pop(future), self.place, self.workforce.device)
 

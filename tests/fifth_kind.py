@@ -1,7 +1,6 @@
 """A kind of run of a contributor's own, as CONTRIBUTING says: one file."""
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,9 +19,6 @@ class CoinToss(Run):
 
     kind: ClassVar[str] = "coin"
     table: ClassVar[str] = "coins"
-    results: ClassVar[str] = "heads"
-    histories: ClassVar[Mapping[str, str]] = {"history": "epoch heads"}
-    points: ClassVar[str] = "epoch heads"
 
     @property
     def cost(self):
@@ -36,9 +32,7 @@ class CoinToss(Run):
         for epoch in range(self.epochs):
             heads = sum(chance.random() < 0.5 for _ in range(self.tosses))
             rows.append({"epoch": epoch + 1, "heads": heads})
-        result = {"heads": rows[-1]["heads"], "seconds": 0.1}
-        made = provenance(device)
-        return place.store.put(self.identity(place), self.row(), result, made, rows, kind=self.kind)
+        return self.put(place, {"heads": heads, "seconds": 0.1}, provenance(device), rows)
 
 
 KINDS[CoinToss.kind] = CoinToss

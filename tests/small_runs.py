@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 
 from whenpool.runs.compute import compute
+from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.probe import PROBE_PROTOCOL
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
-from whenpool.runs.workforce import Workforce
 
 RECORDS = Path(__file__).parents[1] / "data" / "results"
 SMALL = Training(
@@ -38,10 +38,10 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
 sys.path.insert(0, {tests!r})
 from small_runs import *
-from whenpool.runs import unfinished
+from whenpool.runs.kinds import training
 from whenpool.runs.engine import run_all
 from whenpool.runs.run import Place
-unfinished.EVERY = 0.2  # in workers as well
+training.EVERY = 0.2  # in workers as well
 if __name__ == "__main__":
     place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
     try:

@@ -6,13 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-from itertools import permutations
 
 import nbformat
 import pytest
 from clones import CAPTURED, ROOT
 
-from whenpool.corpora.synthetic import Grammar, make_corpus
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import Request
 from whenpool.runs.run import key
@@ -117,64 +115,3 @@ def test_a_pooling_is_in_the_tables_and_figures_of_a_chapter(with_pooling):
     tables, figures = outputs(with_pooling, "training_to_skip")
     assert any(re.search(r"\| *MinPool", table) for table in tables)
     assert any("MinPool" in figure for figure in figures)
-
-
-@pytest.mark.slow
-def test_after_adding_a_pooling_its_formula_is_tested(with_pooling):
-    shutil.copytree(ROOT / "tests", with_pooling / "tests", dirs_exist_ok=True)
-    *_, formula = blocks("Add a pooling")
-    insert(with_pooling / "tests" / "test_pooling.py", "    else:\n        pytest.skip(", formula)
-    run = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    report = python(with_pooling, run, "-q", "-rs", "tests/test_pooling.py")
-    assert not re.search("failed|no formula here yet", report)
-
-
-@pytest.fixture(scope="module")
-def with_corpus(tmp_path_factory):
-    """A copy to which the corpus of CONTRIBUTING.md was added, and a file in its format."""
-    folder = copied(tmp_path_factory.mktemp("corpus"))
-    function, line = blocks("Add a corpus")
-    published = folder / "lib" / "whenpool" / "corpora" / "published.py"
-    insert(published, "PUBLICATIONS:", function + "\n\n")
-    insert_line(published, "PUBLICATIONS", line)
-    texts = make_corpus(Grammar(train=300, validation=60, test=60, shortest=101, longest=120))
-    lines = [f"{5 if label else 1}\t{text}" for text, label in texts.train]
-    (folder / "corpora").mkdir()
-    (folder / "corpora" / "hotels.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-    articles = permutations(["it is far", "it is a river", "it is old"], 2)
-    filler = "\n\n".join(map("\n".join, [*articles] * 10))
-    (folder / "corpora" / "wiki_sentences.txt").write_text(filler, "utf-8")
-    return folder
-
-
-def test_a_corpus_is_loaded_by_its_name_and_a_wrong_line_named(with_corpus):
-    code = (
-        "from whenpool import InputError, load\n"
-        "corpus = load('hotels')\n"
-        "print(corpus.classes, len(corpus.train) > 100, corpus.complete)\n"
-        "open('corpora/hotels.tsv', 'a').write('five, fine\\n')\n"
-        "try:\n    load('hotels')\nexcept InputError as error:\n    print(error)\n"
-    )
-    file = with_corpus / "corpora" / "hotels.tsv"
-    before = file.read_text("utf-8")
-    first, message = python(with_corpus, code).splitlines()
-    file.write_text(before, "utf-8")
-    assert first == "('bad', 'good') True False"
-    assert message.endswith("hotels.tsv, line 301: expected stars, a tab and a text")
-
-
-def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
-    tables, figures = outputs(with_corpus, "training_to_skip", corpus="hotels", only={"sizes": [40]})
-    assert any(re.search(r"\| *hotels", table) for table in tables)
-    assert figures
-    code = """from whenpool.runs.plans import plan, thesis_table
-from whenpool.runs.request import Request
-from whenpool.runs.run import Place
-runs = plan("training_to_skip", Request("paper", ("hotels",), sizes=(800,)), Place.default())
-print(len(runs) > 0, {thesis_table(run) for run in runs})
-print(Request("paper").corpus_names)"""
-    tables_of, named = python(with_corpus, code).splitlines()
-    assert tables_of == "True {()}"
-    assert named == "('imdb', 'yahoo', 'amazon', 'yelp')"
-    tables, _ = outputs(with_corpus, "corpora", corpus="hotels")
-    assert re.search(r"\| *hotels .*\| not the thesis's", tables[0])

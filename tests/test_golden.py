@@ -17,13 +17,13 @@ import pytest
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.models.registry import LISTED
 from whenpool.runs.compute import compute
+from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.few_shot import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot
 from whenpool.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
 from whenpool.runs.kinds.training import PROTOCOL, TRICKS, Training
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
-from whenpool.runs.workforce import Workforce
 
 PROTOCOLS = {
     "protocol": PROTOCOL, "probe_protocol": kinds.PROBE_PROTOCOL, "few_shot_protocol": FEW_SHOT_PROTOCOL,

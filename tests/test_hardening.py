@@ -10,7 +10,7 @@ from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
 from whenpool.base.paths import project_root
-from whenpool.book.tables import CaptionedTable, literal, provenance_line
+from whenpool.book.tables import CaptionedTable, literal
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
 
@@ -36,8 +36,3 @@ def test_a_hostile_name_is_shown_and_is_no_markup():
     assert cells(rendered(body)) == [name, "<strong>61.5</strong>"]
     assert "<script" not in bundle["text/html"] + rendered(bundle["text/markdown"])
     assert name in bundle["text/plain"]
-    run = {"corpus": f"/home/me/{HOSTILE.replace('/', '')}:label_column=x", "size": 10, "device": "cpu",
-           "torch": "2", "commit": "c", "seconds": 1.0, "finished": "2026-01-02"}  # fmt: skip
-    line = provenance_line(pd.DataFrame([run]))
-    assert "/home/me" not in line
-    assert "<script" not in rendered(line)

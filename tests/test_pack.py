@@ -12,12 +12,11 @@ from dataclasses import replace
 
 import pytest
 from archives import make_imdb
-from clones import CAPTURED, ROOT
+from clones import ROOT
 from small_runs import SMALL, result_of, wait_for
 
 from whenpool import InputError
 from whenpool.cli import cli
-from whenpool.cli.doctor import check_machine
 from whenpool.cli.program import chosen, planned_runs
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
@@ -29,12 +28,6 @@ from whenpool.runs.store import Store
 VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
 OPTIONS = "--profile smoke --corpus imdb --sizes 12 --settings mid --chapter training_to_skip".split()
-WITHOUT_TORCHTEXT = """
-import sys
-sys.modules["torchtext"] = None
-from whenpool.cli import main
-main()
-"""
 
 
 @pytest.fixture
@@ -65,34 +58,6 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
         assert {**found, "seconds": 0.0} == {**expected, "seconds": 0.0}
 
 
-def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
-    options = [*OPTIONS, "--poolings", "max", "--seeds", "1", "--store", str(tmp_path / "store")]
-    packed, raw = str(tmp_path / "packed"), ["--data", str(place.data)]
-
-    def check(code, told, *words):
-        line = [sys.executable, "-c", WITHOUT_TORCHTEXT, "run", *words, *options]
-        done = subprocess.run(line, cwd=tmp_path, **CAPTURED)
-        said = done.stdout + done.stderr
-        assert (done.returncode, told in said) == (code, True), said
-
-    check(2, "reading texts needs torchtext", *raw)
-    cli.main(["pack", packed, *raw, *options], standalone_mode=False)
-    check(0, "1 runs were done now", "--packed", packed)
-
-
-def test_a_look_at_the_machine_accepts_packed_data_without_torchtext(place, tmp_path, monkeypatch):
-    folder, said = tmp_path / "packed", []
-    list(pack([TRAINING], place, folder))
-    monkeypatch.setitem(sys.modules, "torchtext", None)
-    assert check_machine("cpu", "paper", folder, tmp_path / "runs", said.append)
-    assert f"ok      packed data: imdb; runs read them with --packed {folder}" in said
-    (folder / "pack.json").write_text('{"code": "older"}')
-    assert not check_machine("cpu", "paper", folder, tmp_path / "runs", said.append)
-    assert any(
-        line.startswith("missing packed data: another version of whenpool packed") for line in said
-    )
-
-
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     with pytest.raises(InputError, match="there are no data to pack; choose other runs"):
         list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
@@ -104,12 +69,6 @@ def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     (folder / "pack.json").write_text('{"code": "of another day"}')
     with pytest.raises(InputError, match="another version of whenpool packed .*; pack the data again"):
         check_pack(folder)
-    own = tmp_path / "own.csv"
-    own.write_text("text,label\n" + "".join(f"a text {n},{n % 2}\n" for n in range(40)))
-    lines = pack([replace(SMALL, corpus=str(own))], place, tmp_path / "more")
-    assert next(lines).startswith("1 runs are left out: your own files are not packed")
-    with pytest.raises(InputError, match="there are no data to pack"):
-        next(lines)
 
 
 @pytest.mark.slow

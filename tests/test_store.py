@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from whenpool import InputError
 from whenpool.runs.store import Store
 
 IDENTITY = {"run": {"corpus": "imdb", "seed": 1}, "data": {"corpus": "abc"}, "protocol": 1}
@@ -34,17 +33,14 @@ def test_what_is_put_comes_back(tmp_path):
     assert store.history("training")["validation_accuracy"].tolist() == [50.0, 60.0] * 2
 
 
-@pytest.mark.parametrize(("content", "reason"), [
-    (b'{"identity": {"run"', "truncated or not JSON"), (b"", "truncated or not JSON"),
-    (b"[1, 2]", "not a run"), (b"{}", "not a run"), (b"\xff\xfe", "truncated or not JSON"),
-])  # fmt: skip
-def test_a_damaged_file_is_named_and_not_counted(tmp_path, content, reason):
+@pytest.mark.parametrize("content", [b'{"identity": {"run"', b"", b"[1, 2]", b"{}", b"\xff\xfe"])
+def test_a_damaged_file_is_named_and_not_counted(tmp_path, content):
     store = Store(tmp_path)
     good, bad = put(store), put(store, seed=2)
     file = tmp_path / f"{bad}.json"
     file.write_bytes(content)
     assert (store.keys(), len(store.rows("training"))) == ({good}, 1)
-    assert store.damaged == [f"{file} is not counted, since it is {reason}; delete it"]
+    assert store.damaged == [f"{file} is not counted, since it is truncated or not a run; delete it"]
     assert file.read_bytes() == content
     assert (put(store, seed=2), store.keys()) == (bad, {good, bad})  # and the run can be done again
 
@@ -61,13 +57,6 @@ def test_files_that_are_not_what_they_say_are_foreign(tmp_path):
     assert all("its content belongs to another key" in line for line in store.damaged)
 
 
-def test_a_file_that_cannot_be_read_now_is_left_alone(tmp_path):
-    store = Store(tmp_path)
-    (tmp_path / f"{'0' * 20}.json").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"stored run .* cannot be read: Is a directory"):
-        store.keys()
-
-
 def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):
     first = put(Store(tmp_path))
     script = f"""
@@ -81,17 +70,3 @@ Store(Path({str(tmp_path)!r})).put({{"run": 2}}, {{}}, {{"long": "x" * 5000}}, {
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert re.search("cannot write .*finished work is kept", done.stderr)
     assert [file.stem for file in tmp_path.rglob("*")] == [first]
-
-
-def test_a_run_is_taken_over_as_it_is(tmp_path):
-    there, here = Store(tmp_path / "there"), Store(tmp_path / "here")
-    key = put(there, weights=b"weights")
-    content = (there.directory / f"{key}.json").read_bytes()
-    here.adopt(key, content, b"weights")
-    assert (here.directory / f"{key}.json").read_bytes() == content
-    assert here.weights_file(key).read_bytes() == b"weights"
-    other = put(there, seed=2)
-    for damaged in (content[:-9], (there.directory / f"{other}.json").read_bytes()):
-        with pytest.raises(InputError, match=f"{key} from another .*: (it is truncated|its content)"):
-            here.adopt(key, damaged)
-    assert here.keys() == {key}

@@ -11,7 +11,7 @@ from small_runs import SMALL
 
 from whenpool.base.errors import StorageError
 from whenpool.corpora.batches import Texts
-from whenpool.runs import unfinished
+from whenpool.runs.kinds import training
 from whenpool.runs.kinds.training import execute_batched
 from whenpool.runs.run import key
 
@@ -30,7 +30,7 @@ class StoppedError(Exception):
 def read(monkeypatch):
     """How many batches models have read, and at which of them all stops."""
     count, batch = {"read": 0, "stop": None}, Texts.batch
-    monkeypatch.setattr(unfinished, "EVERY", 0.0)
+    monkeypatch.setattr(training, "EVERY", 0.0)
 
     def counted(texts, *which):
         count["read"] += 1
@@ -91,15 +91,6 @@ def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
     assert left(apart) == left(place) == []
 
 
-def test_stopped_while_it_is_tested_only_the_test_is_repeated(place, read):
-    LONGER.execute(place)
-    whole = read["read"]
-    forget(LONGER, place)
-    assert stopped(read, whole, lambda: LONGER.execute(place))
-    assert not stopped(read, None, lambda: LONGER.execute(place))
-    assert read["read"] == 1
-
-
 def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place, read):
     def halves():
         read.update(read=0, stop=None)
@@ -123,12 +114,6 @@ def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place
         assert place.store.get(key(run, place))["provenance"]["together"] == 4
 
 
-def test_one_that_fails_leaves_nothing(place, read):
-    ended = {}
-    execute_batched([LONGER, replace(LONGER, learning_rate=3e38)], place, on_end=ended.__setitem__)
-    assert ("the loss became" in ended[1], left(place)) == (True, [])
-
-
 @pytest.mark.parametrize("what", ["version", "damaged", "full"])
 def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read, monkeypatch, what):
     LONGER.execute(place)
@@ -136,24 +121,13 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     forget(LONGER, place)
     if what == "full":
         full = Mock(side_effect=StorageError("No space left on device"))
-        monkeypatch.setattr(unfinished, "write_atomically", full)
+        monkeypatch.setattr(training, "write_atomically", full)
     assert stopped(read, whole // 2, lambda: LONGER.execute(place))
     if what == "version":
-        monkeypatch.setattr(unfinished, "_CODE", "another")
+        monkeypatch.setattr(training, "_CODE", "another")
     if what == "damaged":
         (file,) = (place.store.directory / "unfinished").glob("*.pt")
         file.write_bytes(file.read_bytes()[:-1000])
     assert not stopped(read, None, lambda: LONGER.execute(place))
     assert read["read"] == whole
     assert (found(LONGER, place), left(place)) == (result, [])
-
-
-def test_short_epochs_are_not_all_saved(place, monkeypatch):
-    save = Mock()
-    monkeypatch.setattr(unfinished, "write_atomically", save)
-    monkeypatch.setattr(unfinished, "EVERY", 1e6)
-    LONGER.execute(place)
-    assert not save.called
-    monkeypatch.setattr(unfinished, "EVERY", 0.0)
-    execute_batched(GROUP, place)
-    assert save.call_count == len(GROUP) * LONGER.epochs

@@ -39,11 +39,11 @@ from whenpool.book.pages import render
 from whenpool.book.results import Runs
 from whenpool.book.tables import duration
 from whenpool.runs.compute import compute, standing
+from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.plans import chapter_named, needed
+from whenpool.runs.plans import chapter_named
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
-from whenpool.runs.workforce import Workforce, processors
 
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters
@@ -120,9 +120,12 @@ class Builder:
         if not runs:
             return 0
         report = compute(
-            list(dict.fromkeys(runs)), self.place, self.workforce, skip_absent=self.request.leaves_out,
-            keep_weights=needed(self.request, self.place).__contains__, say=self.say,
-        )  # fmt: skip
+            list(dict.fromkeys(runs)),
+            self.place,
+            self.workforce,
+            skip_absent=self.request.leaves_out,
+            say=self.say,
+        )
         if report.left:
             self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
         return len(report.failed)

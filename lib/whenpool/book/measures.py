@@ -2,7 +2,7 @@
 
 A measure is a column of one of a few tables, which have a row for each number or set of numbers: the
 configuration of the run (columns of `whenpool.runs.store.Store.rows`; ``model`` is what
-`whenpool.runs.kinds.training.variant_of` calls it), ``seed``, ``key`` and ``began``.
+`whenpool.book.results.variant_of` calls it), ``seed``, ``key`` and ``began``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,7 @@ from whenpool.book.results import (
     has,
     note,
     published,
+    variant_of,
 )
 from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.settings import SETTINGS
@@ -37,8 +38,9 @@ from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.few_shot import CONTRAST, READ_BY_ENCODER, SYSTEMS, FewShot
 from whenpool.runs.kinds.probe import PROBES, SATURATED, DirectionUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.kinds.training import TRICKS, Training, variant_of
+from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.run import VECTORS
+from whenpool.runs.store import recorded_columns
 
 SEEDS_NEEDED = 3  # for a verdict
 RUNS_PER_CELL = 5  # Seeds behind each mean and standard deviation of the thesis (§1.4.2)
@@ -107,7 +109,7 @@ def tested(rows: DataFrame) -> DataFrame:
 def trainings(runs: Runs) -> DataFrame:
     """A row for each."""
     rows, epochs = tested(runs.table("training")), runs.table("epochs")
-    epochs = epochs.reindex(columns=["key", *Training.points.split()]).sort_values(["key", "epoch"])
+    epochs = epochs.reindex(columns=recorded_columns("trainings_history")).sort_values(["key", "epoch"])
     each = epochs.groupby("key")
     late = epochs[(epochs["train_accuracy"] >= SATURATED).groupby(epochs["key"]).cummax()]
     late = late.groupby("key")["validation_accuracy"]

@@ -11,13 +11,10 @@ import pandas as pd
 
 from whenpool.book.results import column
 from whenpool.book.tables import duration, spread
-from whenpool.runs.compute import has_weights, rows_of, standing, weights_needed
-from whenpool.runs.estimates import Pace
+from whenpool.runs.compute import Pace, has_weights, rows_of, standing, weights_needed
+from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.plans import thesis_table
-from whenpool.runs.request import Request
 from whenpool.runs.run import Place, Run
-from whenpool.runs.workforce import Workforce, processors
 
 ALL = "all, each once"  # The last row
 ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
@@ -32,19 +29,11 @@ class Progress(NamedTuple):
     times: list[str]  # What the times rest on, a line each
 
 
-def status_table(
-    chapters: Mapping[str, Sequence[Run]], request: Request, place: Place, workforce: Workforce
-) -> Progress:
-    """How far the runs of some chapters are, per table of the thesis or chapter. "time left" is for runs
-    that are missing, "time of all" for all; "?" means that no run like them was done yet."""
-    groups: dict[str, dict[Run, None]] = {}  # by table, or by chapter of runs in none
-    for chapter, runs in chapters.items():
-        for run in runs:
-            tables = thesis_table(run) if request.profile == "paper" else ()
-            for name in [f"Table {table}" for table in tables] or [chapter]:
-                groups.setdefault(name, {})[run] = None
-    every = dict.fromkeys(run for runs in groups.values() for run in runs)
-    stand, pace = standing(every, place), Pace.measured(place, workforce)
+def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce: Workforce) -> Progress:
+    """How far the runs of some chapters are. "time left" is for runs that are missing, "time of all" for
+    all; "?" means that no run like them was done yet."""
+    every = dict.fromkeys(run for runs in chapters.values() for run in runs)
+    stand, pace = standing(every, place), Pace(place, workforce)
     done, missing, absent = map(set, (stand.done, stand.missing, stand.absent))
     seconds = {run: pace.seconds(run) for run in every}
     elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
@@ -56,7 +45,7 @@ def status_table(
             "all": len(group), "time left": _time([seconds[run] for run in group & missing], workers),
             "time of all": _time([seconds[run] for run in group], workers),
         }
-        for name, group in ((name, set(runs)) for name, runs in [*sorted(groups.items()), (ALL, every)])
+        for name, group in ((name, set(runs)) for name, runs in [*sorted(chapters.items()), (ALL, every)])
     ]  # fmt: skip
     lines = []
     needed = (run for run in weights_needed(stand.missing, place) if run not in missing)
@@ -74,7 +63,7 @@ def status_table(
         lines.append(
             f"About {fit} of the {len(missing)} runs that are left will be done before the deadline"
         )
-    return Progress(pd.DataFrame(rows), [*stand.damaged, *dict.fromkeys(stand.absent.values())], lines)
+    return Progress(pd.DataFrame(rows), [*place.store.damaged, *dict.fromkeys(stand.absent.values())], lines)
 
 
 def _time(seconds: Sequence[float | None], workers: int) -> str:

@@ -19,10 +19,9 @@ from whenpool.base.files import hash_of
 from whenpool.base.paths import project_root
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES, Probe
-from whenpool.runs.kinds.training import with_model
 from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import VECTORS, Place
-from whenpool.runs.store import NO_FOLDER, Store
+from whenpool.runs.store import NO_FOLDER, Store, recorded_columns
 
 THESIS_MODEL: dict[str, Any] = {
     "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
@@ -75,7 +74,7 @@ class Runs:
             return self.store.history("training")
         if what in PROBES:
             points = self.store.measured_on(self.table("probe"), what)
-            columns = f"{Probe.histories[what]} {Probe.points}".split()
+            columns = recorded_columns(f"{Probe.table}_{what}")
             return points.reindex(columns=[*dict.fromkeys([*points, *columns, *self.table("probe")])])
         rows = self.store.current(what)
         rows = rows.assign(began=began(rows))
@@ -118,6 +117,40 @@ class Numbers:
             for place, *values in zip(range(len(self.rows)), *map(self.column, names), strict=True):
                 index.setdefault(tuple(values), []).append(place)
         return self._places[names].get(tuple(asked.values()), [])
+
+
+VARYING = "pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw fresh"
+"""The fields of a training that `variant_of` names."""
+
+
+def variant_of(
+    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None, **more: Any
+) -> str:
+    """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
+    model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
+    part of it is held, and that its labels are shuffled, its training texts another draw or their filler
+    fresh. Empty values (None, NaN) are those of older runs."""
+    more = {name: value for name, value in more.items() if value is not None and value == value}
+    base = trick if isinstance(trick, str) else pooling
+    starts = ["orthogonal"] if orthogonal in (True, 1) else []
+    if isinstance(forget_bias, str) and forget_bias.startswith(("chrono", "low")):
+        words = more.get("chrono_words", 400)
+        starts.append(forget_bias + (f" {words:g}" if words != 400 else ""))
+    elif forget_bias not in ("thesis", None) and forget_bias == forget_bias:
+        starts.append(f"forget {float(forget_bias):g}")
+    starts += [f"input {float(more['input_bias']):g}"] if "input_bias" in more else []
+    variant = starts if starts and base == "last" else [base, *starts]
+    variant += [f"{more['held']} held"] if "held" in more else []
+    variant += ["shuffled labels"] if more.get("shuffled") else []
+    variant += [f"draw {more['draw']:g}"] if more.get("draw") else []
+    variant += ["fresh filler"] if more.get("fresh") else []
+    return ", ".join(variant)
+
+
+def with_model(rows: DataFrame) -> DataFrame:
+    """Rows of trainings, or probes of some, with a column ``model``, see `variant_of`."""
+    varying = rows[[name for name in VARYING.split() if name in rows]].to_dict("records")
+    return rows.assign(model=[variant_of(**values) for values in varying])
 
 
 def has(rows: DataFrame, selection: Mapping[str, Any]) -> Series:

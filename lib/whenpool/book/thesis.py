@@ -16,14 +16,23 @@ from pandas import DataFrame, Series
 
 from whenpool.base.errors import InputError
 from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale, tested
-from whenpool.book.results import THESIS_MODEL, Sample, began, column, estimate, has, published
+from whenpool.book.results import (
+    THESIS_MODEL,
+    Sample,
+    began,
+    column,
+    estimate,
+    has,
+    published,
+    with_model,
+)
 from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, provenance_line, spread
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
-from whenpool.runs.kinds.training import Training, with_model
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import VECTORS, Place
 
@@ -170,7 +179,7 @@ TRICK_SETTINGS = ("standard", "mid")
 
 def with_variant(runs: DataFrame) -> DataFrame:
     """Those of the runs that have that chapter's settings and variants and the λ that is in use, in the order
-    of `VARIANTS`, with a column ``variant``, see `whenpool.runs.kinds.training.variant_of`."""
+    of `VARIANTS`, with a column ``variant``, see `whenpool.book.results.variant_of`."""
     runs = runs.assign(variant=with_model(runs)["model"])
     as_chosen = has(runs, {name: getattr(Training, name) for name in ("strength", "divergence")})
     runs = runs[as_chosen | runs["trick"].ne("gradient_directed")]

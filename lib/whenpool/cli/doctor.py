@@ -14,10 +14,10 @@ from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import find_filler
 from whenpool.models.batched_lstm import try_out
+from whenpool.runs.engine import check_device, processors
 from whenpool.runs.pack import check_pack
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors, processor
-from whenpool.runs.workforce import check_device, processors
 
 
 def check_machine(

@@ -154,7 +154,7 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
 
 def workforce_of(options: dict[str, Any]) -> Any:
     """What `engine_options` or `speed_options` ask for; without an engine a GPU need not be here."""
-    from whenpool.runs.workforce import Workforce
+    from whenpool.runs.engine import Workforce
 
     fields = ("engine", "address", "workers", "device", "models_per_batch", "precision")
     until = time.monotonic() + options["deadline"] if options.get("deadline") else None
@@ -258,7 +258,7 @@ def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options:
     runs = list(dict.fromkeys(chain(*planned.values())))
     before = standing(runs, place)
     report = compute(
-        runs, place, workforce, skip_absent=request.leaves_out, keep_weights=lambda _: keep_weights,
+        runs, place, workforce, skip_absent=request.leaves_out, keep_weights=keep_weights,
         say=partial(click.echo, err=True),
     )  # fmt: skip
     click.echo(
@@ -297,7 +297,7 @@ def status(chapters: tuple[str, ...], **options: Any) -> None:
     request, place = chosen(options)
     workforce = workforce_of(options)
     planned, line = planned_runs(request, place, chapters)
-    progress = status_table(planned, request, place, workforce)
+    progress = status_table(planned, place, workforce)
     table = progress.table.to_string(index=False)
     click.echo("\n".join([line, table, *progress.notes, *progress.times]))
 

@@ -42,8 +42,8 @@ from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
 from whenpool.probes import gradient_norms, gradient_profile, padding_sweep
+from whenpool.runs.engine import check_device, processors
 from whenpool.runs.run import Place, find_vectors
-from whenpool.runs.workforce import check_device, processors
 
 FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds
 PROBED = 300  # Test texts that are probed

@@ -25,7 +25,7 @@ from whenpool.corpora.dataset import Splits
 from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
 from whenpool.explain.explanation import Explanation, explain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.workforce import check_device
+from whenpool.runs.engine import check_device
 from whenpool.training.loop import Recipe, train
 
 

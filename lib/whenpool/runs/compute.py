@@ -1,19 +1,21 @@
-"""Asking for runs: what is stored is read, what is missing is computed."""
+"""Asking for runs: what is stored is read, what is missing is computed, and how long that takes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import groupby
+from operator import attrgetter
+from statistics import median
 
 import pandas as pd
+import torch
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.fewshot.pretrained import locate
-from whenpool.runs.engine import Report, run_all
+from whenpool.runs.engine import Report, Workforce, run_all
 from whenpool.runs.kinds import KINDS, FewShot, Training
-from whenpool.runs.run import Place, Run, key
-from whenpool.runs.workforce import Workforce
+from whenpool.runs.run import Place, Run, key, processor
 
 
 @dataclass(frozen=True)
@@ -24,20 +26,20 @@ class Standing:
     elsewhere: set[Run] = field(default_factory=set)  # of these, published ones whose data are not here
     missing: list[Run] = field(default_factory=list)  # what can be computed here
     absent: dict[Run, str] = field(default_factory=dict)  # what cannot, and why: its data are not here
-    damaged: list[str] = field(default_factory=list)  # a line for each stored file that was not counted
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
     """Look every run up; a published one of its shape counts where its data are not here."""
     keys = place.store.keys()
-    published = cache(lambda: _published_by_shape(place))
-    stand = Standing(damaged=place.store.damaged)
+    published: dict[Run, str] | None = None
+    stand = Standing()
     for run in runs:
         try:
             name = key(run, place)
         except InputError as error:
-            if run.shape in published():
-                stand.done[run] = published()[run.shape]
+            published = _published_by_shape(place) if published is None else published
+            if run.shape in published:
+                stand.done[run] = published[run.shape]
                 stand.elsewhere.add(run)
             else:
                 stand.absent[run] = str(error)
@@ -51,55 +53,46 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
 
 def compute(
     runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
-    skip_absent: Callable[[Run], bool] = lambda run: False,
-    keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
-    say: Callable[[str], None] = print,
+    skip_absent: Callable[[Run], bool] = lambda run: False, keep_weights: bool = False,
+    label: str = "runs", say: Callable[[str], None] = print,
 ) -> Report:  # fmt: skip
     """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`. Raises
     `InputError` when data are not here, or all runs failed.
 
     Args:
         skip_absent: the runs that are left out where their data are not here, instead of raising.
+        keep_weights: whether trainings that are stored without their weights are run again.
         say: called with what is noteworthy, left out, damaged or failed, a line each.
     """
-    # encoders that are not here are downloaded; where that fails, the runs lack their data
-    waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]
-    published = _published_by_shape(place) if waiting else {}
-    for name in {run.encoder for run in waiting if run.shape not in published}:
+    before = standing(runs, place)
+    lacking = {run.encoder for run in before.absent if isinstance(run, FewShot) and run.has_encoder}
+    for name in lacking:  # they are downloaded; where that fails, the runs lack their data
         with suppress(InputError):
             locate(name, download=True)
-    before = standing(runs, place)
+    before = standing(runs, place) if lacking else before
     for run, reason in before.absent.items():
-        if not skip_absent(run):
-            raise InputError(reason)
+        check(skip_absent(run), reason)
     for reason, count in Counter(before.absent.values()).items():
         say(f"{count} runs are left out: {reason}")
-    for line in before.damaged:
+    for line in place.store.damaged:
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
-    kept = [run for run in wanted if isinstance(run, Training) and keep_weights(run)]
+    kept = [run for run in wanted if isinstance(run, Training) and keep_weights]
     again = [run for run in kept if not has_weights(run, place)]
     needed = weights_needed([*before.missing, *again], place)
     with_weights, missing = {*needed, *kept}, set(before.missing)
-    phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
-    for run in dict.fromkeys([*wanted, *needed]):
-        phases[run.phase].append(run)
-    report = Report()
-    for (_, name), part in sorted(phases.items()):
-        ready = []
-        for run in part:
-            if run in missing and run.needs and run.needs in report.failed:
-                # there is no model to look at, or to learn from
-                report.failed[run] = report.failed[run.needs]
-            elif report.left and run.needs and not has_weights(run.needs, place):
-                report.left += run in missing  # what it needs was left, for want of time
-            else:
-                ready.append(run)
-        shown = label if name == "trainings" else f"{label} ({name})"
-        kept_here = with_weights.__contains__
-        run_all(ready, place, workforce, keep_weights=kept_here, label=shown, report=report)
-    for note in report.notes:
-        say(f"note: {note}")
+    report, phase = Report(), attrgetter("phase")
+    for _, part in groupby(sorted(dict.fromkeys([*wanted, *needed]), key=phase), phase):
+        ready = list(part)
+        # there is no model to look at, or to learn from
+        lost = [run for run in ready if run in missing and run.needs in report.failed]
+        report.failed |= {run: report.failed[run.needs] for run in lost}
+        ready = [run for run in ready if run not in lost]
+        run_all(ready, place, workforce, with_weights.__contains__, label, report)
+    rows = (place.store.get(key(run, place)) for run in before.missing)
+    for note in dict.fromkeys(row["result"].get("corpus_notes") for row in rows if row):
+        if note:
+            say(f"note: {note}")
     for message, count in Counter(report.failed.values()).items():
         first = next(run for run, reason in report.failed.items() if reason == message)
         more = f" and {count - 1} others like it" if count > 1 else ""
@@ -113,10 +106,11 @@ def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
     """The trainings whose weights some runs need, and those that these need where they are not here."""
     needed: dict[Training, None] = {}
     for run in missing:
-        need = run.needs
-        while need and need not in needed:
-            needed[need] = None
-            need = None if has_weights(need, place) else need.needs
+        while run.needs and run.needs not in needed:
+            run = run.needs
+            needed[run] = None
+            if has_weights(run, place):
+                break
     return sorted(needed, key=str)
 
 
@@ -140,3 +134,38 @@ def _published_by_shape(place: Place) -> dict[Run, str]:
         for row in rows[kind.is_current(rows)].to_dict("records") if len(rows) else ():
             keys[kind.of_row(row).shape] = row["key"]
     return keys
+
+
+# how long runs will take on this machine: their words over the words per second of runs like them
+
+LIKE = "probe system encoder cell layers bidirectional embedding_size hidden_size trick".split()
+"""Runs with the same of these read as many words in a second."""
+
+
+class Pace:
+    """How fast all runs of a place were. Models trained as one batch count only where a workforce does so."""
+
+    def __init__(self, place: Place, workforce: Workforce) -> None:
+        here = f"cpu: {processor()}"
+        if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
+            here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+        batched = (workforce.models_per_batch or 1) > 1
+        self._speeds: dict[Hashable, list[float]] = defaultdict(list)
+        for name, kind in KINDS.items():
+            table = place.store.current(name)
+            for row in table.astype(object).where(table.notna(), None).to_dict("records"):
+                device, seconds = str(row.get("device")), row.get("seconds") or 0.0
+                alike = device.partition(":")[0] == workforce.device.partition(":")[0]
+                if seconds > 0 and alike and (batched or (row.get("together") or 1) == 1):
+                    run = kind.of_row(row)
+                    self._speeds[device == here, _like(run)].append(run.cost / float(seconds))
+
+    def seconds(self, run: Run) -> float | None:
+        """What one worker takes for a run; None where nothing like it was run yet."""
+        speeds = self._speeds.get((True, _like(run))) or self._speeds.get((False, _like(run)))
+        return run.cost / median(speeds) if speeds else None
+
+
+def _like(run: Run) -> Hashable:
+    run = run.shape
+    return run.kind, *(getattr(run, name, getattr(run.training, name, None)) for name in LIKE)

@@ -5,45 +5,160 @@ says, until all have ended or time is up.
 import math
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, StorageError, check, check_known
+from whenpool.base.memory import give_back_freed_memory, keep_freed_memory
 from whenpool.base.paths import variables
+from whenpool.corpora.dataset import encode
 from whenpool.models.batched_lstm import models_that_fill
-from whenpool.models.precision import precision
-from whenpool.runs.kinds import KINDS
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.run import Place, Run, key
-from whenpool.runs.workforce import (
-    WORKER_VARIABLES,
-    Job,
-    Result,
-    Task,
-    Workforce,
-    do,
-    prepare_process,
-    processors,
-)
+from whenpool.models.precision import PRECISIONS, precision, processor_has_bfloat16
+from whenpool.runs.kinds.training import Training, execute_batched
+from whenpool.runs.run import Place, Run, commit, key
 
 TRIES = 2  # How often a run is begun that was alone with a process that died
 WAIT = 0.5  # Seconds between two looks at the tasks, the clock, and what another command is doing
+
+
+OPTIONS = ("engine", "address", "workers", "device", "models_per_batch", "precision")
+VARIABLES = {  # where the user has not set them
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time
+    # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+}
+
+
+@dataclass(frozen=True)
+class Workforce:
+    """What executes runs. It changes no run, and is part of the provenance of each result."""
+
+    engine: str = "local"  # processes on this machine, or "ray", a cluster
+    address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
+    workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
+    device: str = "cpu"  # or "cuda"
+    models_per_batch: int | None = None  # of one shape, trained as one batch, at most; None: 1
+    precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
+    until: float | None = None  # `time.monotonic` when all stops
+
+    @classmethod
+    def default(cls) -> "Workforce":
+        """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
+        options: dict[str, Any] = {}
+        for name in OPTIONS:
+            if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
+                options[name] = value
+                if name in ("workers", "models_per_batch"):
+                    right = value.isdecimal() and int(value) >= 1
+                    check(right, f"{variable} must be a whole number from 1, not {value!r}")
+                    options[name] = int(value)
+        return cls(**options)
+
+    def variables(self) -> dict[str, str]:
+        """The environment that `default` reads, for the processes that are started."""
+        options = {name: getattr(self, name) for name in OPTIONS}
+        return {f"WHENPOOL_{name.upper()}": str(v) for name, v in options.items() if v is not None}
+
+    def check(self, here: bool = True) -> None:
+        """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
+        needed ``here`` and is not."""
+        check_known("engine", self.engine, ("local", "ray"))
+        alone = "only a Ray cluster has an address; add --engine ray or leave it out"
+        check(self.engine == "ray" or not self.address, alone)
+        check_known("precision", self.precision, PRECISIONS)
+        here = here and self.engine == "local"
+        check_device(self.device, here)
+        rounds = here and (self.precision, self.device) == ("bfloat16", "cpu")
+        lacks = "this processor has no bfloat16; use --precision float32"
+        check(not rounds or processor_has_bfloat16(), lacks)
+
+
+def check_device(device: str, here: bool = True) -> None:
+    """Raises `InputError` for an unknown device, or for CUDA that is needed ``here`` and is not."""
+    on_gpu = re.fullmatch(r"cuda(:\d+)?", device)
+    check(on_gpu or device == "cpu", f"device {device!r} is unknown; choose cpu or cuda")
+    there = not (on_gpu and here) or torch.cuda.is_available()
+    check(there, "device cuda was asked for, but torch sees no GPU; use --device cpu")
+
+
+def processors() -> int:
+    """How many processors this process may use, which a container can limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Job(NamedTuple):
+    """A run that is not stored yet."""
+
+    run: Run
+    key: str
+    keep_weights: bool = False
+
+
+Task = tuple[Job, ...]  # What one worker does in one go: a run, or several trainings together
+
+
+class Result(NamedTuple):
+    """How a task ended, beside the runs that it has stored."""
+
+    failures: Mapping[str, str] = {}  # why runs have failed, by key
+    death: str | None = None  # what became of its process, "" where that says nothing of the runs
+    stored: tuple[tuple[str, bytes, bytes | None], ...] = ()  # elsewhere: keys, files, weights if kept
+
+
+def do(task: Task, place: Place, device: str, precision_name: str = "float32") -> Result:
+    """Execute and store the runs of a task. What is left of several is tried again in smaller tasks."""
+    failures: dict[str, str] = {}  # by key, "" for none
+
+    def end(number: int, failure: str) -> None:
+        failures[task[number].key] = failure
+
+    try:
+        with precision(precision_name):
+            if len(task) == 1:
+                task[0].run.execute(place, device, task[0].keep_weights)
+            else:
+                runs: Any = [job.run for job in task]
+                execute_batched(runs, place, device, [job.keep_weights for job in task], end)
+    except StorageError:  # no other run could be stored
+        raise
+    except Exception as error:  # a run that fails must not stop the others
+        # torch has this error since 2.8: the GPU computes nothing more for this process
+        if isinstance(error, getattr(torch, "AcceleratorError", ())):
+            os._exit(70)
+        if len(task) == 1:
+            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            if isinstance(error, torch.OutOfMemoryError):
+                reason = "the GPU has too little memory; free some, or use --device cpu"
+            end(0, " ".join(reason.split()))
+    give_back_freed_memory()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+    return Result({name: failure for name, failure in failures.items() if failure})
+
+
+def set_up() -> None:
+    """What every process does before its first task."""
+    torch.set_num_threads(1)  # so that a result does not depend on how many workers there are
+    keep_freed_memory()
+    commit()  # of the code that this process has loaded, asked for before anything can change
 
 
 @dataclass
@@ -54,11 +169,10 @@ class Report:
     failed: dict[Run, str] = field(default_factory=dict)  # with the reason
     shared: int = 0  # done by another command on the same store
     left: int = 0  # not begun, or stopped, since time was up
-    notes: list[str] = field(default_factory=list)  # sentences on the corpora, and how results were made
 
 
 def run_all(
-    runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
+    runs: Sequence[Run], place: Place, workforce: Workforce | None = None,
     keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
     report: Report | None = None,
 ) -> Report:  # fmt: skip
@@ -83,15 +197,15 @@ def run_all(
     if workforce.until is not None and time.monotonic() >= workforce.until:
         report.left += len(jobs)
         return report
-    here = workforce.device if workforce.engine == "local" else "cpu"  # a cluster's GPUs are elsewhere
-    for kind in KINDS.values():
-        if of_kind := [job.run for job in jobs if isinstance(job.run, kind)]:
-            report.notes += kind.read_ahead(of_kind, place, here)
+    reads: list[Any] = [job.run.training or job.run for job in jobs]  # what several share is read once
+    for name in {getattr(run, "vectors", None) for run in reads}:
+        place.vectors(name)
+    for source, length in {(place.source(run), run.length) for run in reads if run.training}:
+        encode(source, length, place.cache)
     on_gpu = workforce.device.startswith("cuda")
     fill = models_that_fill(workforce.device) if on_gpu and workforce.engine == "local" else 1
     tasks = tasks_of(jobs, workforce.models_per_batch or fill, on_gpu)
     _Loop(place, pool_of(place, workforce, len(tasks)), report, workforce.until).work(tasks, label)
-    report.notes = list(dict.fromkeys(report.notes))
     return report
 
 
@@ -157,12 +271,7 @@ def _begin() -> None:
 
     threading.Thread(target=follow_parent, daemon=True).start()
     tqdm.set_lock(threading.RLock())  # one between processes would be left behind when this one ends
-    prepare_process()
-
-
-def _do(task: Task, place: Place, device: str, precision_name: str) -> Result:
-    with precision(precision_name):
-        return do(task, place, device)
+    set_up()
 
 
 class LocalPool:
@@ -170,8 +279,6 @@ class LocalPool:
     Each has an executor of its own: where several share one, the death of a process ends the tasks of all."""
 
     def __init__(self, place: Place, workforce: Workforce, size: int, devices: Sequence[str]) -> None:
-        if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker loads the script
-            raise InputError('a script must start runs under `if __name__ == "__main__":`')
         self._place, self._precision = place, workforce.precision
         self.size, self.devices = size, cycle(devices)
         self._idle: list[_Worker] = []
@@ -185,7 +292,7 @@ class LocalPool:
         while True:
             worker = self._idle.pop() if self._idle else _Worker(next(self.devices))
             try:
-                future = worker.submit(_do, task, self._place, worker.device, self._precision)
+                future = worker.submit(do, task, self._place, worker.device, self._precision)
             except BrokenProcessPool:  # it has died while it was idle
                 worker.stop()
                 continue
@@ -227,9 +334,7 @@ class _Worker:
         resource_tracker.ensure_running()  # which would let it hear again where it starts
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with variables(
-                {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
-            ):
+            with variables({n: os.environ.get(n, v) for n, v in VARIABLES.items()}):
                 future = self._executor.submit(*call)
             (self.process,) = set(multiprocessing.active_children()) - set(others)
         finally:
@@ -256,14 +361,11 @@ class Locks:
     def take(self, key: str) -> bool:
         """Lock a run; returns whether it is ours now."""
         if key not in self._held:
-            self._folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self._folder / f"{key}.lock")
-            try:
+            with suppress(Timeout):
                 lock.acquire(blocking=False)
-            except Timeout:
-                return False
-            self._held[key] = lock
-        return True
+                self._held[key] = lock
+        return key in self._held
 
     def release(self, key: str) -> None:
         """Let go of a run. The file goes first: who has opened it sees it without a name, and begins anew."""
@@ -284,7 +386,6 @@ class _Loop:
         self._until = math.inf if until is None else until
         self._locks = Locks(place.store.directory)
         self._queue = deque[Task]()
-        self._elsewhere: list[Job] = []  # locked by another command
         self._deaths = Counter[str]()  # of processes with which a run was alone
 
     def work(self, tasks: Sequence[Task], label: str) -> None:
@@ -293,52 +394,41 @@ class _Loop:
         working: dict[Future[Any], Task] = {}
         jobs = [job for task in tasks for job in task]
         layout = f"{label} |{{bar:20}}| {{percentage:3.0f}}% {{elapsed}} elapsed, {{remaining}} left"
-        cost, shown = sum(job.run.cost for job in jobs), type(sys.stderr).__module__
-        interval = (
-            0.5 if sys.stderr.isatty() or "ipykernel" in shown else 60.0
-        )  # a line a minute in a file
-        self._bar = tqdm(total=cost, bar_format=layout, miniters=0, mininterval=interval)
+        live = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
+        pace = {"miniters": 0, "mininterval": 0.5 if live else 60.0}  # a line a minute in a file
+        self._bar = tqdm(total=sum(round(job.run.cost) for job in jobs), bar_format=layout, **pace)
         try:
-            while (self._queue or working or self._elsewhere) and time.monotonic() < self._until:
-                while self._queue and self._pool.has_room():
-                    if task := self._locked(self._queue.popleft()):
+            while (self._queue or working) and time.monotonic() < self._until:
+                for _ in range(len(self._queue)):
+                    if not self._pool.has_room():
+                        break
+                    if task := self._ours(self._queue.popleft()):
                         working[self._pool.submit(task)] = task
                 pause = max(0.0, min(WAIT, self._until - time.monotonic()))
                 for future in wait(working, pause, FIRST_COMPLETED).done:
                     self._settle(working.pop(future), self._pool.result(future))
-                if not working and self._elsewhere:
+                if self._queue and not working:  # other commands are at the rest
                     time.sleep(pause)
-                for job in list(self._elsewhere):  # what another command has let go
-                    if self._locks.take(job.key):
-                        self._elsewhere.remove(job)
-                        if not self._ended_elsewhere(job):  # it was stopped
-                            self._queue.append((job,))
                 self._bar.update(0)  # the time goes on
-            self._report.left += sum(map(len, [*working.values(), *self._queue, self._elsewhere]))
+            self._report.left += sum(map(len, [*working.values(), *self._queue]))
         finally:
             self._bar.close()
             self._pool.close()
             self._locks.release_all()
 
-    def _locked(self, task: Task) -> Task:
-        """The part of a task that nobody else does."""
-        ours = [job for job in task if self._locks.take(job.key)]
-        self._elsewhere += [job for job in task if job not in ours]
-        return tuple(job for job in ours if not self._ended_elsewhere(job))
-
-    def _ended_elsewhere(self, job: Job) -> bool:
-        """Whether another command has stored a run that is locked now."""
-        if not self._store.has(job.key, job.keep_weights):
-            return False
-        self._report.shared += 1
-        self._end(job)
-        return True
+    def _ours(self, task: Task) -> Task:
+        """The part of a task that nobody else does or has done; what others do waits at the end."""
+        locked = [job for job in task if self._locks.take(job.key)]
+        self._queue.extend((job,) for job in task if job not in locked)
+        done = [job for job in locked if self._store.has(job.key, job.keep_weights)]
+        self._report.shared += len(done)
+        for job in done:
+            self._end(job)
+        return tuple(job for job in locked if job not in done)
 
     def _settle(self, task: Task, result: Result) -> None:
         """Count the runs of a task that has ended. What is left of it is tried again, half of it at a time,
         since it may have been too much for the memory; a run is blamed when it was alone each time."""
-        if result.note:
-            self._report.notes.append(result.note)
         alone, rest = len(task) == 1, []
         for job in task:
             if job.key in result.failures:
@@ -361,5 +451,5 @@ class _Loop:
         self._end(job)
 
     def _end(self, job: Job) -> None:
-        self._bar.update(job.run.cost)
+        self._bar.update(round(job.run.cost))
         self._locks.release(job.key)

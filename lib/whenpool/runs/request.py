@@ -12,7 +12,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any, get_args
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
@@ -55,10 +55,8 @@ class Request:
             item = (*get_args(kind), kind)[0]
             right = (given is value) == (item is kind) and {*map(type, items)} == {item}
             check(value is field.default or right, f"{name} must be {_KINDS[kind]}, not {given!r:.60}")
-            check(
-                value is None or item is not int or min(items) >= 1,
-                f"{name} must be at least 1, not {given}",
-            )
+            small = item is int and value is not None and min(items) < 1
+            check(not small, f"{name} must be at least 1, not {given}")
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_setting(setting)
@@ -66,10 +64,8 @@ class Request:
             check_known("pooling", pooling, LISTED)
         if self.cell is not None:
             check_known("cell", self.cell, LISTED_CELLS)
-        if self.layers is not None and not 1 <= self.layers <= 64:  # as many as a checkpoint holds
-            raise InputError(f"layers must be from 1 to 64, not {self.layers}")
-        if self.paraphrases and not isfile(self.paraphrases):
-            raise InputError(f"paraphrases file {self.paraphrases} does not exist; check its path")
+        there = not self.paraphrases or isfile(self.paraphrases)
+        check(there, f"paraphrases file {self.paraphrases} does not exist; check its path")
 
     @property
     def is_whole(self) -> bool:
@@ -90,15 +86,13 @@ class Request:
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """The names in texts, of several corpora each or one file, whose path is made absolute."""
-    if not texts:
-        return None
     names: list[str] = []
-    for text in [texts] if isinstance(texts, str) else texts:
+    for text in [texts] if isinstance(texts, str) else texts or ():
         for name in [text] if isfile(text.partition(":")[0]) else text.split():
             file, colon, options = name.partition(":")
-            names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(file) else name)
-    check(names, "the name of the corpus is empty; leave it out or name one")
-    return tuple(names)
+            names.append(f"{placed(file)}{colon}{options}" if isfile(file) else name)
+    check(names or not texts, "the name of the corpus is empty; leave it out or name one")
+    return tuple(names) or None
 
 
 def placed(name: str | None) -> str | None:

@@ -6,7 +6,7 @@ one line in ``whenpool/runs/kinds/__init__.py``.
 
 import platform
 import subprocess
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -15,16 +15,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import safetensors.torch
 import torch
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
-from whenpool.corpora.tokens import load_vectors
+from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
-from whenpool.runs.store import Store, key_of
+from whenpool.runs.store import Store, key_of, recorded_columns
 
 VECTORS = ("glove.6B.100d", "wiki-reviews.100d")
 """Word vectors that the paper's protocol looks for, best first (§1.4.2)."""
@@ -60,6 +61,10 @@ class Place:
         bring = "`whenpool data fetch glove` downloads GloVe's"
         raise InputError(f"found no word vectors {name}, as a file or in {self.data}; {bring}")
 
+    def vectors(self, name: str | None) -> WordVectors | None:
+        """Some word vectors by name."""
+        return load_vectors(self.vectors_file(name), self.cache) if name else None
+
 
 def find_vectors(place: Place) -> str | None:
     """The first of `VECTORS` that is there, or None."""
@@ -80,10 +85,8 @@ class Run:
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
     table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
     protocol: ClassVar[int] = 1  # raised by hand when the meaning of a result changes
-    results: ClassVar[str] = ""  # numbers of a result
-    # columns of each history, of which the first is no other's; a row is an epoch or position
-    histories: ClassVar[Mapping[str, str]] = {}
-    points: ClassVar[str] = ""  # all numbers that such a row can have
+    # of each history a column that no other has; a row is an epoch or position
+    histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
     order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
 
     training: Any = None  # the `Training` itself, or that whose model is probed
@@ -95,24 +98,24 @@ class Run:
         raise NotImplementedError
 
     @property
-    def network(self) -> Hashable:
-        """Runs of one kind and one network read as many words in a second."""
-        return ()
-
-    @property
     def needs(self) -> Any:
         """The `Training` whose weights must be here before, or None."""
         return None
 
     @property
-    def phase(self) -> tuple[int, str]:
-        """When it is executed among other runs, and what they are called."""
-        return 9, self.kind
+    def phase(self) -> float:
+        """When it is executed among other runs: after what it needs."""
+        return 1.0 + self.needs.phase if self.needs else 0.0
+
+    @property
+    def named(self) -> Self:
+        """The run with its files by their names, without folders."""
+        return self
 
     @property
     def shape(self) -> Self:
         """The run without its vectors and folders: a published one like it counts where they are not here."""
-        return replace(self, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
+        return replace(self.named, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
 
     def rank(self) -> tuple[int, int]:
         """A sort key: wherever a list is cut, what comes before is a grid with fewer seeds, then sizes."""
@@ -123,9 +126,16 @@ class Run:
         """The fields that are not at their default."""
         return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}  # type: ignore[arg-type]
 
+    def values(self, names: str) -> dict[str, Any]:
+        """Some of its fields."""
+        return {name: getattr(self, name) for name in names.split()}
+
     def row(self) -> dict[str, Any]:
         """The configuration, as it is stored."""
-        return asdict(self)  # type: ignore[call-overload]
+        return asdict(self.named)  # type: ignore[call-overload]
+
+    def __str__(self) -> str:
+        return " ".join([self.kind, *(f"{name}={value}" for name, value in self.changed().items())])
 
     @classmethod
     def of_row(cls, row: Any) -> Self:
@@ -141,19 +151,21 @@ class Run:
         """An identity: the ``label`` of the corpus, the fingerprints of ``data``, and that of the vectors."""
         if self.vectors:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
-        return {"run": self.changed() | {"corpus": label}, "data": data, "protocol": self.protocol}
+        return {"run": self.named.changed() | {"corpus": label}, "data": data, "protocol": self.protocol}
 
     def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
         """Execute and store the run; returns its key. Raises `InputError` for data that cannot be read, a
         loss that diverges, or weights that are needed and not here."""
         raise NotImplementedError
 
-    @classmethod
-    def read_ahead(cls, runs: Sequence[Any], place: Place, device: str) -> Iterable[str]:
-        """Read once what runs of this kind share; returns notes on their corpora, a sentence each."""
-        for name in {run.vectors for run in runs if getattr(run, "vectors", None)}:
-            load_vectors(place.vectors_file(name), place.cache)
-        return ()
+    def put(
+        self, place: Place, result: Mapping[str, Any], made: Mapping[str, Any],
+        history: Iterable[Mapping[str, Any]] = (), weights: Any = None,
+    ) -> str:  # fmt: skip
+        """Store a result and its history, with the `provenance` and maybe weights; returns the key."""
+        kept = safetensors.torch.save(weights) if weights else None
+        identity = self.identity(place)
+        return place.store.put(identity, self.row(), result, made, history, kept, self.kind)
 
     @classmethod
     def is_current(cls, rows: Any) -> Any:
@@ -163,14 +175,14 @@ class Run:
     @classmethod
     def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What a stored run has of one of its histories."""
-        first = cls.histories[history].split()[0]
-        return [point for point in row["history"] if first in point]
+        return [point for point in row["history"] if cls.histories[history] in point]
 
     @classmethod
     def names(cls) -> frozenset[str]:
         """Every column that a row of this kind can have, except what its data and its making add."""
         made = "key protocol seconds threads together corpus_complete commit device torch finished"
-        return frozenset(f"{made} {cls.results}".split()).union(field.name for field in fields(cls))  # type: ignore[arg-type]
+        own = (field.name for field in fields(cls))  # type: ignore[arg-type]
+        return frozenset([*made.split(), *own, *recorded_columns(cls.table)])
 
 
 def key(run: Run, place: Place) -> str:
@@ -182,16 +194,14 @@ def values_of(row: Any, kind: Any) -> dict[str, Any]:
     """The values of a dataclass's fields from a row of a table, see `Run.of_row`."""
     values: dict[str, Any] = {}
     for field in fields(kind):
-        value, text = row.get(field.name), str(field.type)
-        if value != value or value is None:  # NaN stands for None in tables
-            value = None if "None" in text or field.default is MISSING else field.default
+        value, types = row.get(field.name), str(field.type)
+        if value is None or value != value:  # NaN stands for None in tables
+            value = None if "None" in types or field.default is MISSING else field.default
         elif isinstance(field.default, bool | int | float):
             value = type(field.default)(value)
-        elif "int" in text:
-            value = int(value)
-        elif "float" in text:  # or a name
-            with suppress(ValueError):
-                value = float(value)
+        elif "int" in types or "float" in types:
+            with suppress(ValueError):  # it may be a name
+                value = int(value) if "int" in types else float(value)
         values[field.name] = value
     return values
 
@@ -218,23 +228,15 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
 @cache
 def commit() -> str:
     """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
-    root = project_root()
-    if root is None:
+    if (root := project_root()) is None:
         return ""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    head = git("rev-parse", "--short=12", "HEAD")
-    return head + ("+" if head and git("status", "--porcelain", "--", "lib") else "")
+    git = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
+    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @cache
 def processor() -> str:
     """The name of this machine's processor."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    with suppress(OSError, IndexError):
+        return Path("/proc/cpuinfo").read_text().split("model name")[1].split("\n")[0].lstrip("\t: ")
     return platform.processor() or platform.machine()

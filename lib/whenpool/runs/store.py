@@ -10,20 +10,19 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
+from whenpool.base.paths import project_root
 from whenpool.base.tables import Columns, checked_table
 
 KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
-_PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
-"""The state and content of each stored file that was read, to read it again only when it has changed."""
+NO_ROWS = pd.DataFrame(columns=["key"])
 
 
 @dataclass
@@ -43,14 +42,14 @@ class Store:
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
         row = {"kind": kind or kind_of({"run": run}), **parts, "history": list(history)}
-        self._write(key, json.dumps(row, indent=1), weights)
+        self.write(key, json.dumps(row, indent=1), weights)
         return key
 
-    def adopt(self, key: str, content: bytes, weights: bytes | None = None) -> None:
-        """Store a run that another store has under the same key, byte for byte."""
-        if reason := parse_run(content, key)[1]:
-            raise InputError(f"run {key} from another machine cannot be stored: {reason}")
-        self._write(key, content, weights)
+    def write(self, key: str, content: bytes | str, weights: bytes | None = None) -> None:
+        """Store what `put` makes of a run, maybe elsewhere."""
+        if weights is not None:  # first, so that a run whose file is there has its weights too
+            write_atomically(self.weights_file(key), weights)
+        write_atomically(self._file(key), content)
 
     def check_writable(self) -> None:
         """Raises `InputError` when the store cannot be written, before work is done for it."""
@@ -61,33 +60,24 @@ class Store:
     def get(self, key: str) -> dict[str, Any] | None:
         """A stored run, or None where there is none, or its file is damaged."""
         file = self._file(key)
-        try:
-            state = file.stat()
-            changed = state.st_mtime_ns, state.st_size, state.st_ino
-            known = _PARSED.get(file)
-            if known and known[0] == changed:
-                return known[1]
-            content = file.read_bytes()
-        except FileNotFoundError:
+        if not file.exists():
             return None
-        except OSError as error:  # it may be readable the next time
-            raise InputError(f"stored run {file} cannot be read: {error.strerror}; repair it") from None
-        row, reason = parse_run(content, key)
-        if row:
-            _PARSED[file] = changed, row
-        elif (line := f"{file} is not counted, since {reason}; delete it") not in self.damaged:
+        state = file.stat()
+        row, reason = _read_run(file, state.st_mtime_ns, state.st_size, state.st_ino)
+        line = f"{file} is not counted, since {reason}; delete it"
+        if reason and line not in self.damaged:
             self.damaged.append(line)
         return row
 
     def keys(self) -> set[str]:
         """The keys of all runs here, the published ones included."""
-        return {key for key, _ in self._rows()}.union(*self._published_keys())
+        return {key for key, _ in self._rows()} | self._published_keys()
 
     def has(self, key: str, with_weights: bool = False) -> bool:
         """Whether a run is done, and its weights are here if they are asked for."""
         if self.get(key):
             return not with_weights or self.weights_file(key).exists()
-        return not with_weights and any(key in keys for keys in self._published_keys())
+        return not with_weights and key in self._published_keys()
 
     def weights_file(self, key: str) -> Path:
         """Where the weights of a run's best epoch lie, as safetensors."""
@@ -97,9 +87,8 @@ class Store:
         """A row for each run of a kind, the published ones included: configuration, result, provenance."""
         rows = []
         for key, row in self._rows(kind):
-            identity = row["identity"]
-            data = {f"data_{name}": value for name, value in identity.get("data", {}).items()}
-            facts = {"key": key, "protocol": identity.get("protocol")}
+            data = {f"data_{name}": value for name, value in row["identity"].get("data", {}).items()}
+            facts = {"key": key, "protocol": row["identity"].get("protocol")}
             rows.append(facts | row["run"] | row["result"] | data | row["provenance"])
         return self._with_published(rows, KINDS[kind].table)
 
@@ -129,16 +118,11 @@ class Store:
 
     def read_published(self, name: str) -> pd.DataFrame:
         """A published file, ``<name>.csv``, or no rows."""
-        return self._published(name)[0]
+        file = self.published / f"{name}.csv" if self.published else NO_FOLDER
+        return _read_table(file, file.stat().st_mtime_ns) if file.is_file() else NO_ROWS
 
-    def _published(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
-        file = self.published / f"{name}.csv" if self.published else None
-        if file and file.is_file():
-            return _read_once(file, file.stat().st_mtime_ns)
-        return pd.DataFrame(columns=["key"]), frozenset()
-
-    def _published_keys(self) -> list[frozenset[str]]:
-        return [self._published(kind.table)[1] for kind in KINDS.values()]
+    def _published_keys(self) -> set[str]:
+        return {key for kind in KINDS.values() for key in self.read_published(kind.table)["key"]}
 
     def _with_published(self, rows: list[dict[str, Any]], name: str) -> pd.DataFrame:
         """The rows that are stored here, and the published ones of other runs."""
@@ -154,13 +138,16 @@ class Store:
         rows = [(key, row) for key in keys if (row := self.get(key))]
         return [(key, row) for key, row in rows if kind in (None, kind_of(row))]
 
-    def _write(self, key: str, content: bytes | str, weights: bytes | None) -> None:
-        if weights is not None:  # first, so that a run whose file is there has its weights too
-            write_atomically(self.weights_file(key), weights)
-        write_atomically(self._file(key), content)
-
     def _file(self, key: str) -> Path:
         return self.directory / f"{key}.json"
+
+
+@cache
+def recorded_columns(name: str) -> tuple[str, ...]:
+    """The columns of a table in the repository's ``data/results``, which each like it has."""
+    root = project_root()
+    file = root / "data" / "results" / f"{name}.csv" if root else NO_FOLDER
+    return tuple(pd.read_csv(file, nrows=0)) if file.is_file() else ()
 
 
 def key_of(identity: Mapping[str, Any]) -> str:
@@ -177,27 +164,20 @@ def kind_of(row: Mapping[str, Any]) -> str:
     return next((kind for name, kind in marks.items() if name in row["run"]), "training")
 
 
-def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
-    """A stored run, or None and what is wrong with its file."""
+@cache
+def _read_run(file: Path, *state: int) -> tuple[dict[str, Any] | None, str]:
+    """A stored run, or None and what is wrong with its file, which is read anew when it has changed."""
     try:
-        row = json.loads(content)
-    except (ValueError, RecursionError):
-        return None, "it is truncated or not JSON"
-    names = ("identity", "run", "result", "provenance")
-    if not isinstance(row, dict) or not all(isinstance(row.get(name), dict) for name in names):
-        return None, "it is not a run"
-    history, data = row.get("history"), row["identity"].get("data", {})
-    if not isinstance(history, list) or not all(isinstance(part, dict) for part in [data, *history]):
-        return None, "it is not a run"
-    if key_of(row["identity"]) != key:
+        row = json.loads(file.read_bytes())
+        belongs, kind = key_of(row["identity"]) == file.stem, kind_of(row)
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return None, "it is truncated or not a run"
+    if not belongs:
         return None, "its content belongs to another key"
-    if kind_of(row) not in KINDS:
-        return None, f"its kind {kind_of(row)!r:.40} is unknown"
-    return row, ""
+    return (row, "") if kind in KINDS else (None, f"its kind {kind!r:.40} is unknown")
 
 
 @lru_cache(maxsize=64)
-def _read_once(file: Path, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
-    """A published file and its keys, read anew when it has changed."""
-    table = checked_table(file, "reference runs", Columns(), key=str)
-    return table, frozenset(table.get("key", ()))
+def _read_table(file: Path, changed: int) -> pd.DataFrame:
+    """A published file, read anew when it has changed."""
+    return checked_table(file, "reference runs", Columns(), key=str)

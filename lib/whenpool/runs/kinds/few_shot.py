@@ -4,17 +4,16 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import safetensors.torch
 import torch
+from filelock import FileLock
 from torch import nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import check
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, tokens
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
@@ -24,7 +23,7 @@ from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabell
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.training import EVALUATION, loaded, scores_of, test_texts
+from whenpool.runs.kinds.training import EVALUATION, TEST_TEXTS, loaded, scores_of
 from whenpool.runs.run import Place, Run, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
@@ -40,12 +39,6 @@ class FewShot(Run):
     """One system trained on some labelled texts of each class; fields that it does not use are reset."""
 
     kind, table, protocol = "few-shot", "few_shots", FEW_SHOT_PROTOCOL
-    results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes
-        parameters encoder_parameters validation_texts test_texts steps_done labelled_texts
-        unlabelled_texts unlabelled_read test_cut tokens_read"""
-    histories: ClassVar = {"history": "epoch"}
-    points = """epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor
-        supervised consistency margin confidence left_out confident"""
     order = ("corpus", "per_class", "system", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.load`
@@ -85,85 +78,50 @@ class FewShot(Run):
 
     @property
     def cost(self) -> float:
-        texts = self.batch_size + (2 * self.unlabelled_batch if self.system in ("uda", "mixtext") else 0)
-        read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
-        words = min(self.max_tokens, 250) * (20 if self.has_encoder else 1)
-        return words * (self.steps * texts + EVALUATION * read)
+        read = self.looks * self.validation + (self.test or TEST_TEXTS)
+        return min(self.max_tokens, 250) * (self.steps * self.batch_size + EVALUATION * read)
 
     @property
-    def network(self) -> Hashable:
-        return self.system, self.shape.encoder if self.has_encoder else "", self.hidden_size
+    def named(self) -> "FewShot":
+        folder, file = Path(self.encoder).expanduser(), self.paraphrases
+        encoder = folder.name if folder.is_dir() else self.encoder
+        return replace(self, encoder=encoder, paraphrases=file and Path(file).name)
 
     def identity(self, place: Place) -> dict[str, Any]:
         source = place.source(self)
         identity = self.identified(place, source.label, corpus=source.fingerprint(self.length))
         if self.has_encoder:
             identity["data"]["encoder"] = encoders.encoder_fingerprint(self.encoder)
-            identity["run"]["encoder"] = self.labels["encoder"]
+            identity["run"]["encoder"] = self.named.encoder
         if self.paraphrases:
             identity["data"]["paraphrases"] = fingerprint(Path(self.paraphrases))
-            identity["run"]["paraphrases"] = self.labels["paraphrases"]
         return identity
 
-    @property
-    def shape(self) -> "FewShot":
-        return replace(self, vectors=None, **self.labels)  # type: ignore[arg-type]
-
-    @property
-    def labels(self) -> dict[str, str | None]:
-        """What its encoder and its file of paraphrases are called, without their folders."""
-        folder, paraphrases = Path(self.encoder).expanduser(), self.paraphrases
-        encoder = folder.name if folder.is_dir() else self.encoder
-        return {"encoder": encoder, "paraphrases": paraphrases and Path(paraphrases).name}
-
     def row(self) -> dict[str, Any]:
-        return super().row() | self.labels | ({} if self.has_encoder else {"encoder": None})
+        return super().row() | ({} if self.has_encoder else {"encoder": None})
 
     def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
         """As `Run.execute`; a model on frozen embeddings is kept in any case."""
         started = time.perf_counter()
-        identity = self.identity(place)
+        self.identity(place)  # raises for what is not here before any work is done
         corpus, chosen = read(self, place)
         looks, passes = passes_of(self, len(chosen.labelled))
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
-            system = make(self, len(corpus.classes), chosen, place, device)
-            outcome = train(
-                system.model, system.splits,
-                Recipe(looks, self.batch_size, self.learning_rate, passes=passes), self.seed, device,
-                objective=system.objective, parameters=system.parameters,
-            )  # fmt: skip
+            model, texts, how, about = make(self, len(corpus.classes), chosen, place, device)
+            recipe = Recipe(looks, self.batch_size, self.learning_rate, passes=passes)
+            outcome = train(model, texts, recipe, self.seed, device, **how)
         result = {
-            **scores_of(outcome, system.splits.test.labels),
+            **scores_of(outcome, texts.test.labels), "unlabelled_read": 0, "encoder_parameters": 0,
             "steps_done": steps_of(self, len(chosen.labelled)), "classes": len(corpus.classes),
             "corpus_complete": corpus.complete, "labelled_texts": len(chosen.labelled),
-            "unlabelled_texts": len(chosen.unlabelled), "unlabelled_read": system.unlabelled_read,
-            "validation_texts": len(chosen.validation), "test_texts": len(chosen.test),
-            "test_cut": system.test_cut, "tokens_read": system.tokens_read,
-            "parameters": sum(p.numel() for p in system.model.parameters() if p.grad is not None),
-            "encoder_parameters": system.encoder_parameters, "corpus_notes": " ".join(corpus.notes),
-            "seconds": time.perf_counter() - started,
+            "unlabelled_texts": len(chosen.unlabelled), "validation_texts": len(chosen.validation),
+            "test_texts": len(chosen.test),
+            "parameters": sum(p.numel() for p in model.parameters() if p.grad is not None),
+            "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started, **about,
         }  # fmt: skip
-        weights = safetensors.torch.save(outcome.weights) if self.system == "max_attention" else None
-        made, history = provenance(device), outcome.history_rows()
-        return place.store.put(identity, self.row(), result, made, history, weights, self.kind)
-
-    @classmethod
-    def read_ahead(cls, runs: Sequence["FewShot"], place: Place, device: str) -> Iterable[str]:
-        frozen = [run for run in runs if run.system == "max_attention"]
-        for run in {replace(run, seed=0, per_class=1): run for run in frozen}.values():
-            with suppress(InputError):  # the run itself will say so
-                chosen = select(corpus_of(run, place), 1, 0, validation=run.validation, test=run.test)
-                pretrained = encoders.load_encoder(run.encoder)
-                texts, _ = numbered(chosen, pretrained, min(run.max_tokens, pretrained.max_tokens))
-                embedded(texts.validation, pretrained, place, device)
-                embedded(texts.test, pretrained, place, device)
-        super().read_ahead(runs, place, device)
-        return [note for run in runs for note in corpus_of(run, place).notes]
-
-    def __str__(self) -> str:
-        encoder = f" ({Path(self.encoder).name})" if self.has_encoder else ""
-        return f"{self.corpus} {self.system}{encoder} {self.per_class} per class seed {self.seed}"
+        weights = outcome.weights if self.system == "max_attention" else None
+        return self.put(place, result, provenance(device), outcome.history_rows(), weights)
 
 
 USED_BY = {
@@ -195,78 +153,70 @@ def steps_of(run: FewShot, labelled: int) -> int:
     return looks * passes * math.ceil(labelled / run.batch_size)
 
 
-@dataclass(frozen=True)
-class System:
-    """What a run trains."""
+System = tuple[nn.Module, Splits, dict[str, Any], dict[str, Any]]
+"""What a run trains: the model, the labelled, validation and test texts as it reads them, how it is trained,
+and what is stored of it."""
 
-    model: nn.Module
-    splits: Splits  # labelled, validation and test texts as the model reads them
-    test_cut: int  # test texts that are longer than what is read of them
-    tokens_read: int | None  # of a text at most, words of those without encoder; None: all
-    objective: Objective | None = None
-    parameters: list[dict[str, Any]] | None = None  # groups for the optimiser; None: all alike
-    unlabelled_read: int = 0  # unlabelled texts that were read, at most
-    encoder_parameters: int = 0  # of the pretrained encoder, whether they are trained or not
+
+def texts_of(chosen: Selection, number: Callable[[list[str]], Ragged]) -> Splits:
+    """The labelled, validation and test texts as numbers."""
+    parts = (chosen.labelled, chosen.validation, chosen.test)
+    return Splits(*(Texts(number(part.texts), torch.tensor(part.labels)) for part in parts))
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
     """A run's model before training, drawn from torch's generator, with what its objective needs."""
-    if run.system in UNLABELLED and not chosen.unlabelled:
-        none = "needs unlabelled texts, but all training texts are labelled"
-        raise InputError(f"{run.system} {none}; choose fewer labels, or add texts")
+    if run.system in UNLABELLED:
+        none = f"{run.system} needs unlabelled texts, but all training texts are labelled"
+        check(chosen.unlabelled, f"{none}; choose fewer labels, or add texts")
     if run.system == "vampire":
         return _vampire(run, classes, chosen, device)
     if run.system in CONTRAST:
         return _on_word_vectors(run, classes, chosen, place)
-    pretrained = encoders.load_encoder(run.encoder)
-    of_encoder = sum(p.numel() for p in pretrained.model.parameters())
+    pretrained, cut = encoders.load_encoder(run.encoder), 0
     limit = min(run.max_tokens, pretrained.max_tokens)
-    texts, cut = numbered(chosen, pretrained, limit)
+
+    def number(texts: list[str]) -> Ragged:
+        nonlocal cut  # of the test texts in the end
+        ids, cut = pretrained.tokenize(texts, limit)
+        return ids
+
+    texts = texts_of(chosen, number)
+    about: dict[str, Any] = {"test_cut": cut, "tokens_read": limit}  # tokens of a text, at most
+    about["encoder_parameters"] = sum(p.numel() for p in pretrained.model.parameters())
     if run.system == "max_attention":
-        parts = (texts.train, texts.validation, texts.test)
-        texts = Splits(*(embedded(part, pretrained, place, device) for part in parts))
+        folder, parts = place.cache / "embedded", (texts.train, texts.validation, texts.test)
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / "states.lock"):  # another process may need the same
+            states = [encoders.embed(pretrained, part, folder / "states.npy", device) for part in parts]
         model = encoders.contextual_classifier(pretrained.size, classes, run.system, run.hidden_size)
-        return System(model, texts, cut, limit, encoder_parameters=of_encoder)
+        return model, Splits(*states), {}, about
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
     groups = [  # the encoder is trained slowly, the new classifier faster
         {"params": list(tuned.encoder.parameters()), "lr": run.learning_rate},
         {"params": list(tuned.head.parameters()), "lr": run.head_learning_rate},
     ]
-    objective, read = Objective() if run.system == "bert" else TMix(run.seed), 0
+    objective = Objective() if run.system == "bert" else TMix(run.seed)
     if run.system in UNLABELLED:
-        pool = _unlabelled(run, chosen, pretrained, limit)
-        read = len(pool.original)
-        kind = UDA if run.system == "uda" else MixText
         steps = steps_of(run, len(chosen.labelled))
+        few = chosen.unlabelled[: steps * run.unlabelled_batch]
+        original, *augmented = (
+            pretrained.tokenize(texts, limit)[0] for texts in (few, *_versions(run, few, chosen))
+        )
+        pool = Unlabelled(original, tuple(augmented))
+        about["unlabelled_read"] = len(few)
+        kind = UDA if run.system == "uda" else MixText
         objective = kind(pool, classes, steps, run.seed, run.unlabelled_batch)
-    return System(tuned, texts, cut, limit, objective, groups, read, of_encoder)
+    return tuned, texts, {"objective": objective, "parameters": groups}, about
 
 
-def numbered(chosen: Selection, pretrained: encoders.Pretrained, limit: int) -> tuple[Splits, int]:
-    """Texts as numbers of word pieces, and how many test texts were cut."""
-    texts, cut = [], 0
-    for split in (chosen.labelled, chosen.validation, chosen.test):
-        ids, cut = pretrained.tokenize(split.texts, limit)
-        texts.append(Texts(ids, torch.tensor(split.labels)))
-    return Splits(*texts), cut
-
-
-def embedded(texts: Texts, pretrained: encoders.Pretrained, place: Place, device: str) -> Texts:
-    return encoders.embed(pretrained, texts, place.cache / "embedded" / "states.npy", device)
-
-
-def _unlabelled(
-    run: FewShot, chosen: Selection, pretrained: encoders.Pretrained, limit: int
-) -> Unlabelled:
-    texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
+def _versions(run: FewShot, texts: Sequence[str], chosen: Selection) -> list[list[str]]:
+    """Other versions of some unlabelled texts, each of all of them: paraphrases, or with other words."""
     if run.paraphrases:
-        versions = [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]
-    else:
-        replacement = TfIdfReplacement(map(tokens.tokenize, chosen.unlabelled), run.replaced)
-        first = run.seed * run.augmentations
-        versions = [replacement.augment(texts, first + number) for number in range(run.augmentations)]
-    original, *augmented = (pretrained.tokenize(t, limit)[0] for t in (texts, *versions))
-    return Unlabelled(original, tuple(augmented))
+        return [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]
+    replacement = TfIdfReplacement(map(tokens.tokenize, chosen.unlabelled), run.replaced)
+    first = run.seed * run.augmentations
+    return [replacement.augment(texts, first + number) for number in range(run.augmentations)]
 
 
 def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> System:
@@ -275,43 +225,38 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
     vae = BagOfWordsVAE(vocabulary.counts, run.topics)
     pool, batch = vocabulary.number(chosen.unlabelled), 64  # unlabelled texts
     pretrain(vae, pool, run.pretraining, batch, seed=run.seed, device=device)
-    texts = [
-        Texts(vocabulary.number(split.texts), torch.tensor(split.labels))
-        for split in (chosen.labelled, chosen.validation, chosen.test)
-    ]
+    texts, model = texts_of(chosen, vocabulary.number), VampireClassifier(vae, classes)
     read = min(len(pool), run.pretraining * batch)
-    return System(VampireClassifier(vae, classes), Splits(*texts), 0, None, unlabelled_read=read)
+    return model, texts, {}, {"test_cut": 0, "tokens_read": None, "unlabelled_read": read}
 
 
 def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
     """BiLSTM or max-attention on the words of labelled texts, and the most frequent ones with a vector."""
-    vectors = tokens.load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
+    vectors = place.vectors(run.vectors)
     counts = Counter(dict.fromkeys(vectors.words[: tokens.VOCABULARY_LIMIT] if vectors else (), 1))
-    splits = (chosen.labelled, chosen.validation, chosen.test)
-    words = [[tokens.tokenize(text) or [UNKNOWN] for text in split.texts] for split in splits]
-    for row in words[0]:
-        counts.update(row[: run.max_tokens])
-    vocabulary, texts = tokens.build_vocabulary(counts, len(counts)), []
+
+    def words_of(text: str) -> list[str]:
+        return (tokens.tokenize(text) or [UNKNOWN])[: run.max_tokens]
+
+    for text in chosen.labelled.texts:
+        counts.update(words_of(text))
+    vocabulary = tokens.build_vocabulary(counts, len(counts))
     number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
-    for split, rows in zip(splits, words, strict=True):
-        ids = ([number_of.get(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows)
-        texts.append(Texts(Ragged.of(ids), torch.tensor(split.labels)))
-    cut = sum(len(row) > run.max_tokens for row in words[-1])  # of the test texts
+
+    def number(texts: list[str]) -> Ragged:
+        return Ragged.of([number_of.get(word, UNKNOWN_INDEX) for word in words_of(t)] for t in texts)
+
+    cut = sum(len(tokens.tokenize(text)) > run.max_tokens for text in chosen.test.texts)
     model = TextClassifier(
         len(vocabulary), classes, run.system.removesuffix("_words"),
         embedding_size=vectors.size if vectors else 100, hidden_size=run.hidden_size,
         padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, run.seed),
     )  # fmt: skip
-    return System(model, Splits(*texts), cut, run.max_tokens)
+    return model, texts_of(chosen, number), {}, {"test_cut": cut, "tokens_read": run.max_tokens}
 
 
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
     """A run's corpus and texts. Raises `InputError` for files that cannot be read, or too few texts."""
-    corpus = corpus_of(run, place)
-    pool = run.unlabelled if run.system in UNLABELLED else 0
+    source, pool = place.source(run), run.unlabelled if run.system in UNLABELLED else 0
+    corpus = loaded(source, source.fingerprint(run.length), run.length)
     return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)
-
-
-def corpus_of(run: FewShot, place: Place) -> Corpus:
-    source = place.source(run)
-    return loaded(source, source.fingerprint(run.length), run.length)

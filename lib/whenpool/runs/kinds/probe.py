@@ -5,8 +5,8 @@ Letters: N texts, P points of a profile.
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,15 +21,9 @@ from whenpool.corpora.dataset import Dataset
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER
-from whenpool.probes import (
-    gradient_norms,
-    gradient_profile,
-    nwi,
-    padding_sweep,
-    step_megabytes,
-    vanishing_ratio,
-)
-from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, test_texts, trained
+from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, vanishing_ratio
+from whenpool.probes.memory import step_megabytes
+from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
 from whenpool.runs.run import Place, Run, key, provenance, values_of
 from whenpool.training.loop import evaluate
 
@@ -38,7 +32,6 @@ POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
 GRADIENT_WORDS = 16_384  # Padded words of a batch whose gradients are looked at
 SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
-Looked = tuple[Measured, float]  # And the seconds of it that another run has stored as its own
 
 
 @dataclass(frozen=True)
@@ -51,48 +44,24 @@ class Probe(Run):
     probe: ClassVar[str]  # which one it is, a key of `PROBES`
     effort: ClassVar[float] = 1.0  # what a word of a text costs, beside a step of training on it
     on_trained: ClassVar[bool] = True  # whether it reads the weights that the training leaves
-    results = """probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95
-        examples_at_95 validation_accuracy left middle right exponent accuracy_both accuracy_forward
-        accuracy_backward accuracy_last accuracy_mean accuracy_max majority_accuracy"""
     histories: ClassVar = {
-        "gradients": "position mean",
-        "first_steps": "position mean",
-        "trace": "examples ratio",
-        "sweep": "share_added accuracy setting_added",
-        "nwi": "position mean",
-        "directions": "direction accuracy",
-        "memory": "words megabytes",
-        "states": "readout accuracy",
-    }
-    points = """position mean median std examples ratio band_ratio train_accuracy validation_accuracy
-        share_added accuracy words megabytes median_ratio lower_quartile upper_quartile"""
+        "gradients": "position", "first_steps": "position", "trace": "examples", "sweep": "share_added",
+        "nwi": "position", "directions": "direction", "memory": "words", "states": "readout",
+    }  # fmt: skip
     order = ("probe", *Training.order)
 
     @property
     def needs(self) -> Training | None:
         """The training whose weights it reads."""
-        return self.training if self.on_trained else None
-
-    @property
-    def phase(self) -> tuple[int, str]:
-        return 4, "probes"
+        return self.training if self.on_trained and not getattr(self, "untrained", False) else None
 
     @property
     def cost(self) -> float:
-        return self.effort * self._options["texts"] * self.training.words
+        return self.effort * getattr(self, "texts", self.training.size) * self.training.words
 
     @property
     def shape(self) -> Self:
         return replace(self, training=self.training.shape)
-
-    @property
-    def network(self) -> Hashable:
-        return self.probe, self.training.network
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        """The fields of the probe itself."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
 
     def changed(self) -> dict[str, Any]:
         options = super().changed()
@@ -106,7 +75,9 @@ class Probe(Run):
         return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
 
     def row(self) -> dict[str, Any]:
-        return {"probe": self.probe, **self._options, **asdict(self.training)}
+        options = asdict(self)
+        training = options.pop("training")
+        return {"probe": self.probe, **options, **training}
 
     @classmethod
     def of_row(cls, row: Any) -> "Probe":
@@ -122,41 +93,26 @@ class Probe(Run):
         """All that a probe of this name has measured."""
         return row["history"] if row["run"].get("probe") == history else []
 
-    @classmethod
-    def names(cls) -> frozenset[str]:
-        kinds: list[Any] = [Training, *PROBES.values()]
-        options = (field.name for kind in kinds for field in fields(kind))
-        return super().names().union({"probe"}, options) - {"training"}
-
-    @classmethod
-    def read_ahead(cls, runs: Sequence["Probe"], place: Place, device: str) -> Iterable[str]:
-        return Training.read_ahead([run.training for run in runs], place, device)
-
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """What the probe finds on a model, trained where the probe needs it."""
         raise NotImplementedError
 
     def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
-        identity = self.identity(place)  # which says what cannot be measured before any work is done
+        self.identity(place)  # which says what cannot be measured before any work is done
         read = trained if self.needs == self.training else prepare
         prepared = read(self.training, place)
         started = time.perf_counter()  # texts are read for several runs
         prepared.model.to(device)
-        (numbers, rows), apart = self._look(prepared, place, device)
-        result = numbers | {
-            "training": key(self.training, place),
-            "probe_protocol": PROBE_PROTOCOL,
+        numbers, rows = self.look(prepared, place, device)
+        about = {
+            "training": key(self.training, place), "probe_protocol": PROBE_PROTOCOL,
             "corpus_complete": prepared.encoded.complete,
-            "corpus_notes": " ".join(prepared.encoded.notes),
-            "seconds": time.perf_counter() - started - apart,
-        }
-        return place.store.put(identity, self.row(), result, provenance(device), rows, kind=self.kind)
+            "corpus_notes": " ".join(prepared.encoded.notes), "seconds": time.perf_counter() - started,
+        }  # fmt: skip
+        return self.put(place, about | numbers, provenance(device), rows)
 
-    def _look(self, prepared: Prepared, place: Place, device: str) -> Looked:
-        return self.measure(prepared.model, prepared.dataset), 0.0
-
-    def __str__(self) -> str:
-        return f"{self.probe} of {self.training}"
+    def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
+        return self.measure(prepared.model, prepared.dataset)
 
 
 @dataclass(frozen=True)
@@ -167,10 +123,6 @@ class GradientProfile(Probe):
     untrained: bool = False  # of the model as the training begins with it
 
     probe, effort = "gradients", 1.6
-
-    @property
-    def needs(self) -> Training | None:
-        return None if self.untrained else self.training
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         norms, lengths = _norms(model, dataset.train.first(self.texts))
@@ -193,7 +145,7 @@ class GradientTrace(Probe):
     longest: int | None = None
     until: int | None = None  # the last look is after so many texts; None: when the training ends
 
-    probe = "trace"
+    probe, effort = "trace", 180.0  # of some 45 looks
 
     @property
     def needs(self) -> Training | None:
@@ -201,21 +153,21 @@ class GradientTrace(Probe):
 
     @property
     def cost(self) -> float:
-        looks = 20 if self.until else 45  # at the model while it is trained on 1K texts
-        return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self.training.words
+        return self.training.cost + super().cost
 
     @property
-    def phase(self) -> tuple[int, str]:  # before the trainings: its own is done by then
-        return (2 if self.needs else 0), "traces"
+    def phase(self) -> float:
+        """Before the trainings: its own is done by then."""
+        return self.training.phase - 0.5
 
-    def _look(self, prepared: Prepared, place: Place, device: str) -> Looked:
+    def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
         """Train and look on the way; the training is stored first."""
-        tracer = Tracer(self, prepared.model, prepared.dataset)
-        name = self.training.execute(place, device, True, prepared, tracer)
-        row = place.store.get(name)
+        started, tracer = time.perf_counter(), Tracer(self, prepared.model, prepared.dataset)
+        row = place.store.get(self.training.execute(place, device, True, prepared, tracer))
         assert row is not None
         best = {"validation_accuracy": row["result"]["validation_accuracy"]}
-        return (tracer.result() | best, tracer.rows), row["result"]["seconds"]
+        seconds = time.perf_counter() - started - row["result"]["seconds"]  # stored as the training's
+        return tracer.result() | best | {"seconds": seconds}, tracer.rows
 
 
 @dataclass(frozen=True)
@@ -253,26 +205,18 @@ class WordImportance(Probe):
     shortest: int | None = None  # words of the composed text; None: any that has a window
     longest: int | None = None
 
-    probe = "nwi"
-
-    @property
-    def cost(self) -> float:
-        words = self.training.words
-        if self.shortest and self.longest:
-            words = (self.shortest + self.longest) / 2
-        return 0.2 * self.texts * words * words / self.k
+    probe, effort = "nwi", 10.0  # as many windows as a fifth of the words
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        chosen = _of_length(dataset.test, max(self.shortest or 0, self.k), self.longest, self.texts)
-        lengths = dataset.test.ids.lengths
-        texts, parts = dataset.test.to(_device_of(model)), []
-        for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
-            batch = texts.batch(part, PADDING_INDEX)
+        texts = _of_length(dataset.test, max(self.shortest or 0, self.k), self.longest, self.texts)
+        order, parts = torch.argsort(texts.ids.lengths, stable=True), []
+        for part in order.split(8):
+            batch = texts.to(_device_of(model)).batch(part, PADDING_INDEX)
             parts.append(nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS).cpu())
         profiles = torch.cat(parts)  # (N, P)
         rows = _rows(mean=profiles.mean(0), std=profiles.std(0, correction=0))
         left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
-        return {"texts_probed": len(chosen), "left": left, "middle": middle, "right": right}, rows
+        return {"texts_probed": len(texts), "left": left, "middle": middle, "right": right}, rows
 
 
 @dataclass(frozen=True)
@@ -284,16 +228,7 @@ class MemoryUse(Probe):
     halvings: int = 4
     attention: str = "fused"  # of a Transformer, see `whenpool.TransformerEncoder`
 
-    probe, on_trained = "memory", False
-
-    @property
-    def cost(self) -> float:
-        return 4.0 * self.longest
-
-    @property
-    def words(self) -> list[int]:
-        """Of each text, shortest first."""
-        return [self.longest >> halving for halving in reversed(range(self.halvings + 1))]
+    probe, effort, on_trained = "memory", 0.1, False
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The texts have arbitrary words: what a step holds depends on their number alone."""
@@ -302,7 +237,7 @@ class MemoryUse(Probe):
             model.encoder.attention = self.attention
         label = torch.zeros(1, dtype=torch.int64, device=device)
         rows = []
-        for words in self.words:
+        for words in (self.longest >> halving for halving in reversed(range(self.halvings + 1))):
             ids = torch.arange(words, device=device).unsqueeze(0) % model.embedding.num_embeddings
             length = torch.tensor([words], device=device)
             rows.append({"words": words, "megabytes": step_megabytes(model, ids, length, label)})
@@ -349,20 +284,17 @@ class DirectionUse(Probe):
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The left half of an embedding is of the direction from left to right, for every pooling."""
-        texts = dataset.test.first(self.texts).to(_device_of(model))
-        half, rows = model.encoder.output_size // 2, []
-        places = torch.arange(2 * half, device=texts.labels.device)
-        left_out = {"both": slice(0), "forward": slice(half, None), "backward": slice(half)}
-        for name, part in left_out.items():
-            units = places[part]
+        texts, rows = dataset.test.first(self.texts).to(_device_of(model)), []
+        size = model.encoder.output_size
+        left = (torch.arange(size, device=texts.labels.device) < size // 2).float()
+        for name, kept in {"both": torch.ones_like(left), "forward": left, "backward": 1 - left}.items():
 
-            def without(module: nn.Module, given: tuple[Tensor], units: Tensor = units) -> Tensor:
-                return given[0].index_fill(1, units, 0)
+            def with_part(_: nn.Module, given: tuple[Tensor], kept: Tensor = kept) -> Tensor:
+                return given[0] * kept
 
-            with model.classifier.register_forward_pre_hook(without):
+            with model.classifier.register_forward_pre_hook(with_part):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
-        accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
-        return {"texts_probed": len(texts)} | accuracies, rows
+        return {"texts_probed": len(texts)} | _by_name(rows), rows
 
 
 @dataclass(frozen=True)
@@ -371,18 +303,10 @@ class UntrainedStates(Probe):
     last state (of each direction its own), the mean and the maximum of the states. It learns from all
     training texts, and the validation texts choose its penalty."""
 
-    probe, on_trained = "states", False
-
-    @property
-    def cost(self) -> float:
-        run = self.training
-        texts = (
-            run.size + (run.validation or run.size) + (run.test or test_texts(run.corpus, run.length))
-        )
-        return EVALUATION * texts * run.words
+    probe, effort, on_trained = "states", 2 * EVALUATION, False
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        splits = (dataset.train, dataset.validation, dataset.test)
+        splits = [dataset.train, dataset.validation, dataset.test]
         read = [_readouts(model, texts.to(_device_of(model))) for texts in splits]
         labels = [texts.labels.numpy() for texts in splits]
         rows = [
@@ -390,8 +314,7 @@ class UntrainedStates(Probe):
             for name in READOUTS
         ]
         majority = 100 * float(np.bincount(labels[2]).max()) / len(labels[2])
-        accuracies = {f"accuracy_{row['readout']}": row["accuracy"] for row in rows}
-        return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | accuracies, rows
+        return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | _by_name(rows), rows
 
 
 READOUTS = ("last", "mean", "max")  # Poolings without weights, whose outputs a regression reads
@@ -402,14 +325,14 @@ PENALTIES = tuple(10.0**power for power in range(-5, 2))  # C of the regression,
 def _readouts(model: Any, texts: Texts) -> dict[str, Any]:
     """What each of `READOUTS` makes of every text's states, (N, D)."""
     model.eval()
-    poolings = {name: POOLINGS[name](model.encoder.output_size, True) for name in READOUTS}
-    outputs = {name: np.zeros((len(texts), model.encoder.output_size), np.float32) for name in READOUTS}
+    size = model.encoder.output_size
+    outputs = {name: np.zeros((len(texts), size), np.float32) for name in READOUTS}
     for part in batches_for(model, texts.ids.lengths, GRADIENT_WORDS):
         batch = texts.batch(part, PADDING_INDEX)
         states = model.encode(model.embed(batch.ids), batch.lengths)
         mask = word_mask(batch.lengths, states.shape[1])
-        for name, pooling in poolings.items():
-            outputs[name][part.numpy()] = pooling(states, mask)[0].float().cpu().numpy()
+        for name, rows in outputs.items():
+            rows[part.numpy()] = POOLINGS[name](size, True)(states, mask)[0].float().cpu().numpy()
     return outputs
 
 
@@ -420,14 +343,14 @@ def _regression(inputs: Sequence[Any], labels: Sequence[Any]) -> float:
 
     mean, std = inputs[0].mean(0), inputs[0].std(0)
     train, validation, test = ((each - mean) / np.where(std > 0, std, 1.0) for each in inputs)
-    best = None
-    for penalty in PENALTIES:
-        fitted = LogisticRegression(C=penalty, max_iter=300).fit(train, labels[0])
-        score = fitted.score(validation, labels[1])
-        if best is None or score > best[0]:
-            best = score, 100 * float(fitted.score(test, labels[2]))
-    assert best
-    return best[1]
+    fitted = [LogisticRegression(C=c, max_iter=300).fit(train, labels[0]) for c in PENALTIES]
+    best = max(fitted, key=lambda model: model.score(validation, labels[1]))  # the first of equals
+    return 100 * float(best.score(test, labels[2]))
+
+
+def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Accuracies by what they are of, the first value of each row."""
+    return {f"accuracy_{next(iter(row.values()))}": row["accuracy"] for row in rows}
 
 
 PROBES = {kind.probe: kind for kind in Probe.__subclasses__()}
@@ -440,11 +363,10 @@ class Tracer:
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._model, self._next, device = model, 0.0, _device_of(model)
-        self._until, texts = probe.until or math.inf, dataset.train.first(probe.texts)
-        self._held_out = bool(probe.shortest and probe.longest)
+        self._until, self._held_out = probe.until or math.inf, bool(probe.shortest and probe.longest)
+        texts = dataset.train.first(probe.texts)
         if self._held_out:
-            chosen = _of_length(dataset.test, probe.shortest or 0, probe.longest, probe.texts)
-            texts = dataset.test.take(chosen)
+            texts = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts)
         self._texts = texts.to(device)
         judged = {"train": dataset.train, "validation": dataset.validation}
         self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
@@ -475,13 +397,13 @@ class Tracer:
         return {"ratio_at_start": self.rows[0]["ratio"], **at_95}
 
 
-def _of_length(texts: Texts, shortest: int, longest: int | None, count: int) -> Tensor:
-    """The numbers of the first texts with so many words; raises `InputError` where there is none."""
+def _of_length(texts: Texts, shortest: int | None, longest: int | None, count: int) -> Texts:
+    """The first texts with so many words; raises `InputError` where there is none."""
     lengths = texts.ids.lengths
-    longest = longest or int(lengths.max())
+    shortest, longest = shortest or 0, longest or int(lengths.max())
     chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[:count]
     check(len(chosen), f"no test text has {shortest} to {longest} words; choose other lengths")
-    return chosen
+    return texts.take(chosen)
 
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:

@@ -2,24 +2,19 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from os.path import isfile
-from pathlib import Path
 from typing import Any, ClassVar
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
-from whenpool.base.files import lines_of
 from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.tagged import NumberedCorpus, number
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
-from whenpool.runs.kinds.training import loaded, scores_of, vectors_of
+from whenpool.runs.kinds.training import loaded, scores_of
 from whenpool.runs.run import Place, Run, provenance
 from whenpool.training.loop import Recipe, train
 from whenpool.training.taggers import Labelled, TaggingObjective, label
@@ -32,19 +27,7 @@ class Tagging(Run):
     """One tagger trained on the sentences of a corpus."""
 
     kind, table, protocol = "tagging", "taggings", TAGGING_PROTOCOL
-    results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy
-        lexicon_accuracy classes train_texts validation_texts test_texts test_words vocabulary
-        parameters train_words unseen_words later_words unseen_accuracy later_accuracy entity_precision
-        entity_recall entity_f1 entities entities_true entities_predicted entities_right entities_boundary
-        entities_mistyped entities_spurious entities_missed gradient_evenness gradient_reach"""
-    histories: ClassVar = {
-        "history": "epoch",
-        "gradients": "position stage mean single",
-        "types": "type type_f1",
-    }
-    points = """epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor
-        position mean single validation_entity_precision validation_entity_recall validation_entity_f1
-        type_f1"""
+    histories: ClassVar = {"history": "epoch", "gradients": "position", "types": "type"}
     order = ("corpus", "cell", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.tagged.find_tagged`
@@ -68,22 +51,32 @@ class Tagging(Run):
 
     @property
     def cost(self) -> float:
-        return float(self.epochs * _words_of(self.corpus))
-
-    @property
-    def network(self) -> Hashable:
-        return self.cell, self.layers, self.bidirectional, self.hidden_size
+        words = {"ud_ewt": 204_577.0, "wnut17": 62_730.0}  # and of a generated corpus, or a usual file:
+        return self.epochs * words.get(self.corpus, 15_000.0)
 
     def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
         started = time.perf_counter()
-        identity = self.identity(place)
-        corpus = corpus_of(self, place)
-        numbered, model = prepare_tagger(self, corpus, place)
+        self.identity(place)  # raises for what is not here before any work is done
+        source = tagged.find_tagged(self.corpus, place.data)
+        corpus = encoded = loaded(source, source.fingerprint())
+        if self.encoding == "io":
+            splits = corpus.splits.items()
+            encoded = replace(corpus, **{name: [*map(_in_io, part)] for name, part in splits})
+        numbered = number(
+            encoded, self.features, place.vectors(self.vectors), self.seed, self.filters > 0
+        )
 
         def judge(labelled: Labelled) -> dict[str, float]:
             return _rates(_entities(corpus.validation, labelled, numbered.tags), "validation_")
 
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
+            torch.manual_seed(self.seed)
+            model = SequenceTagger(
+                numbered.sizes[0], len(numbered.tags), self.cell, self.embedding_size,
+                self.hidden_size, self.layers, self.bidirectional, padding_index=PADDING_INDEX,
+                features=numbered.sizes[1:], feature_size=self.feature_size, spelling=numbered.spelling,
+                filters=self.filters or 1, dropout=self.dropout, vectors=numbered.vectors,
+            )  # fmt: skip
             torch.manual_seed(self.seed)
             profile = _profile(model, numbered, self, "before training")
             judged = (judge,) if corpus.entities else ()
@@ -100,7 +93,7 @@ class Tagging(Run):
             "validation_texts": len(corpus.validation), "test_texts": len(corpus.test),
             "test_words": len(numbered.test.labels), "vocabulary": numbered.sizes[0],
             "parameters": sum(p.numel() for p in model.parameters()), "train_words": outcome.words,
-            "corpus_notes": " ".join(notes_of(self, place)), "seconds": time.perf_counter() - started,
+            "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started,
         }  # fmt: skip
         result |= {**_baselines(corpus), **_parts(numbered, labelled), **_shape_of(profile)}
         rows = [*outcome.history_rows(), *profile]
@@ -109,77 +102,19 @@ class Tagging(Run):
             counts = {f"entities_{name}": getattr(scores, name) for name in tagged.COUNTED}
             result |= _rates(scores) | counts
             rows += [{"type": name, "type_f1": f1} for name, f1 in scores.by_type.items()]
-        weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-        made = provenance(device)
-        return place.store.put(identity, self.row(), result, made, rows, weights, self.kind)
-
-    @classmethod
-    def read_ahead(cls, runs: Sequence["Tagging"], place: Place, device: str) -> Iterable[str]:
-        super().read_ahead(runs, place, device)
-        return [note for run in runs for note in notes_of(run, place)]
+        weights = outcome.weights if keep_weights else None
+        return self.put(place, result, provenance(device), rows, weights)
 
     def identity(self, place: Place) -> dict[str, Any]:
         source = tagged.find_tagged(self.corpus, place.data)
         return self.identified(place, source.label, corpus=source.fingerprint())
 
-    def __str__(self) -> str:
-        direction = "bidirectional" if self.bidirectional else "left to right"
-        encoding = f" {self.encoding}" if self.encoding else ""
-        return f"{self.corpus} tagging {self.cell} {direction}{encoding} seed {self.seed}"
-
-
-@cache
-def _words_of(corpus: str) -> int:
-    """About how many words a tagger is trained on; a file has one on each line."""
-    name = corpus.partition(":")[0]
-    if isfile(name):
-        return sum(bool(line.strip()) for line in lines_of(Path(name)))
-    return {"ud_ewt": 204_577, "wnut17": 62_730}.get(name, 15_000)
-
 
 PLACES = 21  # Where gradients are read, from the first word of a sentence to its last
 
 
-def prepare_tagger(
-    run: Tagging, corpus: tagged.TaggedCorpus, place: Place
-) -> tuple[NumberedCorpus, SequenceTagger]:
-    """The corpus as numbers, its tags encoded as the run says, and the tagger before training."""
-    encoded = _encoded(corpus, run.encoding)
-    numbered = number(encoded, run.features, vectors_of(run, place), run.seed, run.filters > 0)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
-        model = SequenceTagger(
-            numbered.sizes[0], len(numbered.tags), run.cell, run.embedding_size, run.hidden_size,
-            run.layers, run.bidirectional, padding_index=PADDING_INDEX, features=numbered.sizes[1:],
-            feature_size=run.feature_size, spelling=numbered.spelling, filters=run.filters or 1,
-            dropout=run.dropout, vectors=numbered.vectors,
-        )  # fmt: skip
-    return numbered, model
-
-
-def corpus_of(run: Tagging, place: Place) -> tagged.TaggedCorpus:
-    source = tagged.find_tagged(run.corpus, place.data)
-    return loaded(source, source.fingerprint())
-
-
-def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
-    """Sentences on a run's corpus, also on test words whose tag the tagger cannot say."""
-    corpus = corpus_of(run, place)
-    encoded = _encoded(corpus, run.encoding)
-    known = set(encoded.tags)
-    count = sum(tag not in known for sentence in encoded.test for tag in sentence.tags)
-    unknown = f"{count:,} test words have a tag that no training word has; they count as errors."
-    return (*corpus.notes, unknown) if count else corpus.notes
-
-
-def _encoded(corpus: tagged.TaggedCorpus, encoding: str | None) -> tagged.TaggedCorpus:
-    if encoding is None:
-        return corpus
-    splits: dict[str, Any] = {
-        name: [replace(s, tags=tuple(tagged.in_io(s.tags))) for s in part]
-        for name, part in corpus.splits.items()
-    }
-    return replace(corpus, **splits)
+def _in_io(sentence: tagged.Tagged) -> tagged.Tagged:
+    return replace(sentence, tags=tuple(tagged.in_io(sentence.tags)))
 
 
 def _entities(
@@ -246,7 +181,6 @@ def _shape_of(profile: Sequence[dict[str, Any]]) -> dict[str, float]:
     word's loss at the ends of the sentence over that at the word."""
     if not profile:
         return {}
-    rows = [row for row in profile if row["stage"] == "before training"]
-    every, single = ([row[name] for row in rows] for name in ("mean", "single"))
+    every, single = ([row[name] for row in profile[:PLACES]] for name in ("mean", "single"))
     reach = (single[0] + single[-1]) / 2 / single[PLACES // 2]
     return {"gradient_evenness": min(every) / max(every), "gradient_reach": reach}

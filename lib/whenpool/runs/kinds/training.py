@@ -1,78 +1,41 @@
 """A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
-from pandas import DataFrame
 from torch import Tensor
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, StorageError, check
+from whenpool.base.files import code_fingerprint, hash_of, write_atomically
+from whenpool.base.memory import give_back_freed_memory
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.corpus import VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
-from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
-from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
+from whenpool.models.batched_lstm import kernels_on
+from whenpool.models.precision import precision_used
+from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.run import Place, Run, key
-from whenpool.runs.unfinished import Unfinished
+from whenpool.runs.run import Place, Run, key, provenance
+from whenpool.runs.store import Store
 from whenpool.training.batched import train_together
-from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, Student, train
+from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, State, Student, train
 
 PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
-
-
-VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw
-    fresh""".split()
-"""The fields of a training that `variant_of` names."""
-
-
-def variant_of(
-    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None,
-    input_bias: Any = None, chrono_words: Any = 400, held: Any = None, shuffled: Any = False, draw: Any = 0,
-    fresh: Any = False,
-) -> str:  # fmt: skip
-    """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
-    model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
-    part of it is held, and that its labels are shuffled, its training texts another draw or their filler
-    fresh. Empty values (None, NaN) are those of older runs."""
-    base = trick if isinstance(trick, str) else pooling
-    starts = ["orthogonal"] if orthogonal in (True, 1) else []
-    if isinstance(forget_bias, str) and forget_bias.startswith(("chrono", "low")):
-        words = (
-            "" if chrono_words in (400, None) or chrono_words != chrono_words else f" {chrono_words:g}"
-        )
-        starts.append(forget_bias + words)
-    elif forget_bias not in ("thesis", None) and forget_bias == forget_bias:
-        starts.append(f"forget {float(forget_bias):g}")
-    if input_bias is not None and input_bias == input_bias:
-        starts.append(f"input {float(input_bias):g}")
-    named = starts if starts and base == "last" else [base, *starts]
-    named += [f"{held} held"] if isinstance(held, str) else []
-    named += ["shuffled labels"] if shuffled in (True, 1) else []
-    named += [f"draw {draw:g}"] if draw and draw == draw else []
-    named += ["fresh filler"] if fresh in (True, 1) else []
-    return ", ".join(named)
-
-
-def with_model(rows: DataFrame) -> DataFrame:
-    """Rows of trainings, or probes of some, with a column ``model``, see `variant_of`."""
-    varying = rows[[name for name in VARYING if name in rows]].to_dict("records")
-    return rows.assign(model=[variant_of(**values) for values in varying])
-
-
-HELD = {"W_hh": "weight_hh"}  # Parts of an encoder that can be held, and what their names begin with
+TEST_TEXTS = 10_000  # As many as a corpus has, roughly
 EVALUATION = 1 / 3  # What reading a word costs without learning from it, beside a step of training on it
 
 
@@ -84,23 +47,21 @@ def grammar_of(corpus: str) -> Grammar | None:
     return Grammar(**dict(find(corpus, Path()).options))
 
 
-def test_texts(corpus: str, length: str) -> int:
-    """How many test texts a corpus has."""
-    if grammar := grammar_of(corpus):
-        return grammar.test
-    sizes = PUBLICATIONS[corpus].sizes if corpus in PUBLICATIONS else {}
-    return sizes[length].test if length in sizes else 12_500  # as is usual
-
-
 SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias chrono_words
-    orthogonal drop_connect masked""".split()
+    orthogonal drop_connect masked"""
 
 
 @cache
-def check_model(**shape: Any) -> None:
-    """Raises `InputError` for a model that cannot be made."""
-    with torch.random.fork_rng(devices=[]):
-        TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
+def fault_of(trick: str | None, **shape: Any) -> str:
+    """Why a model of some shape cannot be made, or trained with a trick, or ""."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
+        cell = shape["cell"]
+        check(LISTED_CELLS[cell].recurrent or not trick, f"{trick} needs a recurrent cell, not {cell}")
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
@@ -125,12 +86,6 @@ class Training(Run):
     """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2)."""
 
     kind, table, protocol = "training", "trainings", PROTOCOL
-    results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes
-        train_texts validation_texts test_texts vocabulary parameters encoder_parameters train_words
-        filler_passes_train filler_passes_validation filler_passes_test"""
-    histories: ClassVar = {"history": "epoch"}
-    points = """epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor
-        attention_accuracy mass_left divergence"""
     order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.load`
@@ -168,12 +123,13 @@ class Training(Run):
     fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
 
     @property
-    def variant(self) -> str:
-        return variant_of(**{name: getattr(self, name) for name in VARYING})
-
-    @property
     def training(self) -> "Training":
         return self
+
+    @property
+    def fault(self) -> str:
+        """Why there is no such model, or "": not each cell has gates, for example."""
+        return fault_of(self.trick, **self.values(SHAPE))
 
     @property
     def recipe(self) -> Recipe:
@@ -200,20 +156,11 @@ class Training(Run):
         """Gradient-directed steps take three times as much, in half of the epochs."""
         learnt = (2 if self.trick == "gradient_directed" else 1) * self.size * self.epochs
         validation = min(self.validation or self.size, VALIDATION_LIMIT)
-        read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
+        read = self.epochs * validation + (self.test or TEST_TEXTS)
         return self.words * (learnt + EVALUATION * read)
 
-    @property
-    def phase(self) -> tuple[int, str]:
-        return (3 if self.needs else 1), "trainings"
-
-    @property
-    def network(self) -> Hashable:
-        size = self.embedding_size, self.hidden_size
-        return self.cell, self.layers, self.bidirectional, size, self.trick
-
     def identity(self, place: Place) -> dict[str, Any]:
-        check_model(**{name: getattr(self, name) for name in SHAPE})
+        check(not self.fault, self.fault)
         mixed = not self.trick and self.setting != "standard"
         check(mixed or not self.fresh, "fresh filler needs a setting with filler, and no trick")
         source = find(self.corpus, place.data)
@@ -237,7 +184,7 @@ class Training(Run):
                 outcome = train(
                     start.model, start.dataset, self.recipe, self.seed, device,
                     watch=watch, objective=_objective(self, place, start),
-                    saved=None if watch else unfinished.read(0),
+                    saved=None if watch else unfinished.states[0],
                     save=None if watch else partial(unfinished.save, 0),
                 )  # fmt: skip
             except DivergenceError as error:
@@ -248,16 +195,6 @@ class Training(Run):
         start.store(self, outcome, place, keep_weights, unfinished.provenance())
         unfinished.remove(0)
         return name
-
-    @classmethod
-    def read_ahead(cls, runs: Sequence["Training"], place: Place, device: str) -> Iterable[str]:
-        super().read_ahead(runs, place, device)
-        sources = dict.fromkeys((place.source(run), run.length) for run in runs)
-        return [note for source, length in sources for note in encode(source, length, place.cache).notes]
-
-    def __str__(self) -> str:
-        words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
-        return " ".join(words) + ("" if self.masked else " unmasked") + f" seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -287,40 +224,27 @@ class Prepared:
             "filler": place.source(run).filler_name if run.setting != "standard" else None,
             "corpus_notes": " ".join(encoded.notes), "seconds": outcome.seconds,
         }  # fmt: skip
-        weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-        history = outcome.history_rows()
-        place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
-
-
-def vectors_of(run: Any, place: Place) -> WordVectors | None:
-    """The word vectors of a run, if it has some; raises `InputError` for those of another size."""
-    vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
-    if vectors and vectors.size != run.embedding_size:
-        sizes = f"{vectors.size} numbers, but the embedding {run.embedding_size}"
-        raise InputError(f"word vectors {run.vectors} have {sizes}; choose others or set embedding_size")
-    return vectors
+        run.put(place, result, made, outcome.history_rows(), outcome.weights if keep_weights else None)
 
 
 def prepare(run: Training, place: Place) -> Prepared:
     """A training's texts, and its model before training."""
     encoded = encode(place.source(run), run.length, place.cache)
-    options = "size setting share validation test max_words seed draw"
-    read = {name: getattr(run, name) for name in options.split()}
-    dataset = make_dataset(encoded, vectors=vectors_of(run, place), **read)
+    read = run.values("size setting share validation test max_words seed draw")
+    dataset = make_dataset(encoded, vectors=place.vectors(run.vectors), **read)
     if run.shuffled:
         order = torch.randperm(run.size, generator=torch.Generator().manual_seed(run.seed))
-        train = Texts(dataset.train.ids, dataset.train.labels[order])
-        dataset = replace(dataset, train=train)
+        dataset = replace(dataset, train=replace(dataset.train, labels=dataset.train.labels[order]))
     if run.fresh:  # other runs share the words, which change here
         ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
-        dataset = replace(dataset, train=Texts(ids, dataset.train.labels))
-    shape = {name: getattr(run, name) for name in SHAPE}
+        dataset = replace(dataset, train=replace(dataset.train, ids=ids))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         sizes = len(dataset.vocabulary), len(dataset.classes)
-        model = TextClassifier(*sizes, padding_index=PADDING_INDEX, vectors=dataset.vectors, **shape)
+        shape = run.values(SHAPE) | {"padding_index": PADDING_INDEX}
+        model = TextClassifier(*sizes, vectors=dataset.vectors, **shape)
         for name, weights in model.encoder.named_parameters():
-            weights.requires_grad_(not run.held or HELD[run.held] not in name)
+            weights.requires_grad_(not (run.held and "weight_hh" in name))
         return Prepared(encoded, dataset, model, torch.random.get_rng_state())
 
 
@@ -328,11 +252,7 @@ def trained(run: Training, place: Place) -> Prepared:
     """As `prepare`, the model with the weights of its best epoch."""
     prepared, file = prepare(run, place), place.store.weights_file(key(run, place))
     check(file.exists(), f"the weights of {run} are not stored; run it again with --keep-weights")
-    try:
-        prepared.model.load_state_dict(safetensors.torch.load_file(file))
-    except (RuntimeError, OSError, safetensors.SafetensorError) as error:
-        reason = str(error).splitlines()[0].rstrip(":")
-        raise InputError(f"{file} does not hold the weights of {run}: {reason}; delete it") from None
+    prepared.model.load_state_dict(safetensors.torch.load_file(file))
     return prepared
 
 
@@ -360,7 +280,7 @@ def _objective(run: Training, place: Place, start: Prepared) -> Objective:
     if run.needs:
         return TeacherForcing(trained(run.needs, place).model)
     if run.fresh:
-        options = {name: getattr(run, name) for name in "size setting share max_words draw".split()}
+        options = run.values("size setting share max_words draw")
         return FreshFiller(refiller(start.encoded, start.dataset, **options))
     return Objective()
 
@@ -374,11 +294,13 @@ def execute_batched(
     and why it failed, or ""."""
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
-    students = []
-    for number, (run, start) in enumerate(zip(runs, prepared, strict=True)):
-        saved, save = unfinished.read(number), partial(unfinished.save, number)
-        student = Student(start.model, start.dataset, run.recipe, run.seed, saved=saved, save=save)
-        students.append(student)
+    students = [
+        Student(
+            start.model, start.dataset, run.recipe, run.seed,
+            unfinished.states[number], partial(unfinished.save, number),
+        )
+        for number, (run, start) in enumerate(zip(runs, prepared, strict=True))
+    ]  # fmt: skip
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if not isinstance(outcome, DivergenceError):
@@ -389,3 +311,74 @@ def execute_batched(
 
     with torch.random.fork_rng(devices=[]):
         train_together(students, device, end)
+
+
+# trainings that have not ended: what stops one costs a minute and an epoch at most
+
+EVERY = 60.0  # Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
+_FILES = [file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[2].rglob(kind))]
+_CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this process has loaded
+
+
+class Unfinished:
+    """Those of some trainings of a store that are trained together that have not ended; nobody else is at
+    these ``keys``. They write a file of their last epoch one after the other, and keep that of the epoch
+    before until all are written: so they go on bit for bit as if nothing had stopped them. ``states`` are
+    what they go on from, None for those that begin anew, as all do where one cannot be read. What another
+    version of the library, another device or another precision has saved is not read: one result would
+    hold numbers of two kinds."""
+
+    def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
+        self._folder, self._keys, self._device = store.directory / "unfinished", keys, device
+        # how many were trained at once at most, also before they were stopped, and what names those models
+        self._together = len(keys), hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
+        made = provenance(device)
+        how = precision_used(), len(keys) > 1 and kernels_on(device)
+        named = (made[name] for name in ("device", "threads", "torch", "python"))
+        self._made = hash_of(_CODE, *map(str, (*how, *named)))[:12]
+        self._open = set(range(len(keys)))
+        self._epoch, self._time = 0, time.monotonic()  # of the last save
+        files = [self._folder.glob(self._file(key, "*").name) for key in keys]
+        saved = [{int(file.suffixes[-2][1:]) for file in of_training} for of_training in files]
+        common = max(set[int].intersection(*saved), default=0)
+        self.states: list[State | None] = [None] * len(keys)
+        with suppress(Exception):  # of many kinds; a training can always begin anew
+            states = [State.read(self._file(key, common)) for key in keys if common]
+            of_groups = [(state.facts["together"], state.facts["group"]) for state in states]
+            self._together = max([self._together, *of_groups])
+            self.states = [*states] or self.states
+
+    def provenance(self) -> dict[str, Any]:
+        """Of a result of these trainings that is ready now."""
+        return provenance(self._device, *self._together)
+
+    def remove(self, number: int) -> None:
+        """Forget a training that is stored, or has failed."""
+        self._open.discard(number)
+        self._unlink(self._keys[number])
+
+    def save(self, number: int, state: State) -> None:
+        """Called after each epoch of a training; saves when it is time to."""
+        epoch = len(state.facts["history"])
+        if epoch != self._epoch:  # the first one decides for all
+            if time.monotonic() - self._time < EVERY:
+                return
+            self._epoch, self._time = epoch, time.monotonic()
+            give_back_freed_memory()  # now and then: after each epoch it would cost short ones too much
+        state.facts.update(zip(("together", "group"), self._together, strict=True))
+        with suppress(StorageError):  # a disk that is too full for it may have room for the result
+            write_atomically(self._file(self._keys[number], epoch), state.as_bytes())
+        kept = {key: self._file(key, epoch) for key in (self._keys[other] for other in self._open)}
+        if all(file.exists() for file in kept.values()):
+            for key, file in kept.items():
+                self._unlink(key, file)
+
+    def _file(self, key: str, epoch: int | str) -> Path:
+        return self._folder / f"{key}-{self._made}.{epoch}.pt"
+
+    def _unlink(self, key: str, kept: Path | None = None) -> None:
+        """Delete all files of a training, those of other versions and half-written ones included."""
+        for file in self._folder.glob(f"*{key}-*"):
+            with suppress(OSError):  # one that stays does no harm
+                if file != kept:
+                    file.unlink()

@@ -14,7 +14,6 @@ import torch
 
 import whenpool.models
 from whenpool.cli import doctor
-from whenpool.cli.doctor import kernels as kernels_line
 from whenpool.models import batched_lstm
 from whenpool.models.batched_lstm import kernels_on, loops_for
 from whenpool.models.precision import precision
@@ -177,17 +176,20 @@ def test_kernels_are_used_where_they_passed_and_a_precision_is_asked_for(card, m
 
 
 def test_the_check_says_whether_they_are_used_and_why_not(card, monkeypatch):
+    monkeypatch.setattr(doctor, "check_device", lambda device: None)
+    monkeypatch.setattr(torch, "ones", MagicMock())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (8e9, 8e9))
     for error, told in (
-        (3e-7, "used unless --precision is float32: they"),
-        (1e-3, "not used: they differ from float64 by 1e-03"),
+        (3e-7, "are used unless --precision is float32: they"),
+        (1e-3, "are not used: they differ from float64 by 1e-03"),
     ):
         found(monkeypatch, tf32x3=error)
-        assert told in kernels_line("cuda")
+        assert told in doctor.described("cuda")
 
     def fail(device, H):
         raise RuntimeError("out of resource: shared memory\nmore lines")
 
     monkeypatch.setattr(batched_lstm, "largest_errors", fail)
-    assert "they cannot be used (out of resource: shared memory)" in kernels_line("cuda")
+    assert "they cannot be used (out of resource: shared memory)" in doctor.described("cuda")
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-    assert "Triton is not installed; pip install" in kernels_line("cuda")
+    assert "without Triton: pip install" in doctor.described("cuda")

@@ -91,6 +91,7 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), r"labels \[3\] are missing"),
     ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
     ((pd.DataFrame({"text": TEXTS}), LABELS), "not one string or a table"),
+    ((TEXTS, np.linspace(0, 1, 48)), "must be classes; these numbers are nearly all different"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
     ((TEXTS, LABELS, ([], [])), "there are 0 validation texts"),
     ((["这部电影很好看", "演员糟糕极了很难看"] * 24, LABELS), "no spaces between words; add them"),

@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from whenpool.base.errors import InputError, check
@@ -61,6 +62,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         ['good']
     """
 
+    # none of these is metadata that a pipeline would have to route; so scikit-learn adds no methods for it
+    __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
+    __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
+
     pooling: str = "max_attention"
     _: KW_ONLY
     cell: str = "lstm"
@@ -75,6 +82,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     validation_fraction: float = 0.1
     seed: int = 0
     device: str = "cpu"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.input_tags.one_d_array, tags.no_validation = True, True
+        return tags
 
     def fit(
         self, texts: Iterable[str], labels: Iterable[Any],
@@ -204,6 +217,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"labels must be one class for each text, as one column: {error}") from None
         missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
         check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
+        regression = column.dtype.kind == "f" and column.nunique() > max(20, len(column) / 2)
+        check(not regression, "labels must be classes; these numbers are nearly all different")
         counts = f"there are {len(words)} {which}texts and {len(column)} labels; give one for each"
         check(len(words) == len(column) > 0, counts)
         return words, np.asarray(column.tolist())

@@ -192,6 +192,7 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
         for bias in (module.bias_ih_l0, module.bias_hh_l0):
             bias.detach().split(H)[1].uniform_(-(H**-0.5), H**-0.5)
     elif isinstance(forget_bias, str):  # chrono, or a part of it
+        check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
         memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
         for gate, part, value in ((0, "input", -memory), (1, "forget", memory)):
             if forget_bias in ("chrono", f"chrono {part}"):

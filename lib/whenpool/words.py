@@ -97,6 +97,8 @@ def strip(
     names, values = tuple(map(str, words)), tuple(_floats(weights))
     counts = f"there are {len(names)} words and {len(values)} weights; give each word one"
     check(len(names) == len(values) > 0, counts)
+    check(not any(map(math.isinf, values)), "a weight is infinite; give a finite one, or NaN for none")
+    check(scale is None or 0 < scale < math.inf, f"scale must be above 0, not {scale}")
     if scale is None:
         scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
     return WordStrip(names, values, title, scale)
@@ -122,6 +124,7 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
         >>> per_word([0.5, 0.1], words=5, k=2)
         [0.5, 0.5, 0.1, 0.1, nan]
     """
+    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     values, full = _floats(window_weights), words // k
     enough = len(values) >= full and all(map(math.isnan, values[full:]))
     check(enough, f"{words} words need {full} weights for windows of {k}, not {len(values)}")

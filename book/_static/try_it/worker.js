@@ -30,7 +30,7 @@ whenpoolTryIt.start = function (near, hear, state, set = "plain") {
   let thread;
   const ask = (task, question) => thread.postMessage({ task, number: ask.forget(task), ...question });
   ask.forget = (task) => (number[task] = (number[task] ?? 0) + 1);
-  state.textContent = "Loading the models (1.8 MB) …";
+  state.textContent = "Loading the models (2 MB) …";
   const script = Object.assign(document.createElement("script"), { src: new URL(file, near) });
   script.onload = () => {
     const code = `(${worker})(self, (${text})(), (${model})())`;

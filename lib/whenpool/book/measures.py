@@ -48,7 +48,7 @@ STEPS = {name: settings.get("steps", FewShot.steps) for name, settings in plans.
 """The steps that each system with few labels takes at the thesis's scale."""
 GATED = tuple(f"forget {v:g}, input {-v:g}" for v in plans.GATES)
 STARTS = tuple(variant_of("last", **start) for start in plans.START_OPTIONS)
-"""Every start that is compared, as `whenpool.runs.kinds.training.variant_of` calls it."""
+"""Every start that is compared, as `whenpool.book.results.variant_of` calls it."""
 _STARTS = [variant_of("last", **start) for start in (*plans.OTHER_STARTS, *plans.START_OPTIONS)]
 CHOICES: dict[str, Sequence[str]] = {
     "length": LENGTHS,

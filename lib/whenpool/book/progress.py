@@ -63,7 +63,9 @@ def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce:
         lines.append(
             f"About {fit} of the {len(missing)} runs that are left will be done before the deadline"
         )
-    return Progress(pd.DataFrame(rows), [*place.store.damaged, *dict.fromkeys(stand.absent.values())], lines)
+    return Progress(
+        pd.DataFrame(rows), [*place.store.damaged, *dict.fromkeys(stand.absent.values())], lines
+    )
 
 
 def _time(seconds: Sequence[float | None], workers: int) -> str:

@@ -191,6 +191,9 @@ def provenance_line(runs: DataFrame, nothing: str = "no runs yet", of: str = "")
     cells = listed(LISTED_CELLS[cell].title for cell in runs.get("cell", Series()).dropna())
     if cells not in ("", LISTED_CELLS["lstm"].title):
         parts.append(f"cell {cells}")
+    deep = sorted({int(layers) for layers in runs.get("layers", Series()).dropna() if layers > 1})
+    if deep:
+        parts.append(f"{listed(map(str, deep))} layers")
     for name in ("encoder", "vectors", "filler", "device"):
         if name in runs and runs[name].notna().any():
             parts.append(f"{name} " * (name != "device") + listed(map(literal, runs[name].dropna())))

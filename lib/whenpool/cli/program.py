@@ -102,7 +102,9 @@ place_options = _with(
 speed_options = _with(
     place_options,
     _from_environment(
-        "models_per_batch", help="Models to train at once. [default: what fills a GPU, else 1]", type=POSITIVE
+        "models_per_batch",
+        help="Models to train at once. [default: what fills a GPU, 1 on a cluster or processor]",
+        type=POSITIVE,
     ),
     _from_environment(
         "precision", help="Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"

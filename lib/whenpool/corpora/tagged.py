@@ -89,9 +89,10 @@ def read_tagged(path: str | Path) -> list[Tagged]:
             cells = line.strip().split("\t" if is_conllu or "\t" in line else None)
             fits = len(cells) == 10 if is_conllu else len(cells) > 1
             form = "ten columns of CoNLL-U" if is_conllu else "a word and its tag"
-            check(fits and cells[0] and cells[-1], f"{path}, line {number} has not {form}")
+            check(fits, f"{path}, line {number} has not {form}")
             word, tag = (cells[1], cells[3]) if is_conllu else (cells[0], cells[-1])
-            check(tag != "_" or not is_conllu, f"{path}, line {number}: the part of speech is missing")
+            missing = not word.strip() or tag.strip() in ("", "_" if is_conllu else "")
+            check(not missing, f"{path}, line {number}: a word or its tag is missing")
             sentences[-1].append((word.strip(), tag.strip()))
     check(any(sentences), f"{path} has no sentence; write a word and its tag on each line")
     return [Tagged(*zip(*rows, strict=True)) for rows in sentences if rows]

@@ -1,9 +1,10 @@
 """A trained classifier in a folder: its weights as safetensors, all else as JSON. Loading one runs no code of
 its own."""
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from whenpool.base.errors import InputError, check, check_known
@@ -21,6 +21,7 @@ from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_IN
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.models.transformer import HEADS
 from whenpool.training.loop import answers
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
@@ -104,8 +105,9 @@ class Checkpoint:
 
 def strings(texts: Iterable[str]) -> list[str]:
     """Raises `InputError` for one string instead of several, a table, or what is no string."""
-    flat = not isinstance(texts, str) and getattr(texts, "ndim", 1) == 1
-    check(flat, "texts must be a list or one column, not one string or a table; give [text]")
+    check(not isinstance(texts, str), "texts must be a list, not one string; give [text]")
+    flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
+    check(flat, "texts must be a list or one column; of a table give table['text']")
     listed = list(texts)
     for place, text in enumerate(listed):
         check(isinstance(text, str), f"text {place} must be a string, not {type(text).__name__}")
@@ -113,11 +115,17 @@ def strings(texts: Iterable[str]) -> list[str]:
 
 
 def save_checkpoint(
-    folder: str | Path, model: TextClassifier, vocabulary: Sequence[str], classes: Sequence[str],
-    max_words: int | None = None, tokenizer: str = "basic_english", **about: Scalar,
-) -> Path:  # fmt: skip
-    """Write a classifier into a folder, which is made; returns the folder. Raises `InputError` for what is no
-    `whenpool.TextClassifier`, or a vocabulary, classes or ``max_words`` that do not fit it.
+    folder: str | Path,
+    model: TextClassifier,
+    vocabulary: Sequence[str],
+    classes: Sequence[str],
+    max_words: int | None = None,
+    tokenizer: str = "basic_english",
+    **about: Scalar,
+) -> Path:
+    """Write a classifier into a folder, which is made; returns the folder. Raises `InputError` for
+    another model than a `whenpool.TextClassifier`, a vocabulary or classes that do not fit it,
+    ``max_words`` below 1, or a folder that cannot be written.
 
     Args:
         vocabulary: the words by number, ``<unk>`` and ``<pad>`` first, as
@@ -132,61 +140,84 @@ def save_checkpoint(
         >>> model = TextClassifier(4, classes=2, embedding_size=8, hidden_size=16)
         >>> words, classes = ("<unk>", "<pad>", "good", "bad"), ("negative", "positive")
         >>> folder = save_checkpoint(tempfile.mkdtemp(), model, words, classes, test_accuracy=81.5)
-        >>> load_checkpoint(folder).about
-        {'test_accuracy': 81.5}
+        >>> sorted(path.name for path in folder.iterdir())
+        ['model.json', 'model.safetensors']
     """
-    folder, kind = Path(folder), type(model)
-    check(kind is TextClassifier, f"only a whenpool.TextClassifier can be saved, not {kind.__name__}")
-    encoder, pooling = model.encoder, type(model.pooling)
-    names = {kind: name for name, kind in POOLINGS.items()}
-    check(pooling in names, f"pooling {pooling.__name__} is not in whenpool.POOLINGS; take one")
-    given = {  # to the constructor; how the weights started is no part of it
-        "pooling": names[pooling],
-        "cell": encoder.cell, "embedding_size": encoder.input_size, "hidden_size": encoder.hidden_size,
-        "layers": len(encoder.layers), "bidirectional": encoder.directions == 2,
-        "padding_index": model.embedding.padding_idx, "drop_connect": encoder.drop_connect,
-        "masked": model.masked,
-    }  # fmt: skip
+    folder = Path(folder)
+    usual = type(model) is TextClassifier  # a subclass may compute something else
+    check(usual, f"only a whenpool.TextClassifier can be saved, not {type(model).__name__}")
     state = model.state_dict().items()
     tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
+    weights = safetensors.torch.save(tensors)
     facts = {
         "format": FORMAT, "version": VERSION, "whenpool": __version__, "tokenizer": tokenizer,
-        "model": given, "classes": list(classes), "max_words": max_words, "about": about,
-        "vocabulary": list(vocabulary),
+        "weights": hashlib.sha256(weights).hexdigest(), "model": _arguments(model),
+        "classes": list(classes), "max_words": max_words, "about": about, "vocabulary": list(vocabulary),
     }  # fmt: skip
-    _made(facts, tensors, "the checkpoint")  # so that it can be read again
-    write_atomically(folder / WEIGHTS_FILE, safetensors.torch.save(tensors))
-    write_atomically(folder / FACTS_FILE, json.dumps(facts, ensure_ascii=False, indent=1))
+    text = json.dumps(facts, ensure_ascii=False, indent=1)
+    _made(json.loads(text), tensors, "the checkpoint")  # so that it can be read again
+    write_atomically(folder / WEIGHTS_FILE, weights)
+    write_atomically(folder / FACTS_FILE, text)
     return folder
 
 
 def load_checkpoint(folder: str | Path) -> Checkpoint:
     """Read what `save_checkpoint` has written. Raises `InputError` for files that are missing, damaged,
-    of another format, or do not fit each other."""
+    of another format, or do not fit each other.
+
+    Examples:
+        >>> import tempfile
+        >>> model = TextClassifier(4, classes=2, embedding_size=8, hidden_size=16)
+        >>> words, classes = ("<unk>", "<pad>", "good", "bad"), ("negative", "positive")
+        >>> folder = save_checkpoint(tempfile.mkdtemp(), model, words, classes, test_accuracy=81.5)
+        >>> load_checkpoint(folder).about
+        {'test_accuracy': 81.5}
+    """
     folder = Path(folder)
-    for name in (FACTS_FILE, WEIGHTS_FILE):
-        there = (folder / name).is_file()
-        check(there, f"{folder} is not the folder of a saved model: it has no {name}")
+    facts_file, weights_file = folder / FACTS_FILE, folder / WEIGHTS_FILE
+    for file in (facts_file, weights_file):
+        check(file.is_file(), f"{folder} is not the folder of a saved model: it has no {file.name}")
     try:
-        facts = json.loads((folder / FACTS_FILE).read_text("utf-8"))
+        facts, weights = json.loads(facts_file.read_text("utf-8")), weights_file.read_bytes()
         known = (facts["format"], facts["version"]) == (FORMAT, VERSION)
-        check(known, f"{folder / FACTS_FILE}: another whenpool saved it, which can load it")
-        tensors = safetensors.torch.load((folder / WEIGHTS_FILE).read_bytes())
-        model = _made(facts, tensors, str(folder / FACTS_FILE))
+        check(known, f"{facts_file}: another whenpool saved it, which can load it")
+        fits = hashlib.sha256(weights).hexdigest() == facts["weights"]
+        check(fits, f"{weights_file} does not belong to its {FACTS_FILE}; save the model again")
+        model = _made(facts, safetensors.torch.load(weights), str(facts_file))
         more = facts["about"], facts["max_words"], facts["tokenizer"]
         return Checkpoint(model, tuple(facts["vocabulary"]), tuple(facts["classes"]), *more)
     except InputError:
         raise
-    except (LookupError, TypeError, ValueError, SafetensorError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error!s:.200}"
         raise InputError(f"{folder} is damaged ({reason}); save the model again") from None
 
 
-def _made(facts: dict[str, Any], tensors: dict[str, Tensor], where: str) -> TextClassifier:
+def _arguments(model: TextClassifier) -> dict[str, Any]:
+    """What the constructor is given to make a model of this shape; how it started is no part of it."""
+    names = [name for name, kind in POOLINGS.items() if type(model.pooling) is kind]
+    check(names, f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS; take one")
+    encoder = model.encoder
+    heads = getattr(encoder, "heads", HEADS)
+    check(
+        heads == HEADS, f"a Transformer of {heads} heads is not stored, only of {HEADS}; take that many"
+    )
+    return {
+        "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
+        "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),
+        "bidirectional": encoder.directions == 2, "padding_index": model.embedding.padding_idx,
+        "drop_connect": encoder.drop_connect, "masked": model.masked,
+    }  # fmt: skip
+
+
+def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TextClassifier:
     """The model that some facts describe, with its weights; raises `InputError` where they do not fit."""
     words, classes, limit = facts["vocabulary"], facts["classes"], facts["max_words"]
     begins = words[:2] == [UNKNOWN, PADDING]
     check(begins, f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}")
+    for name, names in (("vocabulary", words), ("classes", classes)):
+        different = len({*names}) == len(names) > 1 and {*map(type, names)} == {str}
+        check(different, f"{where}: {name} must be a list of at least two different words")
     check_known(f"{where}: tokenizer", facts["tokenizer"], TOKENIZERS)
     check(limit is None or limit >= 1, f"{where}: max_words must be at least 1, or null, not {limit}")
     try:

@@ -99,6 +99,12 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         directions = 2 if bidirectional else 1
         size = hidden_size * directions
+        sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
+        check(min(input_size, hidden_size, layers, heads) >= 1, f"{sizes} must be at least 1 each")
+        check(
+            attention in ATTENTIONS,
+            f"attention {attention!r} is unknown; choose {' or '.join(ATTENTIONS)}",
+        )
         divides = f"heads={heads} does not divide the {size} units of a state"
         check(size % heads == 0, f"{divides}; choose another hidden_size or heads")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size

@@ -125,10 +125,13 @@ def tagging_gradient_norms(
     check(tags.shape == shape, f"tags must be (B, T) = {shape}, not {tuple(tags.shape)}")
     counted = tags
     if word is not None:
+        fits = word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all())
+        check(fits, "word must be (B,), with a place in each sentence, counted from 0")
         others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
         counted = tags.masked_fill(others, -1)
 
     def loss(logits: Tensor) -> Tensor:
+        check(logits.dim() == 3, f"{type(model).__name__} gives no logits per word; use gradient_norms")
         C = logits.shape[-1]
         check(bool((tags < C).all()), f"tags must be below the model's {C}, not {int(tags.max())}")
         return tagging_loss(logits, lengths, counted, "sum")

@@ -149,7 +149,8 @@ class Pace:
         here = f"cpu: {processor()}"
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-        batched = (workforce.models_per_batch or 1) > 1 or workforce.device.startswith("cuda")
+        on_gpu = workforce.device.startswith("cuda") and workforce.engine == "local"
+        batched = (workforce.models_per_batch or 1 + on_gpu) > 1
         self._speeds: dict[Hashable, list[float]] = defaultdict(list)
         for name, kind in KINDS.items():
             table = place.store.current(name)

@@ -55,7 +55,7 @@ class Workforce:
     address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
     workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
     device: str = "cpu"  # or "cuda"
-    models_per_batch: int | None = None  # of one shape, at once, at most; None: what fills a GPU, else 1
+    models_per_batch: int | None = None  # of one shape, at once, at most; None: what fills a GPU, or 1
     precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
     until: float | None = None  # `time.monotonic` when all stops
 

@@ -48,7 +48,9 @@ def base_run(corpus: str, length: str, size: int, request: Request, place: Place
         run = replace(run, vectors=find_vectors(place) or VECTORS[0])
     else:
         run = replace(run, vectors=find_vectors(place), test=COMPACT_TEST.get(corpus), **COMPACT)
-    return replace(run, cell=request.cell or run.cell, layers=request.layers or run.layers)
+    cell = request.cell or run.cell  # some add words to their state, and have as many units
+    hidden_size = run.embedding_size if LISTED_CELLS[cell].adds else run.hidden_size
+    return replace(run, cell=cell, hidden_size=hidden_size, layers=request.layers or run.layers)
 
 
 def each(run: Training, *options: Options, **values: Iterable[Any]) -> Iterator[Training]:

@@ -45,7 +45,8 @@ def train_together(
 
     def alike(number: int) -> Any:  # what one Adam, and one way to read a batch, can do at once
         student = students[number]
-        done = len(student.saved.facts["history"]) if student.saved else 0
+        saved = student.saved.parts["optimizer"]["state"] if student.saved else {}
+        done = int(max((state["step"] for state in saved.values()), default=0))  # steps
         classes, masked = student.model.classifier.out_features, student.model.masked
         learnt = tuple(p.requires_grad for p in student.model.encoder.parameters())
         return done, student.recipe.learning_rate, student.recipe.weight_decay, classes, masked, learnt

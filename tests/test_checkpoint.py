@@ -57,15 +57,21 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     probabilities = found.probabilities(TEXTS)
     torch.testing.assert_close(probabilities, small()(ids, lengths).softmax(1))
     assert found.predict(TEXTS) == [CLASSES[i] for i in probabilities.argmax(1)]
+    assert found.knows("film")
+    assert not found.knows("nothing")
     assert found.about == {"test_accuracy": 81.5, "made": "here"}
 
 
+@pytest.mark.parametrize(("most", "tokenizer", "words"), [
+    (None, "basic_english", ["<b>ab</b>", "c"]), (1, "untagged", ["ab"]),
+])  # fmt: skip
+def test_texts_are_read_and_cut_as_in_training(tmp_path, most, tokenizer, words):
+    found = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, most, tokenizer))
+    assert (found.max_words, found.words("<b>Ab</b> C")) == (most, words)
+
+
 def test_texts_that_cannot_be_read_are_named(folder):
-    given = (
-        ("a film", "not one string or a table"),
-        ([], "no texts"),
-        (["a", " "], "text 1 has no words"),
-    )
+    given = ("a film", "a list, not one string"), ([], "no texts"), (["a", " "], "text 1 has no words")
     for texts, message in given:
         with pytest.raises(InputError, match=message):
             load_checkpoint(folder).predict(texts)
@@ -75,6 +81,7 @@ def test_texts_that_cannot_be_read_are_named(folder):
     ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
     ({"vocabulary": WORDS[:-1]}, "does not describe the weights: .*size mismatch for embedding.weight"),
     ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with <unk> and <pad>"),
+    ({"classes": ["a", 1]}, "classes must be a list of at least two different words"),
     ({"max_words": 0}, "max_words must be at least 1, or null, not 0"),
     ({"tokenizer": "spacy"}, "tokenizer 'spacy' is unknown; choose one of basic_english"),
 ])  # fmt: skip
@@ -105,7 +112,7 @@ def test_a_description_that_is_wrong_is_named(folder, change, message):
 def test_weights_that_are_damaged_or_missing_are_told(folder):
     file = folder / WEIGHTS_FILE
     file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(InputError, match="model is damaged .*SafetensorError"):
+    with pytest.raises(InputError, match=r"model\.safetensors does not belong to its model\.json"):
         load_checkpoint(folder)
     for name in (WEIGHTS_FILE, FACTS_FILE):
         (folder / name).unlink()

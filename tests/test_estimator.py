@@ -81,7 +81,7 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
 
 
 @pytest.mark.parametrize(("given", "said"), [
-    (("one text", LABELS), "not one string or a table"),
+    (("one text", LABELS), "not one string"),
     (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
     ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
     ((TEXTS, ["good"] * 48), "only one class"),
@@ -90,7 +90,7 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, [float("nan"), *LABELS[1:]]), r"labels \[0\] are missing"),
     ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), r"labels \[3\] are missing"),
     ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
-    ((pd.DataFrame({"text": TEXTS}), LABELS), "not one string or a table"),
+    ((pd.DataFrame({"text": TEXTS}), LABELS), "of a table give table"),
     ((TEXTS, np.linspace(0, 1, 48)), "must be classes; these numbers are nearly all different"),
     ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
     ((TEXTS, LABELS, ([], [])), "there are 0 validation texts"),

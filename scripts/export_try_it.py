@@ -27,8 +27,6 @@ SEED = 2
 """Of five seeds the one from which the BiLSTM learnt most: the page is about what hides opinions from it."""
 RANKS = {"standard": 2, "mid": 5}
 """In how many directions word vectors may change, by setting: among filler they change in more."""
-
-
 PERCENT = 65  # Of filler around the first review, in the middle, as the page opens
 
 
@@ -87,34 +85,27 @@ def export(
     write_atomically(file, f"whenpoolTryIt.{FILES[setting][1]} = {body};\n")
 
 
-def export_page(place: Place, folder: Path) -> None:
-    """Write the models that were trained on plain reviews, those that were trained in filler, and what the
-    latter say of the page's first review as it opens."""
+def export_page(data: Path | None, store: Path | None, root: Path) -> str:
+    """Write into a clone the models that were trained on plain reviews, those trained in filler, and
+    what the latter say of the page's first review as it opens; returns a line on them."""
+    folder = root / FOLDER
     for setting, (name, _) in FILES.items():
-        export(chosen_runs(setting), place, folder / name, setting)
-    write_atomically(
-        folder / "first.js", f"whenpoolTryIt.first = {json.dumps(first_answers(folder))};\n"
-    )
+        export(chosen_runs(setting), Place.default(data, store), folder / name, setting)
+    write_atomically(folder / "first.js", f"whenpoolTryIt.first = {json.dumps(first_answers())};\n")
+    return f"The models were written into {folder}"
 
 
-def first_answers(folder: Path) -> dict[str, Any]:
+def first_answers() -> dict[str, Any]:
     """What the page shows before it has loaded a model: the state in which it opens, and each answer."""
-    page, name = on_page("mid"), FILES["mid"][0]
-    content = json.loads((folder / name).read_text("utf-8").partition(" = ")[2].rstrip(";\n"))
+    page = on_page("mid")
     title, (words, _) = next(iter(page.reviews.items()))
     ids = page.ids(compose(words, cycle(page.filler), "mid", PERCENT / 100))
     answers = {}
-    for model, trained_model in page.models.items():
-        positive = trained_model(ids, torch.tensor([ids.shape[1]])).softmax(1)[0, 1].item()
-        known = {fact: content["models"][model][fact] for fact in ("accuracy", "here")}
-        answers[model] = {"positive": round(positive, 4), **known}
+    for name, model in page.models.items():
+        positive = model(ids, torch.tensor([ids.shape[1]])).softmax(1)[0, 1].item()
+        known = {fact: page.facts[name][fact] for fact in ("accuracy", "here")}
+        answers[name] = {"positive": round(positive, 4), **known}
     return {"set": "filler", "place": "mid", "percent": PERCENT, "title": title, "answers": answers}
-
-
-def export_chosen(data: Path | None, store: Path | None, root: Path) -> str:
-    """Write the page's models into a clone; returns a line on them."""
-    export_page(Place.default(data, store), root / FOLDER)
-    return f"The models were written into {root / FOLDER}"
 
 
 def accuracy(model: TextClassifier, texts: Texts) -> float:

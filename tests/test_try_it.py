@@ -113,7 +113,7 @@ def test_the_page_has_the_models_of_reference_runs(contents, setting):
 
 
 def test_what_shows_before_a_model_is_loaded_is_what_the_models_say(contents):
-    shown, computed = read_file(SCRIPTS / "first.js"), script.first_answers(SCRIPTS)
+    shown, computed = read_file(SCRIPTS / "first.js"), script.first_answers()
     answers = {name: pytest.approx(answer, abs=0.002) for name, answer in computed["answers"].items()}
     assert shown == computed | {"answers": answers}
 
@@ -224,7 +224,7 @@ def test_the_first_screen_shows_what_a_model_trained_in_filler_says_and_old_answ
     chromium, tmp_path
 ):
     with shown(chromium, tmp_path, DESKTOP, "light") as (page, complaints):
-        first = script.first_answers(SCRIPTS)["answers"]
+        first = script.first_answers()["answers"]
         rows = page.locator("tbody tr").all_inner_texts()
         for (name, answer), row in zip(first.items(), rows, strict=False):
             assert f"{round(100 * max(answer['positive'], 1 - answer['positive']))} %" in row, name

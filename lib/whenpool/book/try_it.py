@@ -52,6 +52,7 @@ class OnPage:
     """What the page has, for chapters that show how its models read a review."""
 
     models: dict[str, TextClassifier]  # the trained ones, by the name that the page calls them by
+    facts: dict[str, Any]  # what the file has of each of them
     reviews: dict[str, tuple[list[str], int]]  # words and class of each, by its title
     filler: list[list[str]]  # sentences, as lists of words
     numbers: dict[str, int]  # of the words that the models know
@@ -71,6 +72,7 @@ def on_page(setting: str = "standard") -> OnPage:
     models = [name for name in content["models"] if not name.endswith("untrained")]
     return OnPage(
         {name: read_model(content, name) for name in models},
+        content["models"],
         {review["title"]: (tokenize(review["text"]), review["label"]) for review in page["examples"]},
         [tokenize(sentence) for sentence in page["filler"]],
         {word: n for n, word in enumerate(content["words"].split(" "))} | {PADDING: UNKNOWN_INDEX},

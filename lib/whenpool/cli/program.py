@@ -360,7 +360,7 @@ def export(data: Path | None, store: Path | None) -> None:
     whenpool run --profile compact --corpus imdb --sizes 1000 --settings standard,mid \\
         --chapter natural_bias --chapter training_to_skip --keep-weights
     """
-    click.echo(_script("export_try_it")["export_chosen"](data, store, _clone()))
+    click.echo(_script("export_try_it")["export_page"](data, store, _clone()))
 
 
 @cli.command("check")

@@ -5,6 +5,7 @@ Letters: N texts, B of them in a batch, T words of the longest in the batch.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Self
 
@@ -49,9 +50,9 @@ class Ragged:
         offsets = self.offsets[start : start + count + 1]
         return Ragged(self.flat[offsets[0] : offsets[-1]], offsets - offsets[0])
 
-    @property
+    @cached_property
     def lengths(self) -> Tensor:
-        """(N,) int64."""
+        """(N,) int64; asked for in every step."""
         return self.offsets.diff()
 
     def places(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

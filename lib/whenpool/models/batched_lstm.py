@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.base.paths import cache_directory
+from whenpool.models.encoder import Reading
 from whenpool.models.precision import precision, precision_used, product_precision
 
 _STEPS = 64  # Words whose derivatives of gates are computed at once: all would take much more memory
@@ -51,19 +52,19 @@ class Order(NamedTuple):
     def of(cls, lengths: Tensor, longest: int, directions: int) -> "Order":
         """For (M, B) lengths on their device, T = ``longest``."""
         (M, B), T = lengths.shape, longest
-        step = torch.arange(T, device=lengths.device)
-        last, forward = lengths.unsqueeze(1) - 1, step.view(1, T, 1).expand(M, T, B)
-        backward = torch.where(forward <= last, last - forward, forward)
-        places = torch.stack([forward, backward][:directions], 1)  # (M, d, T, B), a word's place
+        reading = Reading.of(lengths.flatten(), T, directions)
+        forward = torch.arange(T, device=lengths.device).expand(M * B, T)
+        each: list[Any] = [forward, reading.places][:directions]
+        # twice reversed is as before: the word at a place is read at the step that the place gives
+        steps = torch.stack(each, -1).view(M, B, T, directions)
+        places = steps.permute(0, 3, 2, 1)  # (M, d, T, B), a word's place
         text = torch.arange(M * B, device=lengths.device)
         recurrence = torch.arange(M * directions, device=lengths.device).view(M, 1, 1, directions)
-        # twice reversed is as before: the word at a place is read at the step that the place gives
-        steps = places.permute(0, 3, 2, 1)  # (M, B, T, d)
         return cls(
             directions,
             (text.view(M, 1, 1, B) * T + places).flatten(),
             ((recurrence * T + steps) * B + text[:B].view(1, B, 1, 1)).flatten(),
-            step < lengths.unsqueeze(-1),
+            reading.mask.view(M, B, T),
             lengths.amax(1).repeat_interleave(directions),
         )
 
@@ -81,11 +82,8 @@ def run_layer(
 def place_bytes(E: int, D: int, layers: int, itemsize: int) -> int:
     """The most bytes that a step of training takes for each word of a padded batch of one model, its states
     in float32 and its gates with ``itemsize`` bytes."""
-    gates, others = (
-        4 * itemsize * D,
-        4 * 7 * D,
-    )  # of the latter cells, states in two orders, gradients, pooling
-    return layers * (gates + others) + 4 * 6 * E
+    others = 4 * 7  # of a unit: cells, states in two orders, gradients, what poolings keep
+    return layers * D * (4 * itemsize + others) + 4 * 6 * E
 
 
 def gate_bytes(weights: Tensor) -> int:

@@ -276,13 +276,13 @@ class _Models:
 
     def _logits(self, at: Sequence[int], batch: "_Batch") -> Tensor:
         """(M, B, C) of some of the models."""
-        device, d = self._table.device, self._directions
-        every = len(at) == len(self.models)
-        rows = torch.tensor(at, device=device)
+        d, rows = self._directions, None
+        if len(at) < len(self.models):
+            rows = torch.tensor(at, device=self._table.device)
 
         def of(values: Tensor, each: int = 1) -> Tensor:
             """The parameters of these models, which have some rows each."""
-            if every:
+            if rows is None:
                 return values
             return values.unflatten(0, (-1, each)).index_select(0, rows).flatten(0, 1)
 

@@ -366,7 +366,7 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
     assert glued["measured_padding-costs-with-biases-of-sum-1"] == "no run"
     behind = [row["key"] for row in rows if row["began"] == AFTER and row["model"] != "last"]
     shown = chapter.claims_table(decided, "Claims.", "tab-claims")
-    assert shown.provenance.startswith(f"Provenance: {len(behind)} runs;")
+    assert shown.provenance.startswith(f"{len(behind)} runs, the last of")
     assert len(shown.frame) == len(decided)
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,15 @@ import pytest
 from made_up import trained
 from small_runs import record_run as put
 
+from whenpool import InputError
 from whenpool.book import thesis
+from whenpool.book.chapter import Chapter
 from whenpool.book.results import published
 from whenpool.book.tables import CaptionedTable, grid
 from whenpool.book.thesis import by_source, judge, judged
+from whenpool.runs.compute import runs_of_file
 from whenpool.runs.kinds.training import Training
+from whenpool.runs.request import Request
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
 PLAIN = {
@@ -139,7 +144,8 @@ def test_ours_stand_below_with_a_verdict(place, method, changes, seeds, verdict)
     number = table["accuracy"].item()
     put_all(place, [number + 0.5 + spread for spread in (-0.2, 0.0, 0.2)[:seeds]], **changes)
     put_all(place, [1.0], size=5000, **changes)
-    table = thesis.trick_table(place.store.current("training"))
+    chapter = Chapter("learnability", Request("quick"), place)
+    table = thesis.trick_table(chapter, place.store.current("training"))
     mean, spread = (number + 0.5, 0.2) if seeds == 3 else (number + 0.4, 0.14)
     row = (
         table.frame["mid"]
@@ -148,7 +154,7 @@ def test_ours_stand_below_with_a_verdict(place, method, changes, seeds, verdict)
     )
     assert table.frame["source"].tolist()[row - 1 : row + 1] == ["thesis", "ours"]
     assert table.frame["mid"][row - 1] == f"{number:.1f}"
-    assert f"{seeds} runs; corpus imdb; 10,000 training texts" in table.provenance
+    assert table.provenance.startswith(f"{seeds} runs, the last of 20")
 
 
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
@@ -158,3 +164,32 @@ def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
     cell = cells.loc[("gradient_directed", "mid")]
     assert (cell["n"], cell["ours"], cell["verdict"]) == (3, 80.5, "reproduced")
     assert cells.loc[("penalty_attention", "mid"), "verdict"] == "not run"
+
+
+def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_path, monkeypatch):
+    put_all(place, [80.0, 81.0])
+    rows, chapter = place.store.current("training"), Chapter("natural_bias", Request("quick"), place)
+    assert chapter.provenance(rows.head(0), "fig-x").line == "No runs yet."
+    assert chapter.provenance(rows, "fig-x").line.startswith("2 runs, the last of 20")
+    assert not Path("rows").exists()  # a notebook that is opened by itself
+    (tmp_path / "_config.yml").write_text("repository:\n  url: https://github.com/me/mine\n")
+    (tmp_path / "book").mkdir()
+    monkeypatch.chdir(tmp_path / "book")
+    monkeypatch.setenv("WHENPOOL_COMPUTED", "1")
+    line = chapter.provenance(rows.assign(point=0.5), "fig-x").line
+    assert "/github/me/mine/blob/" in line
+    assert "/book/natural_bias.ipynb)" in line
+    data = pd.read_csv("rows/fig-x.csv")
+    assert data["key"].tolist() == rows["key"].tolist()
+    assert data["point"].tolist() == [0.5, 0.5]
+    assert "torch" not in data
+    assert runs_of_file(Path("rows/fig-x-runs.csv")) == [
+        Training.of_row(r) for r in rows.to_dict("records")
+    ]
+    for text, message in {
+        "key,seed\n1,2\n": "column 'kind' is missing",
+        "kind,corpus,seed\nrun,imdb,0\n": "kind in row 1 of runs.csv 'run' is unknown",
+    }.items():
+        Path("runs.csv").write_text(text)
+        with pytest.raises(InputError, match=message):
+            runs_of_file(Path("runs.csv"))

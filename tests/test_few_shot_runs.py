@@ -3,18 +3,14 @@ the tables of "Learning under limited data", on invented runs."""
 
 import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-from small_runs import MADE
 
 from whenpool import InputError
-from whenpool.book import thesis
-from whenpool.book.results import published
 from whenpool.corpora.corpus import Corpus, Split
-from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.fewshot.pretrained import MINILM
 from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot, read
@@ -30,10 +26,6 @@ RUNS = {system: FewShot(CORPUS, system, **SMALL) for system in (*SYSTEMS, *CONTR
 TINY = RUNS["bert"]
 TOLD = "the film is a dull film and the plot is thin", "the plot of the play is a joy", "a joy of a film"
 SENTENCES = [text.split() for text in (*TOLD, "the end")]
-THESIS = {
-    "encoder": DEFAULT_ENCODER, "test": None, "max_tokens": 512, "unlabelled": 10_000, "steps": 20_000,
-}  # fmt: skip
-NUMBERS = published("few_shot").set_index(["model", "corpus"])["accuracy"].to_dict()
 
 
 def item(text, *paraphrases):
@@ -136,24 +128,3 @@ def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path
 def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line):
     with pytest.raises(InputError, match=r"paraphrases.jsonl, line 3: expected {\"text\""):
         paraphrased(tmp_path, [GOOD[0], "", line], ["One film."])
-
-
-@pytest.mark.parametrize(("off", "count", "changes", "verdict"), [
-    (0.5, 3, {}, "reproduced"), (-6.0, 3, {}, "differs"), (0.5, 2, {}, "so far"),
-    (0.5, 3, {"steps": 128}, "pilot"), (0.5, 3, {"encoder": MINILM}, "pilot"),
-])  # fmt: skip
-def test_ours_stand_below_with_a_verdict(off, count, changes, verdict):
-    values = [NUMBERS["uda", "yahoo"] + off + spread for spread in (-0.2, 0.0, 0.2)[:count]]
-    rows = []
-    for seed, value in enumerate(values):
-        run = FewShot("yahoo", "uda", seed=seed, **THESIS | changes)
-        rows.append(asdict(run) | MADE | {
-            "key": str(run), "test_accuracy": value, "classes": 2, "steps_done": run.steps,
-            "corpus_complete": True, "labelled_texts": 20, "unlabelled_texts": run.unlabelled,
-            "validation_texts": 100, "test_texts": 24_000, "tokens_read": run.max_tokens,
-            "seconds": 75.0, "finished": "2100-01-01T00:00:00+00:00",
-        })  # fmt: skip
-    cells = thesis.few_shot_cells(pd.DataFrame(rows)).set_index(["system", "corpus"])
-    cell = cells.loc[("uda", "yahoo")]
-    assert (cell["verdict"], cell["n"], cell["ours"]) == (verdict, count, pytest.approx(np.mean(values)))
-    assert cells["verdict"].ne("not run").sum() == 1

@@ -1,16 +1,14 @@
 """Figures: their layout for phones, their colours on dark pages, and that poolings look different."""
 
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import pytest
 import seaborn as sns
 
-from whenpool.book.figures import drawn_twice, parted, stack
+from whenpool.book.figures import drawn_twice, parted
 from whenpool.book.pages import with_dark_colours
 
 DRAWINGS = Path(__file__).parents[1] / "book" / "_static" / "drawings"
@@ -40,27 +38,6 @@ def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_
         assert svg.index("</svg>") == len(svg.rstrip()) - len("</svg>")
         assert "<!-- column = 3 -->" in svg
         assert "<!-- one -->" in svg
-
-
-@pytest.mark.parametrize("place", ["beside the panel", "beside the figure"])
-def test_legends_are_above_and_labels_do_not_run_into_each_other(place):
-    figure, axes = plt.subplots(figsize=(8, 3))
-    words = [f"word number {n}" for n in range(8)]
-    axes.bar(words, np.arange(8), label="a bar with a long name")
-    axes.plot(words, np.arange(8), label="a line with a long name")
-    if place == "beside the panel":
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-        figure.canvas.draw()
-    else:
-        figure.legend(loc="outside right upper")
-    stack(figure)
-    (legend,) = figure.legends
-    assert axes.get_legend() is None
-    figure.canvas.draw()
-    assert legend.get_window_extent().width <= figure.bbox.width
-    assert legend.get_window_extent().y0 >= axes.get_window_extent().y1
-    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
-    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
 
 
 def test_on_a_dark_page_light_and_dark_change_places_and_colours_stay():

@@ -72,7 +72,6 @@ def test_a_stored_file_says_its_kind_and_older_ones_are_told_apart(place):
     assert "its kind 'dice' is unknown" in place.store.damaged[0]
 
 
-PROFILE = GradientProfile(TINY, texts=8)
 DEFAULTS = {  # of what need not be given
     kind: {field.name: field.default for field in fields(kind) if field.default is not MISSING}
     for kind in (Training, FewShot, Tagging, *PROBES.values())

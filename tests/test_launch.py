@@ -8,7 +8,7 @@ import nbformat
 import torch
 import yaml
 from clones import CAPTURED, ROOT, clone
-from notebooks import Plain, chapters, main
+from notebooks import chapters, main
 
 CHAPTERS = chapters(ROOT)
 REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]
@@ -34,25 +34,6 @@ def test_the_committed_notebooks_are_what_their_chapters_give():
         nbformat.validate(committed)
         assert "google.colab" in committed.cells[0].source
         assert not any(MYST.search(cell.source) for cell in committed.cells if cell.cell_type != "code")
-
-
-def test_roles_and_directives_become_plain_words():
-    plain = Plain(
-        {"fig-a": "Figure 1"},
-        {"there": "A heading"},
-        {"corpora": ("Corpora", ".ipynb"), "bibliography": ("Bibliography", ".md")},
-        {"a2020": ("Maini et al.", "2020"), "b2019": ("Chen", "2019")},
-    )
-    for written, read in {
-        "see {numref}`fig-a` and {numref}`fig-b`": "see Figure 1 and the figure",
-        "{doc}`corpora`, {doc}`these <corpora>`": "[Corpora](corpora.ipynb), [these](corpora.ipynb)",
-        "{ref}`there`, {cite:t}`a2020`": "“A heading”, Maini et al. (2020)",
-        "{glue:text}`gain:.1f` points, {term}`runs <reference run>`": "`gain` points, runs",
-        ":::{admonition} Mind\n:class: x\n\nthis\n:::\nafter": "> **Mind**\n>\n> this\nafter",
-        "```{literalinclude} a.py\n:language: python\n```": "[a.py](a.py)",
-        "$$\nx\n$$ (eq-x)": "$$\nx\n$$",
-    }.items():
-        assert plain.markdown(written) == read
 
 
 def first_cell_run(folder, modules=""):

@@ -3,8 +3,6 @@
 import importlib
 import json
 import os
-import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -24,17 +22,6 @@ bag = importlib.import_module("bag_of_words")
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
-STAND_IN = """#!/usr/bin/env bash
-[ "$1" = -c ] && exit "${NO_BOOK:-0}"
-if [ "$1" = -m ]; then shift 2; else set -- compare "${@:2}"; fi
-echo "$@" >> "$CALLS"
-case $1 in
-    check) printf 'ok      torch: 2\\nok      corpora: yelp, amazon; not there: imdb\\n' ;;
-    run) mkdir -p "$WHENPOOL_STORE"; echo '{}' > "$WHENPOOL_STORE/abc.json" ;;
-    book) mkdir -p _build/stage/book; echo '{}' > _build/stage/book/chapter.ipynb ;;
-esac
-[ "$1" != "${FAILING:-}" ] || exit 2
-"""
 
 
 @pytest.fixture
@@ -109,54 +96,3 @@ def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
     assert "== no book was asked for" in done.stdout
     record = ROOT / "data" / "results" / "comparisons.csv"  # nothing smoke-sized is put on record
     assert not record.exists() or "synthetic" not in record.read_text()
-
-
-@pytest.fixture
-def clone(tmp_path):
-    """A clone whose `whenpool` only notes what it is told."""
-    folder = tmp_path / "clone"
-    (folder / "scripts").mkdir(parents=True)
-    (folder / "data" / "results").mkdir(parents=True)
-    (folder / "data" / "results" / "trainings.csv").write_text("key\n")
-    shutil.copy(SCRIPT, folder / "scripts")
-    stand_in, calls = tmp_path / "python", tmp_path / "calls"
-    stand_in.write_text(STAND_IN)
-    stand_in.chmod(0o755)
-
-    def go(**options):
-        calls.unlink(missing_ok=True)
-        done = run(folder / "scripts" / SCRIPT.name, PYTHON=stand_in, CALLS=calls, **options)
-        return done, [line.split() for line in calls.read_text().splitlines()], folder
-
-    return go
-
-
-def test_the_order_of_what_it_does_on_a_gpu(clone):
-    asked = {"SIZES": "1000,2000", "DEADLINE": "40m", "CHAPTER": "training_to_skip"}
-    done, calls, folder = clone(MODELS_PER_BATCH=25, PRECISION="tf32", **asked)
-    assert done.returncode == 0, done.stderr
-    assert [words[0] for words in calls] == "check run run compare run record book status".split()
-    check, first, second, compare, whole, _, book, _ = map(" ".join, calls)
-    assert check == "check --device cuda --profile paper"
-    stores = [re.search(r"--store (\S+)", said)[1] for said in (first, second)]
-    assert first.replace(*stores) == second != first
-    given = "--device cuda --models-per-batch 25 --precision tf32"
-    for options in ("--corpus yelp", "--sizes 1000", given):
-        assert options in first  # of the corpora the first that is here
-    assert compare == f"compare {' '.join(stores)} --record --results data/results"
-    which = "--deadline 40m --chapter training_to_skip --sizes 1000,2000"
-    assert whole == f"run --profile paper {given} {which}"
-    assert book.endswith("--deadline 1s")
-    packed = folder / "_build" / "runner" / "whenpool-results.tar.gz"
-    with tarfile.open(packed) as archive:
-        names = set(archive.getnames())
-    assert {"./runs/abc.json", "./results/trainings.csv", "./notebooks/chapter.ipynb"} <= names
-    assert not [path for path in packed.parent.iterdir() if path != packed]
-
-
-@pytest.mark.parametrize("verb", ["run", "book"])
-def test_what_there_is_is_packed_though_something_failed(clone, verb):
-    done, calls, folder = clone(FAILING=verb)
-    assert done.returncode == 2
-    assert [words[0] for words in calls][4:] == ["run", "record", "book", "status"]
-    assert (folder / "_build" / "runner" / "whenpool-results.tar.gz").exists()

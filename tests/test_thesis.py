@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from small_runs import record_run as put
 
 from whenpool.book import thesis
 from whenpool.book.results import published
-from whenpool.book.tables import CaptionedTable, grid
+from whenpool.book.tables import CaptionedTable
 from whenpool.book.thesis import by_source, judge, judged
 from whenpool.runs.kinds.training import Training
 
@@ -88,18 +87,6 @@ def test_the_compact_replication_stands_beside_and_is_never_judged(accuracies, c
     both = judge(pd.concat([small, runs([80.0, 80.5, 79.5])]), PUBLISHED)
     assert (both["verdict"], both["ours"], both["compact"]) == ("reproduced", pytest.approx(80.0), text)
     assert len(both["keys"]) == 3 + (len(accuracies) if text else 0)
-
-
-def test_a_grid_keeps_order_and_writes_a_repeated_head_once():
-    columns = ["corpus", "size", "pooling", "setting"]
-    values = product(("b", "a"), (1000, 2000), ("max", "last"), ("mid", "left"))
-    cells = pd.DataFrame(values, columns=columns)
-    table = grid(cells.assign(text=cells.astype(str).sum(axis=1)), columns[:3], columns[3:])
-    assert list(table) == ["corpus", "size", "pooling", "mid", "left"]
-    assert table["corpus"].tolist() == ["b", "", "", "", "a", "", "", ""]
-    assert table["size"].tolist() == ["1K", "", "2K", ""] * 2
-    assert table["pooling"].tolist() == ["MaxPool", "BiLSTM"] * 4
-    assert table.loc[5, "left"] == "a1000lastleft"
 
 
 def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():

@@ -124,6 +124,40 @@ class PoolHere:
         self.closed = True
 
 
+class Pools(list):
+    """Those that were made, in the place of pools of processes; a test may name another kind."""
+
+    kind = PoolHere
+
+    def __call__(self, place, workforce, tasks):
+        self.append(self.kind(place, workforce))
+        return self[-1]
+
+    @property
+    def runs(self):
+        """In the order in which they were executed."""
+        return [job.run for pool in self for task in pool.tasks for job in task]
+
+    @classmethod
+    def put(cls, monkeypatch):
+        pools = cls()
+        monkeypatch.setattr("whenpool.runs.engine.pool_of", pools)
+        return pools
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Runs are executed in this process: another one takes five seconds to load torch."""
+    return Pools.put(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def all_here():
+    """The same for all tests of a module, and what they share."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield Pools.put(patch)
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """The whole book from smoke-sized runs: its clone, its first page, and what was said."""

@@ -277,12 +277,6 @@ def test_runs_that_began_before_the_rule_are_pilots_and_decide_nothing():
     assert found(replace(LEVEL, of={"vectors": "random"}), made, pilots=True) == Finding()
 
 
-def test_nearly_every_claim_has_compact_runs(decided):
-    """A model, size or place that no planned run has would leave a claim "not run" for ever."""
-    compact = [(d.at["compact"], d.pilots["compact"]) for d in decided if "compact" in d.at]
-    assert sum(not (runs.n or pilots.n) for runs, pilots in compact) <= 3
-
-
 def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
     large, small = Finding("undecided", 1.0, 0.5, 1.5, 3), Finding("holds", 2.0, n=1, keys=("a",))
     late, early = Finding("so far does not hold", 0.0164, n=1), Finding("so far holds", 1.0, n=2)

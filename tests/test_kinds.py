@@ -34,13 +34,15 @@ from whenpool.runs.store import Store, key_of, kind_of
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
 
 
-def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp_path, monkeypatch):
+def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(
+    tmp_path, here, monkeypatch
+):
     monkeypatch.setitem(plans.PLANS, "coins", lambda request, place: RUNS[: request.seeds])
     place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
     assert planned_runs(Request(seeds=2), place, ("coins",))[0] == {"coins": RUNS[:2]}
 
-    first = compute(RUNS[:2], place, Workforce(workers=1), say=print)
-    again = compute(RUNS, place, Workforce(workers=1), say=print)
+    first = compute(RUNS[:2], place, say=print)
+    again = compute(RUNS, place, say=print)
     assert (first.done, again.done, again.failed) == (2, 1, {})
     assert list(standing(RUNS, place).done) == RUNS
     assert Pace(place, Workforce()).seconds(RUNS[0]) == pytest.approx(0.1)

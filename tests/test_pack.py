@@ -40,7 +40,7 @@ def place(place):
     return place
 
 
-def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives(place, tmp_path):
+def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives(place, here, tmp_path):
     runs = [TRAINING, replace(TRAINING, setting="mid"), PaddingSweep(replace(TRAINING, setting="mid"))]
     runs.append(replace(TRAINING, size=7, draw=1))
     compute(runs, place)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import AFTER, BEFORE, LEDGER, run, runs, table_of, trained, valued
+from made_up import BEFORE, LEDGER, run, runs, table_of, trained, valued
 from scipy import stats
 
 from whenpool import InputError
@@ -293,40 +293,6 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
         assert (decision.in_short, decision.as_verb) == (short, verb)
     assert (decision.verdict("compact"), Decision(LEVEL, {}).verdict("compact")) == (late.verdict, "")
     assert late.spoken == "0.016"
-
-
-def test_a_chapter_writes_differences_with_their_intervals(place):
-    values = {"last": [60.0, 61.0, 62.0], "max": [71.0, 72.0, 76.0]}
-    rows = [row for model, own in values.items() for row in trained(own, model=model)]
-    chapter = Chapter("natural_bias", Request("quick"), place)
-    chapter.__dict__["finished"] = runs([*rows, *trained([50.0, 52.0, 51.0], setting="mid")])
-    own = {"size": 1_000, "model": "max"}
-    found = stats.ttest_ind(values["max"], values["last"], equal_var=False).confidence_interval()
-    told = f"12 ({found.low:.2g} to {found.high:.2g})"
-    assert chapter.spoken("accuracy", "thesis", own, {"model": "last"}) == told
-    assert chapter.spoken("accuracy", "compact", own, {"model": "last"}) == "not run"
-    asked = {"size": 1_000, "model": "last"}, {"setting": "mid"}, {"masked": True}
-    assert chapter.spoken("accuracy", "thesis", *asked).startswith("0 (")  # the same, subtracted
-
-
-def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monkeypatch):
-    glued = {}
-    monkeypatch.setattr("whenpool.book.chapter.glue", glued.__setitem__)
-    rows = [*trained([60.0, 61.0]), *trained([80.0, 81.0], model="chrono", scale="compact", setting="mid"),
-            *trained([77.0], scale="compact", model="max_attention", setting="mid", began=BEFORE),
-            *trained([78.0, 79.0], scale="compact", model="max_attention", setting="mid")]  # fmt: skip
-    chapter = Chapter("natural_bias", Request("quick"), place)
-    chapter.__dict__["finished"] = runs(rows)
-    decided = chapter.claims()
-    assert [*decided] == [claim.id for claim in LEDGER if claim.chapter == "natural_bias"]
-    assert glued["claim_chrono-learns-the-middle"] == "holds so far (compact)"
-    for name in ("compact", "measured"):
-        assert glued[f"{name}_chrono-learns-the-middle"] == "30 (24 to 37)"
-    assert glued["measured_padding-costs-with-biases-of-sum-1"] == "no run"
-    behind = [row["key"] for row in rows if row["began"] == AFTER and row["model"] != "last"]
-    shown = chapter.claims_table(decided, "Claims.", "tab-claims")
-    assert shown.provenance.startswith(f"Provenance: {len(behind)} runs;")
-    assert len(shown.frame) == len(decided)
 
 
 @pytest.mark.parametrize(("ask", "message"), [

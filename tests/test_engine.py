@@ -12,7 +12,6 @@ from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 from whenpool import InputError
 from whenpool.base.errors import StorageError
 from whenpool.corpora.batches import training_batches
-from whenpool.corpora.settings import SETTINGS
 from whenpool.runs import engine
 from whenpool.runs.engine import Job, Locks, Result, Workforce, run_all, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
@@ -98,15 +97,6 @@ def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
         assert all(own == first for own in others)
     assert {job.run for task in found for job in task} == {*GRID, *left, *alone}
     assert [job.run for (job,) in tasks_of(jobs(GRID), 1)] == ORDERED
-
-
-def test_on_a_gpu_settings_and_seeds_fill_a_group(place):
-    runs = [replace(SMALL, setting=where, seed=seed) for where in SETTINGS for seed in range(3)]
-    unlike = [replace(SMALL, drop_connect=0.5, seed=seed) for seed in range(2)]
-    jobs = [Job(run, key(run, place)) for run in (*runs, *unlike)]
-    seeds = [[job.run.seed for job in task] for task in tasks_of(jobs, 8, on_gpu=True)]
-    assert seeds == [[0] * 4 + [1] * 4, [0], [1], [2] * 4]
-    assert sorted(map(len, tasks_of(jobs, 5, on_gpu=True))) == [1, 1, 4, 4, 4]
 
 
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):

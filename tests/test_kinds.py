@@ -1,6 +1,5 @@
 """Kinds of runs: their keys, their configurations in tables, and that a new one is one file and one line."""
 
-import json
 import math
 from dataclasses import MISSING, fields, replace
 
@@ -17,7 +16,7 @@ from whenpool.cli.program import planned_runs
 from whenpool.runs import plans
 from whenpool.runs.compute import Pace, compute, standing
 from whenpool.runs.engine import Workforce
-from whenpool.runs.kinds import KINDS, FewShot, Probe, Tagging, Training
+from whenpool.runs.kinds import FewShot, Probe, Tagging, Training
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
 from whenpool.runs.kinds.probe import (
     PROBE_PROTOCOL,
@@ -29,7 +28,7 @@ from whenpool.runs.kinds.probe import (
 from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
-from whenpool.runs.store import Store, key_of, kind_of
+from whenpool.runs.store import Store, key_of
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
 
@@ -60,18 +59,6 @@ def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(
     elsewhere = Place(Store(tmp_path / "other", folder), tmp_path, tmp_path)
     assert compute(RUNS, elsewhere, say=print).done == 0
     assert elsewhere.store.rows("coin").set_index("key")["heads"].to_dict() == tosses.to_dict()
-
-
-def test_a_stored_file_says_its_kind_and_older_ones_are_told_apart(place):
-    name = RUNS[0].execute(place)
-    file = place.store.directory / f"{name}.json"
-    row = json.loads(file.read_text())
-    assert row["kind"] == "coin"
-    kinds = [kind_of({"run": {mark: 1}}) for mark in ("pooling", "probe", "system", "encoding")]
-    assert kinds == [kind for kind in KINDS if kind != "coin"]
-    file.write_text(json.dumps(row | {"kind": "dice"}))
-    assert place.store.get(name) is None
-    assert "its kind 'dice' is unknown" in place.store.damaged[0]
 
 
 DEFAULTS = {  # of what need not be given

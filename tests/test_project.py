@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 
-import jupytext
 import pytest
 import yaml
 from clones import CAPTURED, ROOT
@@ -24,8 +23,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CHAPTERS, README = sorted((ROOT / "book").glob("*.md")), (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
-FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 
 
 def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_torch():
@@ -47,28 +44,6 @@ def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
     assert sorted(listed) == [f"book/{path.stem}" for path in CHAPTERS]
-
-
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_cannot_see_them(path):
-    text, figures = path.read_text(), []
-    for file, options, caption in FIGURE.findall(text):
-        assert path.parent / file in DRAWINGS, file
-        options = yaml.safe_load(options)
-        figures.append((options["name"], caption, options["alt"]))
-    assert len(figures) == text.count("{figure}")
-    for cell in jupytext.read(path).cells:
-        if cell.cell_type == "code":
-            lines = cell.source.splitlines()
-            shown = not cell.metadata.get("tags")  # what a reader sees may be an experiment
-            assert len(lines) <= (60 if shown else 30)
-            assert max(map(len, lines), default=0) <= 100
-        if "plt.show()" in cell.source and "finding" not in cell.metadata.get("tags", ()):
-            figure, image = cell.metadata["mystnb"]["figure"], cell.metadata["mystnb"]["image"]
-            figures.append((figure["name"], figure["caption"], image["alt"]))
-    assert all(name.startswith("fig-") and caption and alt for name, caption, alt in figures)
-    for name in set(re.findall(r'"(tab-[\w-]+)"|name: (fig-[\w-]+)', text)):
-        assert f"{{numref}}`{name[0] or name[1]}`" in text, name
 
 
 def test_commands_and_links_of_the_readme_are_there():

@@ -98,14 +98,12 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
 
 @pytest.mark.parametrize(("file", "text", "name", "says"), [
     ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2 has not a word and its tag"),
-    ("a.conll", "a O\n\nb\t\n", "{}", "a.conll, line 3 has not a word and its tag"),
     ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
     ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2 is not UTF-8 text"),
     ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1 has not ten columns"),
     (*ONE, "nowhere.conllu", "'nowhere.conllu': nowhere.conllu is not in .; give generated, ud_ewt"),
     (*ONE, "generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
     (*ONE, "ud_ewt", "en_ewt-ud-train.conllu is not in"),
-    (*ONE, "{}:dev=a", "one.conll cannot have the options dev; a file takes both dev= and test=, or none"),
     (*ONE, "{}:dev=pos.conll,test=pos.conll", "one.conll: the tag 'NOUN' is not O, B-TYPE or I-TYPE"),
     (*ONE, "{}", "one.conll has 1 sentences, too few for three splits"),
 ])  # fmt: skip
@@ -115,16 +113,6 @@ def test_what_cannot_be_read_is_named_by_its_line(tmp_path, file, text, name, sa
     written(tmp_path, "pos.conll", "Oh O\nFred NOUN\n")
     with pytest.raises(InputError, match=re.escape(says)):
         find_tagged(name.format(path), tmp_path).load()
-
-
-def test_a_table_separated_by_tabs_is_of_texts_where_it_names_its_columns(tmp_path):
-    words = written(tmp_path, "words.tsv", "Fred\tB-PER\nshowed\tO\n\nSue\tB-PER\n")
-    texts = written(tmp_path, "texts.tsv", "label\ttext\n1\tFred showed Sue\n")
-    other = f"{written(tmp_path, 'other.tsv', CONLLU)}:text_column=body,label_column=sense"
-    named = ("generated:task=pos", "wnut17", "a.conllu")
-    assert all(map(tagged.is_tagged, (*named, str(words), f"{words}:dev=a.tsv,test=b.tsv")))
-    untagged = ("synthetic:classes=10", "imdb", "a.csv:text_column=b", "b.jsonl", str(texts), other)
-    assert not any(map(tagged.is_tagged, untagged))
 
 
 @pytest.mark.parametrize("name", tagged.PUBLISHED)

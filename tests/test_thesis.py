@@ -10,7 +10,6 @@ from made_up import trained
 from small_runs import record_run as put
 
 from whenpool.book import thesis
-from whenpool.book.results import published
 from whenpool.book.tables import CaptionedTable
 from whenpool.book.thesis import by_source, judge, judged
 from whenpool.runs.kinds.training import Training
@@ -115,27 +114,6 @@ def put_all(place, accuracies, **changes):
     run = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
     for seed, accuracy in enumerate(accuracies):
         put(place, replace(run, seed=seed, **changes), accuracy)
-
-
-@pytest.mark.parametrize(("method", "changes", "seeds", "verdict"), [
-    ("last", {}, 3, "reproduced"), ("penalty_attention", {"trick": "penalty_attention"}, 2, "so far"),
-    ("teacher_forcing", {"trick": "teacher_forcing", "vectors": "wiki-reviews.100d"}, 3, "pilot"),
-])  # fmt: skip
-def test_ours_stand_below_with_a_verdict(place, method, changes, seeds, verdict):
-    table = published("learnability").query("method == @method and setting == 'mid'")
-    number = table["accuracy"].item()
-    put_all(place, [number + 0.5 + spread for spread in (-0.2, 0.0, 0.2)[:seeds]], **changes)
-    put_all(place, [1.0], size=5000, **changes)
-    table = thesis.trick_table(place.store.current("training"))
-    mean, spread = (number + 0.5, 0.2) if seeds == 3 else (number + 0.4, 0.14)
-    row = (
-        table.frame["mid"]
-        .tolist()
-        .index(f"**{mean:.1f} ± {spread:.1f} ({seeds})** {thesis.MARKS[verdict]}")
-    )
-    assert table.frame["source"].tolist()[row - 1 : row + 1] == ["thesis", "ours"]
-    assert table.frame["mid"][row - 1] == f"{number:.1f}"
-    assert f"{seeds} runs; corpus imdb; 10,000 training texts" in table.provenance
 
 
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):

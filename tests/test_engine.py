@@ -11,11 +11,8 @@ from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 
 from whenpool import InputError
 from whenpool.base.errors import StorageError
-from whenpool.corpora.batches import training_batches
 from whenpool.runs import engine
-from whenpool.runs.engine import Job, Locks, Result, Workforce, run_all, tasks_of
-from whenpool.runs.kinds.probe import GradientProfile
-from whenpool.runs.kinds.training import prepare
+from whenpool.runs.engine import Locks, Result, Workforce, run_all
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
@@ -75,28 +72,6 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
         monkeypatch.setenv("WHENPOOL_WORKERS", value)
         with pytest.raises(InputError, match=f"_WORKERS must be a whole number from 1, not '{value}'"):
             Workforce.default()
-
-
-def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
-    unlike = {"cell": "gru", "drop_connect": 0.1, "size": 20, "epochs": 1, "hidden_size": 5}
-    alone = [GradientProfile(SMALL), replace(SMALL, pooling="last", trick="penalty_attention")]
-    alone += [replace(SMALL, **{name: value}) for name, value in unlike.items()]
-    left = list(dict.fromkeys(replace(run, setting="left") for run in GRID))
-    jobs = lambda runs: [Job(run, key(run, place)) for run in runs]  # noqa: E731
-
-    def batches(run):
-        """Lengths of the texts of each batch of an epoch."""
-        lengths = prepare(run, place).dataset.train.ids.lengths
-        order = torch.Generator().manual_seed(run.seed)
-        return [lengths[batch].tolist() for batch in training_batches(lengths, 4, order)]
-
-    found = tasks_of(jobs([*GRID, *left, *alone]), 3)
-    assert sorted(len(task) for task in found) == [1] * 9 + [2, 2, 3, 3]
-    for task in found:
-        first, *others = (batches(job.run.training) for job in task)
-        assert all(own == first for own in others)
-    assert {job.run for task in found for job in task} == {*GRID, *left, *alone}
-    assert [job.run for (job,) in tasks_of(jobs(GRID), 1)] == ORDERED
 
 
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):

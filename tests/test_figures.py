@@ -1,7 +1,6 @@
 """Figures: their layout for phones, their colours on dark pages, and that poolings look different."""
 
 import re
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -10,8 +9,6 @@ import seaborn as sns
 
 from whenpool.book.figures import drawn_twice, parted
 from whenpool.book.pages import with_dark_colours
-
-DRAWINGS = Path(__file__).parents[1] / "book" / "_static" / "drawings"
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +43,3 @@ def test_on_a_dark_page_light_and_dark_change_places_and_colours_stay():
     assert "--ffffff:#000000;" in dark
     assert "--262626:#d9d9d9;" in dark
     assert '<path fill="#e8a612"/>' in dark
-
-
-def test_a_drawing_made_by_hand_shows_its_panels_below_each_other():
-    svg = '<svg viewBox="0 0 600 90" data-phone="0 0 300 90; 300 0 300 90"><g/></svg>'
-    wide, narrow = parted(svg)
-    assert wide == svg
-    assert narrow.startswith('<svg viewBox="0 0 300 180"><svg x="0" y="0" width="300" height="90"')
-    assert '<svg x="0" y="90" width="300" height="90" viewBox="300 0 300 90"><g/></svg></svg>' in narrow
-    for drawing in DRAWINGS.glob("*.svg"):
-        wide = drawing.read_text()
-        assert ("data-phone" in wide) == (parted(wide)[1] is not None), drawing

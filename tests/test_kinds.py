@@ -1,6 +1,5 @@
 """Kinds of runs: their keys, their configurations in tables, and that a new one is one file and one line."""
 
-import math
 from dataclasses import MISSING, fields, replace
 
 import pandas as pd
@@ -11,7 +10,6 @@ from small_runs import RECORDS, TINY
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.results import variant_of
 from whenpool.cli.program import planned_runs
 from whenpool.runs import plans
 from whenpool.runs.compute import Pace, compute, standing
@@ -159,16 +157,3 @@ def test_configurations_come_back_from_tables(place, tmp_path):
         exact = {repr(run) for run in asked_runs if isinstance(run, kind)}  # 5.0 has another key than 5
         for rows in (table, pd.read_csv(tmp_path / "table.csv")):
             assert {repr(kind.of_row(row)) for row in rows.to_dict("records")} == exact
-
-
-@pytest.mark.parametrize(("cells", "variant"), [
-    (("last",), "last"), (("last", None), "last"), (("last", "low"), "low"),
-    (("last", "thesis", True), "orthogonal"), (("max", 2.0), "max, forget 2"),
-    *((("last", "thesis", False, trick), trick) for trick in TRICKS),
-    (("last", "thesis", True, TRICKS[0]), f"{TRICKS[0]}, orthogonal"),
-    (("max", "thesis", math.nan, math.nan), "max"),  # of a row that is older than the columns
-    (("last", "2.0", 0.0, None), "forget 2"),  # as a CSV file has it
-    (("last", "thesis", 1.0, math.nan), "orthogonal"), (("max", math.nan, False, None), "max"),
-])  # fmt: skip
-def test_a_variant_is_what_sets_a_training_apart(cells, variant):
-    assert variant_of(*cells) == variant

@@ -92,24 +92,6 @@ def test_the_ratio_is_a_quotient_of_means_and_a_profile_the_mean_and_the_median_
     assert result["middle_to_ends"] == pytest.approx(in_the_middle, rel=1e-4)
 
 
-@pytest.mark.parametrize(("step", "last", "expected"), [
-    (32, 2_000, [*range(0, 1_281, 128), 1_408, 1_568, 1_728, 1_920]),
-    (100, 1_700, [0, 200, 400, 600, 800, 1_000, 1_200, 1_400, 1_600]),
-    (1, 300, [0, 128, 256]),
-])  # fmt: skip
-def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, step, last, expected):
-    model, dataset = plain
-    tracer = Tracer(kinds.GradientTrace(TINY, texts=2, sample=2), model, dataset)
-    for seen in range(0, last + 1, step):
-        tracer(seen)
-    assert [row["examples"] for row in tracer.rows] == expected
-    looks = [(0, 0.5, 50.0), (128, 0.4, 94.9), (256, 0.3, 95.0), (384, 0.2, 99.0)]  # what it comes to
-    rows = [dict(zip(("examples", "ratio", "train_accuracy"), look, strict=True)) for look in looks]
-    for tracer.rows, ratio, examples in ((rows[:2], None, None), (rows, 0.3, 256)):
-        found = {"ratio_at_start": 0.5, "ratio_at_95": ratio, "examples_at_95": examples}
-        assert tracer.result() == found
-
-
 @pytest.mark.parametrize(
     "options", [{"drop_connect": 0.5}, {"cell": "gru", "masked": False, "pooling": "max"}], ids=str
 )
@@ -289,24 +271,9 @@ def test_what_cannot_be_used_is_told_in_one_line(changes, message):
     assert given["model"].training
 
 
-class Squares(nn.Embedding):
-    """Holds what can be told by hand: the logits are means of squares of its rows."""
-
-    def forward(self, ids, lengths):
-        return self.weight[ids].square().mean(1)[:, :2]
-
-
 def step(model, words):
     ids = torch.arange(words)[None] % 10
     return step_megabytes(model, ids, torch.tensor([words]), torch.tensor([1]))
-
-
-def test_counts_what_is_alive_together_and_no_more():
-    words, units = 4_000, 50
-    rows = words * units * 4 / 1e6  # MB of one (1, T, D)
-    found = step(Squares(10, units), words)
-    assert found >= 2 * rows  # the rows and their squares
-    assert found <= 5.1 * rows  # the rows, and their gradient in the four steps that torch takes to it
 
 
 @pytest.mark.parametrize(

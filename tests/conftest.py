@@ -15,7 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests r
 REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SLOW = "book contributing fine_tuning pages printing ray scripts together".split()
 """Files that ``make test-all`` runs, and the faults again with more kills."""
-SHARING = {own: own for own in "golden faults few_shot_runs tagging try_it ray ledger diagnosis".split()}
+SHARING = {own: own for own in "golden faults few_shot tagging try_it ray ledger diagnosis".split()}
 SHARING |= dict.fromkeys(("book", "pages", "printing"), "book") | {"prose": "ledger"}
 """Files whose tests share what takes long to make, and so one process."""
 

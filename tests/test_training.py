@@ -188,12 +188,6 @@ def test_one_that_diverges_does_not_stop_the_others(place):
     check_equal([found[0], found[2]], alone, 1e-4)
 
 
-def test_models_of_the_same_texts_share_one_copy_on_a_device(place):
-    mine, yours = (student.dataset.train for student in students_of(FAMILY[:2], place))
-    assert mine.to("meta").ids.flat is yours.to("meta").ids.flat
-    assert mine.to("meta").ids.flat is not mine.to("cpu").ids.flat
-
-
 def test_what_cannot_be_trained_together_is_named(place):
     lstms = "only LSTMs without DropConnect can train together"
     for message, one, other in (

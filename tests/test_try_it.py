@@ -77,15 +77,6 @@ def test_an_exported_model_is_the_stored_one_but_for_its_steps(exported, shared,
     assert written["here"] == script.accuracy(ours, prepared.dataset.test)
 
 
-def test_chapters_read_the_models_and_reviews_of_the_page():
-    page = try_it.on_page()
-    assert set(page.models) == {*script.POOLINGS, "chrono"}
-    assert page.ids(["zzzz", "good"]).tolist() == [[0, page.numbers["good"]]]
-    words, label = page.reviews["The opinion at the start"]
-    for model in page.models.values():
-        assert model(page.ids(words), torch.tensor([len(words)])).argmax() == label == 1
-
-
 @pytest.mark.parametrize("setting", try_it.FILES)
 def test_the_page_has_the_models_of_reference_runs(contents, setting):
     file = ROOT / "data" / "results" / "trainings.csv"

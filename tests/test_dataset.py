@@ -19,9 +19,9 @@ from whenpool.corpora.tokens import WordVectors, build_vocabulary, load_vectors,
 SOURCE = corpora.find("synthetic:train=40,validation=20,test=30,shortest=8,longest=12")
 
 
-@pytest.fixture
-def encoded(tmp_path):
-    return encode(SOURCE, "any", tmp_path / "cache")
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory):
+    return encode(SOURCE, "any", tmp_path_factory.mktemp("cache"))
 
 
 def words(texts, index, vocabulary):

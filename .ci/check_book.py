@@ -1,5 +1,6 @@
 """Looks at the built pages: all there, whole, linked, and not smoke-sized."""
 
+import csv
 import json
 import re
 import sys
@@ -46,9 +47,25 @@ def check(file: str):
     parameters = json.loads(notebook.read_text())["metadata"]["papermill"]["parameters"]
     if parameters.get("profile") == "smoke":
         yield f"{file}: smoke-sized runs stand in the published book"
+    yield from doors(file, text)
     for name in re.findall(r"name: (fig-[\w-]+)", (ROOT / f"{file}.md").read_text()):
         if f'id="{name}"' not in text:
             yield f"{file}: figure {name} is not there"
+
+
+def doors(file: str, text: str):
+    """What is wrong with the lines below figures: data, runs and notebook are there."""
+    for line in re.findall(r'<div class="provenance docutils">(.*?)</div>', text, re.DOTALL):
+        files = [HTML / "book" / link for link in re.findall(r'href="([^"]+\.csv)"', line)]
+        if not files:
+            continue  # nothing was run for it
+        rows, runs = (csv.DictReader(each.open(encoding="utf-8")) for each in files)
+        keys = {row["key"] for row in runs}
+        if not keys or not {row.get("key") or next(iter(keys)) for row in rows} <= keys:
+            yield f"{file}: {files[0].name} has rows of runs that {files[1].name} lacks"
+        notebook = re.search(r'/blob/\w+/([\w/]+\.ipynb)"', line)
+        if not notebook or not (ROOT / notebook[1]).is_file():
+            yield f"{file}: below {files[0].stem} no notebook is linked"
 
 
 if __name__ == "__main__":

@@ -51,15 +51,6 @@ def test_what_has_no_words_or_is_written_as_padding_is_unknown(tmp_path):
         assert {texts.ids.row(row)[0].item() for row in range(len(texts))} == {UNKNOWN_INDEX}
 
 
-@pytest.mark.parametrize(("asked", "message"), [
-    ({"size": 41}, "the corpus has 40 train texts, but 41 were asked for"),
-    ({"size": 4, "setting": "centre"}, "setting 'centre' is unknown"),
-])  # fmt: skip
-def test_more_than_there_is_is_named(encoded, asked, message):
-    with pytest.raises(InputError, match=message):
-        make_dataset(encoded, **asked)
-
-
 def test_the_vocabulary_is_torchtexts():
     draw = random.Random(0)
     counts = Counter("".join(draw.choices("abcé", k=draw.randrange(1, 4))) for _ in range(300))

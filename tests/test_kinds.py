@@ -17,11 +17,8 @@ from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import FewShot, Probe, Tagging, Training
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
 from whenpool.runs.kinds.probe import (
-    PROBE_PROTOCOL,
     PROBES,
-    GradientProfile,
     PaddingSweep,
-    WordImportance,
 )
 from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.request import Request
@@ -137,23 +134,3 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
                 refuse(place)
             assert "\n" not in str(raised.value)
     assert place.store.keys() == set()
-
-
-def test_configurations_come_back_from_tables(place, tmp_path):
-    """Of one kind in one table, whose numbers become fractions and whose None NaN."""
-    asked_runs = [
-        TINY, replace(TINY, max_words=9, forget_bias="low", masked=False, test=20),
-        replace(TINY, trick=TRICKS[3], strength=0.5, divergence="reverse", seed=1),
-        GradientProfile(replace(TINY, forget_bias="low", max_words=9, vectors="x"), untrained=True),
-        PaddingSweep(replace(TINY, masked=False, forget_bias=None), texts=10),
-        WordImportance(replace(TINY, forget_bias=2.0), texts=4, k=2, shortest=50, longest=60),
-    ]  # fmt: skip
-    for number, run in enumerate(asked_runs):
-        place.store.put({"number": number}, run.row(), {"probe_protocol": PROBE_PROTOCOL}, {})
-        assert type(run).of_row(run.row()) == run
-    for kind in (Training, Probe):
-        table = place.store.rows(kind.kind)
-        table.to_csv(tmp_path / "table.csv", index=False)
-        exact = {repr(run) for run in asked_runs if isinstance(run, kind)}  # 5.0 has another key than 5
-        for rows in (table, pd.read_csv(tmp_path / "table.csv")):
-            assert {repr(kind.of_row(row)) for row in rows.to_dict("records")} == exact

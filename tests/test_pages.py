@@ -63,6 +63,23 @@ def test_the_search_finds_max_attention(html, chromium):
         assert complaints == []
 
 
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_a_slider_shows_how_models_lose_the_middle_while_they_learn(html, chromium, size):
+    with looked_at(chromium, html / "book" / "last_state.html", size) as (page, complaints):
+        slider, output = page.locator("#learning input"), page.locator("#learning output")
+        ratios = page.locator("#learning td:nth-child(2)")
+        lines = page.locator("#learning polyline").first
+        before = [output.inner_text(), ratios.all_inner_texts(), lines.get_attribute("points")]
+        assert before[0] == "before training"
+        slider.focus()
+        page.keyboard.press("End")
+        after = [output.inner_text(), ratios.all_inner_texts(), lines.get_attribute("points")]
+        assert after[0].startswith("after ")
+        assert all(one != other for one, other in zip(before, after, strict=True))
+        assert slider.get_attribute("aria-valuetext") == after[0]
+        assert complaints == []
+
+
 def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html, chromium):
     code = """all => all.map(i => [i.currentSrc, i.clientWidth / i.naturalWidth,
         i.getBoundingClientRect().right <= innerWidth])"""

@@ -11,7 +11,6 @@ from small_runs import RECORDS
 from whenpool import InputError
 from whenpool.book.chapter import open_chapter
 from whenpool.book.results import published
-from whenpool.corpora import load
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import COMPARED, LISTED, THESIS_POOLINGS
 from whenpool.runs.kinds.training import Training
@@ -87,15 +86,6 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
         assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
     usual = plan("other_architectures", Request(), place)
     assert plan("other_architectures", Request(cell="gru"), place) == usual
-
-
-def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):
-    file = tmp_path / "mine.csv"
-    file.write_text("text,label\n" + "".join(f"text number {n},{'ab'[n % 2]}\n" for n in range(40)))
-    (count,) = {run.per_class for run in plan("few_shot", Request(corpora=(str(file),)), place)}
-    assert count < min(10, *(load(file).train.labels.count(label) for label in (0, 1)))
-    early = plan("gradient_propagation", Request(corpora=(str(file),)), place)
-    assert {run.training.test for run in early} == {None}  # all that there are
 
 
 @pytest.mark.parametrize(("only", "message"), [

@@ -12,7 +12,6 @@ from record import admitted, export, read_comparisons
 from safetensors.torch import load_file, save
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
-from whenpool.book.tables import provenance_line
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
@@ -184,5 +183,3 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path, folder
     assert len(said) == 1  # nothing more
     recorded = pd.read_csv(folder / "trainings.csv")
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
-    assert "; 1 runs computed in bfloat16; " in provenance_line(recorded)
-    assert "; computed in bfloat16; " in provenance_line(recorded.query("precision == 'bfloat16'"))

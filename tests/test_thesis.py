@@ -4,6 +4,7 @@ phones and on dark pages."""
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,12 +14,16 @@ import seaborn as sns
 from made_up import trained
 from small_runs import record_run as put
 
+from whenpool import InputError
 from whenpool.book import thesis
+from whenpool.book.chapter import Chapter
 from whenpool.book.figures import drawn_twice, parted
 from whenpool.book.pages import with_dark_colours
 from whenpool.book.tables import CaptionedTable
 from whenpool.book.thesis import by_source, judge, judged
+from whenpool.runs.compute import runs_of_file
 from whenpool.runs.kinds.training import Training
+from whenpool.runs.request import Request
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
 PLAIN = {
@@ -129,6 +134,35 @@ def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
     cell = cells.loc[("gradient_directed", "mid")]
     assert (cell["n"], cell["ours"], cell["verdict"]) == (3, 80.5, "reproduced")
     assert cells.loc[("penalty_attention", "mid"), "verdict"] == "not run"
+
+
+def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_path, monkeypatch):
+    put_all(place, [80.0, 81.0])
+    rows, chapter = place.store.current("training"), Chapter("natural_bias", Request("quick"), place)
+    assert chapter.provenance(rows.head(0), "fig-x").line == "No runs yet."
+    assert chapter.provenance(rows, "fig-x").line.startswith("2 runs, the last of 20")
+    assert not Path("rows").exists()  # a notebook that is opened by itself
+    (tmp_path / "_config.yml").write_text("repository:\n  url: https://github.com/me/mine\n")
+    (tmp_path / "book").mkdir()
+    monkeypatch.chdir(tmp_path / "book")
+    monkeypatch.setenv("WHENPOOL_COMPUTED", "1")
+    line = chapter.provenance(rows.assign(point=0.5), "fig-x").line
+    assert "/github/me/mine/blob/" in line
+    assert "/book/natural_bias.ipynb)" in line
+    data = pd.read_csv("rows/fig-x.csv")
+    assert data["key"].tolist() == rows["key"].tolist()
+    assert data["point"].tolist() == [0.5, 0.5]
+    assert "torch" not in data
+    assert runs_of_file(Path("rows/fig-x-runs.csv")) == [
+        Training.of_row(r) for r in rows.to_dict("records")
+    ]
+    for text, message in {
+        "key,seed\n1,2\n": "column 'kind' is missing",
+        "kind,corpus,seed\nrun,imdb,0\n": "kind in row 1 of runs.csv 'run' is unknown",
+    }.items():
+        Path("runs.csv").write_text(text)
+        with pytest.raises(InputError, match=message):
+            runs_of_file(Path("runs.csv"))
 
 
 @pytest.fixture(autouse=True)

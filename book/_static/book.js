@@ -3,20 +3,6 @@ if (location.protocol === "file:") {
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 }
 
-// Where numbers come from is a line to open: how many runs, and behind it corpora, machines and commits.
-addEventListener("DOMContentLoaded", () => {
-  for (const line of document.querySelectorAll("div.provenance")) {
-    const [runs, more] = line.textContent.split(";", 2);
-    if (!more) continue;
-    const fold = document.createElement("details");
-    const head = document.createElement("summary");
-    fold.className = "provenance";
-    head.textContent = runs.trim();
-    line.replaceWith(fold);
-    fold.append(head, line);
-  }
-});
-
 // What a page folds away takes its code with it.
 addEventListener("DOMContentLoaded", () => {
   for (const fold of document.querySelectorAll("div.cell details.below-input")) {

@@ -1,4 +1,5 @@
-// The small widget of the front page: five models read one review, with as much filler around it as one likes.
+// The small widget of the front page: five models that learnt in filler read one review, with as much filler around
+// it as one likes.
 "use strict";
 (() => {
   const { text, examples, filler, poolings, most } = whenpoolTryIt;
@@ -14,6 +15,11 @@
   let begun, ask = null; // until the models are there
   let waiting = 0;
 
+  const show = (name, positive) => {
+    const [, bar, words] = body.rows[names.indexOf(name)].cells;
+    bar.firstChild.style.setProperty("--p", positive);
+    words.textContent = whenpoolTryIt.answer(positive);
+  };
   const update = () => {
     share.nextElementSibling.value = `${share.value} %`;
     const words = compose(tokenize(review.value).slice(0, most), sentences, "mid", share.value / 100).words;
@@ -30,9 +36,7 @@
         state.textContent = `${unknown.length} words. ${whenpoolTryIt.summary(says)}.`;
         return;
       }
-      const [, bar, words] = body.rows[names.indexOf(name)].cells;
-      bar.firstChild.style.setProperty("--p", positive);
-      words.textContent = whenpoolTryIt.answer(positive);
+      show(name, positive);
       says.set(name, whenpoolTryIt.verdict(positive));
     },
   };
@@ -40,12 +44,14 @@
   body.innerHTML = names.map((name) =>
     `<tr><th scope="row">${poolings[name]}</th><td><span class="try-bar" aria-hidden="true"` +
     ` style="--hue: var(--${name}); --p: 0.5"><span></span></span></td><td></td></tr>`).join("");
-  review.value = examples[0].text;
+  const { title, answers } = whenpoolTryIt.first; // what they say of the page as it opens shows at once
+  review.value = examples.find((one) => one.title === title).text;
+  for (const name of names) show(name, answers[name].positive);
   form.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(update, 120); });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     button.disabled = true;
-    begun = whenpoolTryIt.start(near, hear, state);
+    begun = whenpoolTryIt.start(near, hear, state, "filler");
   });
   root.hidden = false;
 })();

@@ -33,11 +33,11 @@ from papermill.exceptions import PapermillExecutionError
 from whenpool.base.errors import BookError
 from whenpool.base.files import hash_of, hash_of_states, write_atomically
 from whenpool.base.paths import variables
-from whenpool.book.chapter import COMPUTED, planned
+from whenpool.book.chapter import planned
 from whenpool.book.claims import ask_again
 from whenpool.book.pages import render
 from whenpool.book.results import Runs
-from whenpool.book.tables import duration
+from whenpool.book.tables import COMPUTED, duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS

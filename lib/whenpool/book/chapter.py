@@ -14,13 +14,11 @@ from whenpool.base.errors import check, check_known
 from whenpool.book.claims import Decision, Finding, claims_table, compared, decisions, sample_of
 from whenpool.book.measures import MEASURES, results
 from whenpool.book.results import Runs
-from whenpool.book.tables import CaptionedTable, provenance_line
+from whenpool.book.tables import COMPUTED, CaptionedTable, doors
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
-
-COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class Chapter:
     ) -> CaptionedTable:  # fmt: skip
         """A numbered table, see `whenpool.book.tables.CaptionedTable`; below it stands where its
         numbers come from, given the ``runs`` (or anything with their ``key``)."""
-        line = "" if runs is None else self.provenance(runs).line
+        line = "" if runs is None else self.provenance(runs, name).line
         return CaptionedTable(frame, caption, name, line, legend, prose)
 
     @cached_property
@@ -118,11 +116,11 @@ class Chapter:
     def claims_table(self, decided: Mapping[str, Decision], caption: str, name: str) -> CaptionedTable:
         """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both scales."""
         found = (finding for decision in decided.values() for finding in decision.at.values())
-        keys = {key for finding in found for key in finding.keys}
-        drawn = all(MEASURES[decision.claim.measure].drawn for decision in decided.values())
-        line = "No runs: computed as this page was made."
-        line = line if drawn else provenance_line(self.finished.of(keys))
-        return CaptionedTable(claims_table([*decided.values()]), caption, name, line, prose=True)
+        rows, line = claims_table([*decided.values()]), "No runs: computed as this page was made."
+        if not all(MEASURES[decision.claim.measure].drawn for decision in decided.values()):
+            keys = {key for finding in found for key in finding.keys}
+            line = doors(self.name, name, rows, self.finished.of(keys))
+        return CaptionedTable(rows, caption, name, line, prose=True)
 
     def your_run(self) -> None:
         """Show what the runs of the request gave, a figure and a table for each kind of result; nothing for
@@ -142,12 +140,13 @@ class Chapter:
                 label = f"tab-yours-{self.name}-{name}".replace("_", "-")
                 display(self.table(your_run.table(kind, rows), caption, label, rows))
 
-    def provenance(self, runs: pd.DataFrame) -> Provenance:
-        """Where a figure or table comes from, by rows of anything with the ``key`` of a run."""
-        known = self.finished.of(runs.get("key", ()))
-        if known.empty and len(runs):  # those of a request
-            known = runs.drop_duplicates("key")
-        return Provenance(provenance_line(known))
+    def provenance(self, rows: pd.DataFrame, name: str) -> Provenance:
+        """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a run; see
+        `whenpool.book.tables.doors`."""
+        known = self.finished.of(rows.get("key", ()))
+        if known.empty and len(rows):  # those of a request
+            known = rows.drop_duplicates("key")
+        return Provenance(doors(self.name, name, rows, known))
 
 
 def open_chapter(

@@ -24,6 +24,7 @@ from whenpool.book.results import (
     Numbers,
     Runs,
     Sample,
+    column,
     has,
     note,
     published,
@@ -254,6 +255,14 @@ def importance(runs: Runs) -> DataFrame:
     columns = ["ends_to_middle", "text_to_filler", "by_code", "end_peaks"]
     table = DataFrame.from_dict(numbers, "index", columns=columns)
     return _with(points, dict(table.items()))
+
+
+def faithful(runs: Runs) -> DataFrame:
+    """By method, what the words that matter most are to a prediction: in points of its probability."""
+    rows = runs.table("faithfulness")
+    names = ("confidence", "without", "kept")
+    confidence, without, kept = (100 * column(rows, name).astype(float) for name in names)
+    return rows.assign(comprehensiveness=confidence - without, sufficiency=kept)
 
 
 def probes(runs: Runs) -> DataFrame:
@@ -507,6 +516,10 @@ MEASURES: dict[str, Measure] = {
     "text_to_filler": Measure(importance, "text_to_filler", True),
     "text_to_filler_by_code": Measure(importance, "by_code", True),
     "end_peaks": Measure(importance, "end_peaks", True),
+    "comprehensiveness": Measure(faithful, "comprehensiveness"),
+    "sufficiency": Measure(faithful, "sufficiency"),
+    "rank_agreement_with_nwi": Measure(faithful, "agreement", most=1.0),
+    "seconds_of_importance": Measure(faithful, "seconds", ratio=True),
     "few_shot_accuracy": Measure(
         few_labels, "test_accuracy", fixed=_FEW,
         theirs=_single("few_shot", "accuracy", {"model": "system", "corpus": "corpus"}),

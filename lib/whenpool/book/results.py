@@ -86,9 +86,10 @@ class Runs:
         return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
 
     def of(self, keys: Iterable[str]) -> DataFrame:
-        """The runs with some keys, a row each, for their provenance."""
+        """The runs with some keys, a row each, with their kind."""
         wanted = {*keys}
-        parts = [rows[rows["key"].isin(wanted)] for rows in map(self.table, KINDS)]
+        tables = ((kind, self.table(kind)) for kind in KINDS)
+        parts = [rows[rows["key"].isin(wanted)].assign(kind=kind) for kind, rows in tables]
         return pd.concat([part for part in parts if len(part)] or parts[:1])
 
 

@@ -1,6 +1,7 @@
 """Tables with a number and a caption; names and numbers as sentences have them."""
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import Any
 from pandas import DataFrame, Series
 
 from whenpool.corpora.settings import SETTINGS
-from whenpool.models.registry import LISTED_CELLS, POOLING_NAMES
+from whenpool.models.registry import POOLING_NAMES
+from whenpool.runs.run import commit
 
 CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Yelp"}
 MAJORITY = "majority class"  # What the row is called that says how often guessing is right
@@ -57,6 +59,11 @@ def spoken_number(value: float) -> str:
     """A number as one says it, in two digits: 0.0164 -> 0.016, 30.47 -> 30."""
     text = f"{float(f'{value:.2g}'):g}" if 1e-3 <= abs(value) < 1e4 else number_text(value)
     return text.replace("-", "−")
+
+
+COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
+SHOWN = "key seed model corpus setting size system per_class encoding value test_accuracy".split()
+"""Columns of runs that the file of a figure's rows has, too."""
 
 
 def mean_text(mean: float, std: float, n: int) -> str:
@@ -173,37 +180,25 @@ def accuracy_table(
     return grid(DataFrame(cells), rows, columns, heads)
 
 
-def provenance_line(runs: DataFrame, nothing: str = "no runs yet", of: str = "") -> str:
-    """Number of runs, corpus, cell where it is not the thesis's, device, precision where it is not float32,
-    commit, computing time and date of the newest; ``nothing`` where there are none."""
+def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
+    """The line below the figure or table ``name`` of a page: on how many ``runs`` it rests, a file with its
+    ``rows``, one with the runs, and how to compute these again. The files lie beside the page; a notebook
+    that is opened by itself has none."""
     if runs.empty:
-        return f"Provenance{of}: {nothing}."
-
-    def listed(values: Iterable[Any]) -> str:
-        return ", ".join(dict.fromkeys(map(str, values)))
-
-    sizes = listed(f"{int(size):,}" for size in sorted(set(runs["size"])))
-    parts = [
-        f"{len(runs)} run{'s' * (len(runs) > 1)}",
-        f"corpus {listed(sorted({corpus_name(str(name).split(':')[0]) for name in runs['corpus']}))}",
-        f"{sizes} training {'sentences' if 'unseen_accuracy' in runs else 'texts'}",
-    ]
-    cells = listed(LISTED_CELLS[cell].title for cell in runs.get("cell", Series()).dropna())
-    if cells not in ("", LISTED_CELLS["lstm"].title):
-        parts.append(f"cell {cells}")
-    deep = sorted({int(layers) for layers in runs.get("layers", Series()).dropna() if layers > 1})
-    if deep:
-        parts.append(f"{listed(map(str, deep))} layers")
-    for name in ("encoder", "vectors", "filler", "device"):
-        if name in runs and runs[name].notna().any():
-            parts.append(f"{name} " * (name != "device") + listed(map(literal, runs[name].dropna())))
-    for name, count in runs.get("precision", Series()).value_counts().items():
-        if name != "float32":
-            parts.append(f"{count} runs " * (count < len(runs)) + f"computed in {name}")
-    commits = listed(str(value) or "unknown" for value in runs["commit"].astype(object).fillna(""))
-    parts += [f"torch {listed(runs['torch'])}", f"commit {commits}"]
-    passes = runs.filter(regex="^filler_passes").max().max()  # how often a split's filler was begun
-    if passes > 1:
-        parts.append(f"filler sentences used up to {int(passes)} times")
-    parts.append(f"{duration(runs['seconds'].sum())} of computing")
-    return f"Provenance{of}: {'; '.join(parts)}; finished {str(runs['finished'].max())[:10]}."
+        return "No runs yet."
+    plural, last = "s" * (len(runs) > 1), str(runs["finished"].max())[:10]
+    count = f"{len(runs):,} run{plural}, the last of {last}"
+    if COMPUTED not in os.environ:
+        return f"{count}."
+    (folder := Path("rows")).mkdir(exist_ok=True)
+    data = rows[[column for column in rows if column not in runs or column in SHOWN]]
+    for file, frame in ((name, data), (f"{name}-runs", runs)):
+        filled = frame.dropna(axis=1, how="all")
+        filled.to_csv(folder / f"{file}.csv", index=False, float_format="%.8g", lineterminator="\n")
+    url = re.findall(r"(?m)^  url: *(\S+)", Path("..", "_config.yml").read_text("utf-8"))[0]
+    place = f"{url.partition('github.com/')[2]}/blob/{commit().rstrip('+') or 'main'}/book/{page}.ipynb"
+    return (
+        f"{count}: {{download}}`data <rows/{name}.csv>`, {{download}}`runs <rows/{name}-runs.csv>`. "
+        f"Redo: `whenpool run --redo {name}-runs.csv`, or the "
+        f"[page on Colab](https://colab.research.google.com/github/{place})."
+    )

@@ -15,6 +15,7 @@ import pandas as pd
 from pandas import DataFrame, Series
 
 from whenpool.base.errors import InputError
+from whenpool.book.chapter import Chapter
 from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale, tested
 from whenpool.book.results import (
     THESIS_MODEL,
@@ -26,7 +27,7 @@ from whenpool.book.results import (
     published,
     with_model,
 )
-from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, provenance_line, spread
+from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, spread
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
@@ -149,14 +150,13 @@ def by_source(cells: DataFrame, rows: Sequence[str]) -> DataFrame:
 
 
 def beside_thesis(
-    cells: DataFrame, stored: DataFrame, rows: Sequence[str], columns: Sequence[str], caption: str,
-    name: str, heads: dict[str, Any] | None = None, legend: str = LEGEND,
+    chapter: Chapter, cells: DataFrame, rows: Sequence[str], columns: Sequence[str], caption: str, name: str,
+    heads: dict[str, Any] | None = None, legend: str = LEGEND,
 ) -> CaptionedTable:  # fmt: skip
     """A table of the thesis with ours in its cells, see `judged`, and where ours come from."""
-    runs = stored[stored["key"].isin({key for keys in cells["keys"].dropna() for key in keys})]
-    line = provenance_line(runs, "the thesis alone; none of it has been run here")
     frame = grid(by_source(cells, rows), [*rows, "source"], columns, heads)
-    return CaptionedTable(frame, caption, name, line, legend)
+    each = cells.explode("keys").rename(columns={"keys": "key"}).dropna(subset="key")
+    return chapter.table(frame, caption, name, each, legend)
 
 
 # Table 2.1, learnability tricks.
@@ -198,11 +198,11 @@ def trick_cells(stored: DataFrame) -> DataFrame:
     return cells.assign(std=cells["std"].replace(0.0, np.nan), variant=cells["pooling"])
 
 
-def trick_table(stored: DataFrame) -> CaptionedTable:
+def trick_table(chapter: Chapter, stored: DataFrame) -> CaptionedTable:
     """Table 2.1 with ours beside."""
     caption = "Table 2.1 of the thesis, IMDb, 10K training texts: test accuracy in %."
     cells, heads = trick_cells(stored), {"variant": VARIANTS.get}
-    return beside_thesis(cells, stored, ["variant"], ["setting"], caption, "tab-thesis-2-1", heads)
+    return beside_thesis(chapter, cells, ["variant"], ["setting"], caption, "tab-thesis-2-1", heads)
 
 
 # Table 1.9, few labels. ``stored`` are rows of `Store.rows`, ``runs`` are such rows as `arranged` gives them.

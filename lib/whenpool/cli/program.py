@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, reduce
 from io import TextIOWrapper
 from itertools import chain
@@ -249,17 +250,29 @@ def pdf(paper: bool) -> None:
 @engine_options
 @click.option("--keep-weights", is_flag=True, help="Keep the weights of each training's best epoch.")
 @click.option("--dry-run", is_flag=True, help="Only show which runs are missing and how long they take.")
-def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options: Any) -> None:
+@click.option(
+    "--redo", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="File of runs, as under each figure of the book: compute these again.",
+)  # fmt: skip
+def run(
+    chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, redo: Path | None, **options: Any
+) -> None:
     """Execute the runs that are not stored yet. You can stop it at any time: the same command continues."""
+    check(not (redo and dry_run), "--redo computes all runs of the file; leave out --dry-run")
     if dry_run:
         return status.callback(chapters, **options)  # type: ignore[misc]
     from whenpool.book.progress import outcome_table
-    from whenpool.runs.compute import compute, standing
+    from whenpool.runs.compute import compute, runs_of_file, standing
+    from whenpool.runs.store import Store
 
     request, place = chosen(options)
     workforce = workforce_of(options)
-    planned, line = planned_runs(request, place, chapters)
-    runs = list(dict.fromkeys(chain(*planned.values())))
+    if redo:
+        runs, line = runs_of_file(redo), f"Runs of {redo}"
+        place = replace(place, store=Store(place.store.directory))  # published results are not read
+    else:
+        planned, line = planned_runs(request, place, chapters)
+        runs = list(dict.fromkeys(chain(*planned.values())))
     before = standing(runs, place)
     report = compute(
         runs, place, workforce, skip_absent=request.leaves_out, keep_weights=keep_weights,

@@ -62,13 +62,13 @@ class ListedCell:
 
 LISTED_CELLS: dict[str, ListedCell] = {
     "lstm": ListedCell("LSTM", "#000000", "s", forgets=True, remembers=True),
-    "gru": ListedCell("GRU", "#0072b2", "o", remembers=True),
-    "elman": ListedCell("Elman", "#d55e00", "^", remembers=True),
-    "prototype": ListedCell("prototype LSTM", "#009e73", "D", forgets=True, remembers=True),
-    "sum": ListedCell("sum", "#999933", "P", adds=True),
+    "gru": ListedCell("GRU", "#332288", "o", remembers=True),
+    "elman": ListedCell("Elman", "#b03a8c", "^", remembers=True),
+    "prototype": ListedCell("prototype LSTM", "#4d7c0f", "D", forgets=True, remembers=True),
+    "sum": ListedCell("sum", "#5d6d7e", "P", adds=True),
     "tanh_sum": ListedCell("tanh of the sum", "#882255", "X", adds=True),
-    "mingru": ListedCell("minGRU", "#56b4e9", "v"),
-    "minlstm": ListedCell("minLSTM", "#cc79a7", "<"),
-    "transformer": ListedCell("Transformer", "#e69f00", "h", recurrent=False),
+    "mingru": ListedCell("minGRU", "#8a8a00", "v"),
+    "minlstm": ListedCell("minLSTM", "#6b4c3b", "<"),
+    "transformer": ListedCell("Transformer", "#4a7fd6", "h", recurrent=False),
 }
 """Every cell by the name that options and runs call it."""

@@ -6,12 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from statistics import median
 
 import pandas as pd
 import torch
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.tables import Columns, checked_table
 from whenpool.fewshot.pretrained import locate
 from whenpool.runs.engine import Report, Workforce, run_all
 from whenpool.runs.kinds import KINDS, FewShot, Training
@@ -117,6 +119,17 @@ def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
 def has_weights(run: Run, place: Place) -> bool:
     """Whether a run is stored here with its weights."""
     return place.store.has(key(run, place), with_weights=True)
+
+
+def runs_of_file(file: Path) -> list[Run]:
+    """The runs of a CSV file as the book has it under its figures: a row each, with its kind and what else it
+    is. Raises `InputError` for another file."""
+    rows = checked_table(file, "file of runs", Columns("kind corpus seed"), key=str)
+    runs = []
+    for number, row in enumerate(rows.to_dict("records"), 1):
+        check_known(f"kind in row {number} of {file}", row["kind"], KINDS)
+        runs.append(KINDS[row["kind"]].of_row(row))
+    return list(dict.fromkeys(runs))
 
 
 def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:

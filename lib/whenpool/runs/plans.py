@@ -207,6 +207,9 @@ def _word_importance(request: Request, place: Place) -> Iterable[Run]:
             base = base_run(corpus, length, size, request, place)
             for run in each(base, setting=settings, pooling=request.poolings or COMPARED):
                 yield from (probe.WordImportance(one, **words) for one in seeded(run, request))
+                small = request.profile == "compact" and corpus == "imdb" and size == 1_000
+                if small and run.setting in ("standard", "mid"):
+                    yield from map(probe.Faithfulness, seeded(run, request))
 
 
 # Few labels: Table 1.9, or its likeness in small, and accuracy over the number of labels (§1.10)
@@ -306,6 +309,8 @@ START_OPTIONS: tuple[Options, ...] = (
 """What each start changes about a BiLSTM without pooling, whose forget bias sums to 1."""
 _FRESH: tuple[Options, ...] = (*START_OPTIONS[1:4:2], _HELD, _CHRONO, _GATED[2], _POOLED)
 """The starts that are also trained with other filler in every epoch, so that none can be learnt by heart."""
+_SEEN_LEARNING: tuple[Options, ...] = (*START_OPTIONS[:2], START_OPTIONS[3], _CHRONO, _GATED[2], _POOLED)
+"""The models whose gradients a reader can watch while they learn."""
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
 
@@ -344,6 +349,9 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, *_FRESH)
         for run in each(middle, seed=seeds if compact else (), share=SHARES):
             yield from each(run, *_GATED)
+        for run in each(middle, seed=seeds[:1] if compact else ()):
+            for start in _SEEN_LEARNING:
+                yield probe.Valleys(replace(run, **start), 200, shortest=350, longest=412, until=3_000)
     if 10_000 in sizes:
         for run in each(middle, size=[10_000], seed=seeds[:3]):
             yield from each(run, *_GATED, _CHRONO, _POOLED)

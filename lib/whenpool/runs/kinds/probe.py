@@ -22,6 +22,7 @@ from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, vanishing_ratio
+from whenpool.probes.faithfulness import faithfulness
 from whenpool.probes.memory import step_megabytes
 from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
 from whenpool.runs.run import Place, Run, key, provenance, values_of
@@ -29,6 +30,7 @@ from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
 POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
+VALLEY_POINTS = 50  # The same of each look of `Valleys`
 GRADIENT_WORDS = 16_384  # Padded words of a batch whose gradients are looked at
 SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
@@ -47,6 +49,7 @@ class Probe(Run):
     histories: ClassVar = {
         "gradients": "position", "first_steps": "position", "trace": "examples", "sweep": "share_added",
         "nwi": "position", "directions": "direction", "memory": "words", "states": "readout",
+        "valleys": "median", "faithfulness": "method",
     }  # fmt: skip
     order = ("probe", *Training.order)
 
@@ -171,6 +174,35 @@ class GradientTrace(Probe):
 
 
 @dataclass(frozen=True)
+class Valleys(GradientTrace):
+    """Gradient norms over the words of the first test texts of so many words, while the training goes on: at
+    each look the median of the texts at `VALLEY_POINTS` positions."""
+
+    probe = "valleys"
+
+    def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
+        texts = _of_length(prepared.dataset.test, self.shortest, self.longest, self.texts).to(device)
+        rows: list[dict[str, Any]] = []
+
+        def watch(seen: int) -> None:
+            """Look after every batch at first, later when the number of texts has grown by a seventh."""
+            last = rows[-1]["examples"] if rows else -32
+            if max(last + 32, last * 8 / 7) <= seen <= (self.until or seen):
+                medians = (
+                    gradient_profile(*_norms(prepared.model, texts), VALLEY_POINTS).median(0).values
+                )
+                columns = {
+                    "examples": seen,
+                    "position": range(1, VALLEY_POINTS + 1),
+                    "median": medians.tolist(),
+                }
+                rows.extend(pd.DataFrame(columns).to_dict("records"))
+
+        self.training.execute(place, device, True, prepared, watch)
+        return {"texts_probed": len(texts)}, rows
+
+
+@dataclass(frozen=True)
 class PaddingSweep(Probe):
     """Accuracy as filler is added to the first test texts (Figures 1.4, 1.6 and 1.7)."""
 
@@ -217,6 +249,23 @@ class WordImportance(Probe):
         rows = _rows(mean=profiles.mean(0), std=profiles.std(0, correction=0))
         left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
         return {"texts_probed": len(texts), "left": left, "middle": middle, "right": right}, rows
+
+
+@dataclass(frozen=True)
+class Faithfulness(Probe):
+    """What a part of the words, those that matter most, is to predictions on the first test texts, by word
+    importance and by methods of captum, see `whenpool.probes.faithfulness`."""
+
+    texts: int = 100
+    k: int = 5  # words of a window
+    part: float = 0.1  # of a text's words
+
+    probe, effort = "faithfulness", 60.0
+
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        texts = _of_length(dataset.test, self.k, None, self.texts)
+        rows = faithfulness(model.cpu(), texts, self.part, self.k, seed=self.training.seed)
+        return {"texts_probed": len(texts)}, rows
 
 
 @dataclass(frozen=True)
@@ -353,7 +402,8 @@ def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {f"accuracy_{next(iter(row.values()))}": row["accuracy"] for row in rows}
 
 
-PROBES = {kind.probe: kind for kind in Probe.__subclasses__()}
+_KINDS: list[type[Probe]] = [*Probe.__subclasses__(), Valleys]
+PROBES = {kind.probe: kind for kind in _KINDS}
 """Every probe run by its name."""
 
 

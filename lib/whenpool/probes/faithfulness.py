@@ -1,0 +1,130 @@
+"""Whether the words that an importance names are those that a prediction rests on.
+
+The thesis's word importance is compared with two methods of captum, occlusion of each word and integrated
+gradients, and with chance. A faithful importance names words without which the model is less sure
+(*comprehensiveness*), and which suffice for its prediction (*sufficiency*; DeYoung et al. 2020).
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from pandas import Series
+from torch import Tensor
+
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts, batches_for
+from whenpool.probes.protocol import evaluating
+from whenpool.probes.word_importance import occlusion
+
+METHODS = ("nwi", "signed_windows", "occlusion", "integrated_gradients", "random")
+IG_STEPS = 32  # Points of the path along which gradients are summed
+Importance = Callable[[Any, Tensor, int], Tensor]
+"""Of a model, the words (n,) of a text and a class: how much each word speaks for the class, (n,)."""
+
+
+def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
+    """Each of `METHODS`; ``k`` is the words of a window of the thesis's importance. Raises `InputError` where
+    captum is not installed."""
+    try:
+        from captum.attr import LayerIntegratedGradients, Occlusion
+    except ModuleNotFoundError:
+        raise InputError("faithfulness needs captum: pip install 'whenpool[captum]'") from None
+    random = torch.Generator().manual_seed(seed)
+
+    def by_window(model: Any, ids: Tensor, label: int) -> Tensor:
+        """By how much log P falls when the word's window is replaced; 0 behind the last full one."""
+        changes = occlusion(model, ids.unsqueeze(0), torch.tensor([len(ids)]), k)[1][0, :, label]
+        return torch.cat([-changes.repeat_interleave(k), changes.new_zeros(len(ids) % k)])
+
+    def by_nwi(model: Any, ids: Tensor, label: int) -> Tensor:
+        """The same up or down, as the thesis has it (§1.9.3)."""
+        return by_window(model, ids, label).abs()
+
+    def log_probability(ids: Tensor, model: Any) -> Any:
+        return model(ids, torch.full((len(ids),), ids.shape[1])).log_softmax(1)
+
+    def by_word(model: Any, ids: Tensor, label: int) -> Tensor:
+        """By how much log P falls when the word is replaced by <unk>."""
+        with torch.no_grad():
+            return Occlusion(log_probability).attribute(
+                ids.unsqueeze(0), (1,), baselines=UNKNOWN_INDEX, target=label,
+                additional_forward_args=model, perturbations_per_eval=64,
+            )[0]  # fmt: skip
+
+    def by_gradients(model: Any, ids: Tensor, label: int) -> Tensor:
+        """The gradient of log P summed on the way from a text of <unk> to this one."""
+        along = LayerIntegratedGradients(log_probability, model.embedding)
+        start = torch.full_like(ids, UNKNOWN_INDEX).unsqueeze(0)
+        return along.attribute(
+            ids.unsqueeze(0), start, target=label, additional_forward_args=model, n_steps=IG_STEPS
+        )[0].sum(1)
+
+    def by_chance(model: Any, ids: Tensor, label: int) -> Tensor:
+        return torch.rand(len(ids), generator=random)
+
+    return dict(zip(METHODS, (by_nwi, by_window, by_word, by_gradients, by_chance), strict=True))
+
+
+def faithfulness(
+    model: Any, texts: Texts, part: float = 0.1, k: int = 5, seed: int = 0
+) -> list[dict[str, Any]]:
+    """What is left of a model's predictions without the ``part`` of each text's words that matters most, and
+    with it alone; by each of `METHODS` a row:
+
+    - ``confidence``: the mean probability of the class that the model predicts from the whole text;
+      ``without`` and ``kept``: the same without those words, and with them alone;
+    - ``accuracy``, ``accuracy_without``, ``accuracy_kept``: in %;
+    - ``agreement``: the mean of Spearman's correlation with the thesis's importance over a text's words;
+    - ``seconds``: of a processor.
+
+    Words are removed, not replaced. ``model`` is a `whenpool.TextClassifier` on the CPU.
+    """
+    words, labels = [texts.ids.row(number).long() for number in range(len(texts))], texts.labels
+    with evaluating(model):
+        whole = _probabilities(model, words)
+        predicted = whole.argmax(1)
+        rows: list[dict[str, Any]] = []
+        first: list[Series] = []  # ranks by the thesis's method
+        for name, importance in methods(k, seed).items():
+            started, pairs = time.process_time(), zip(words, predicted.tolist(), strict=True)
+            of_words = [importance(model, ids, label).detach().double() for ids, label in pairs]
+            row = {"method": name, "seconds": time.process_time() - started}
+            ranks = [Series(of_text.numpy()).rank() for of_text in of_words]
+            first = first or ranks
+            agreement = [np.corrcoef(*pair)[0, 1] for pair in zip(ranks, first, strict=True)]
+            row["agreement"] = float(np.nanmean(agreement))
+            matters = [_largest(of_text, max(1, round(part * len(of_text)))) for of_text in of_words]
+            without = [ids[~chosen] for ids, chosen in zip(words, matters, strict=True)]
+            kept = [ids[chosen] for ids, chosen in zip(words, matters, strict=True)]
+            row |= _scores("", whole, predicted, labels)
+            row |= _scores("without", _probabilities(model, without), predicted, labels)
+            row |= _scores("kept", _probabilities(model, kept), predicted, labels)
+            rows.append(row)
+    return rows
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Which of the values (n,) are the ``count`` largest, the first of equals: (n,) bool."""
+    order = values.argsort(descending=True, stable=True)
+    return torch.zeros(len(values), dtype=torch.bool).index_fill(0, order[:count], True)
+
+
+def _scores(name: str, probabilities: Tensor, predicted: Tensor, labels: Tensor) -> dict[str, float]:
+    """The mean probability (N, C) of the predicted classes, and the accuracy."""
+    confidence = probabilities.gather(1, predicted.unsqueeze(1)).mean().item()
+    accuracy = 100 * (probabilities.argmax(1) == labels).double().mean().item()
+    return {name or "confidence": confidence, f"accuracy_{name}".rstrip("_"): accuracy}
+
+
+@torch.inference_mode()
+def _probabilities(model: Any, words: list[Tensor]) -> Tensor:
+    """P(class | text), (N, C), of texts of any lengths."""
+    texts = Texts(Ragged.of([ids.tolist() for ids in words]), torch.zeros(len(words), dtype=torch.int64))
+    result = torch.zeros(len(words), model.classifier.out_features, dtype=torch.float64)
+    for part in batches_for(model, texts.ids.lengths, 16_384):
+        batch = texts.batch(part, PADDING_INDEX)
+        result[part] = model(batch.ids, batch.lengths).double().softmax(1)
+    return result

@@ -15,8 +15,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests r
 REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SLOW = "book contributing fine_tuning pages printing ray scripts together".split()
 """Files that ``make test-all`` runs, and the faults again with more kills."""
-SHARING = {own: own for own in "golden faults few_shot_runs taggers try_it ray ledger diagnosis".split()}
-SHARING |= dict.fromkeys(("book", "pages", "printing"), "book")
+SHARING = {own: own for own in "golden faults few_shot tagging try_it ray ledger diagnosis".split()}
+SHARING |= dict.fromkeys(("book", "pages", "printing"), "book") | {"prose": "ledger"}
 """Files whose tests share what takes long to make, and so one process."""
 
 
@@ -122,6 +122,40 @@ class PoolHere:
 
     def close(self):
         self.closed = True
+
+
+class Pools(list):
+    """Those that were made, in the place of pools of processes; a test may name another kind."""
+
+    kind = PoolHere
+
+    def __call__(self, place, workforce, tasks):
+        self.append(self.kind(place, workforce))
+        return self[-1]
+
+    @property
+    def runs(self):
+        """In the order in which they were executed."""
+        return [job.run for pool in self for task in pool.tasks for job in task]
+
+    @classmethod
+    def put(cls, monkeypatch):
+        pools = cls()
+        monkeypatch.setattr("whenpool.runs.engine.pool_of", pools)
+        return pools
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Runs are executed in this process: another one takes five seconds to load torch."""
+    return Pools.put(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def all_here():
+    """The same for all tests of a module, and what they share."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield Pools.put(patch)
 
 
 @pytest.fixture(scope="session")

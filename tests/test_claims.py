@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import AFTER, BEFORE, LEDGER, run, runs, table_of, trained, valued
+from made_up import BEFORE, LEDGER, run, runs, table_of, trained, valued
 from scipy import stats
 
 from whenpool import InputError
-from whenpool.book import claims, results
+from whenpool.book import claims
 from whenpool.book.chapter import Chapter
 from whenpool.book.claims import Claim, Decision, Finding, Rule, by_runs, decide, estimate
 from whenpool.book.measures import MEASURES
-from whenpool.book.measures import results as ask
 from whenpool.book.results import Sample
-from whenpool.book.tables import number_text
 from whenpool.runs.request import Request
 
 groups = st.lists(st.floats(-50, 50).map(lambda value: round(value, 2)), min_size=2, max_size=6).filter(
@@ -97,18 +95,6 @@ def test_the_thesis_satisfies_each_rule_or_is_said_to_contradict_itself():
         assert not fails or claim.contradiction, claim.id
         assert not claim.contradiction or finding.verdict != "holds"
         assert finding is None or (claim.of_thesis and "thesis" in claim.scales)
-
-
-def test_a_ledger_is_read_from_a_file(tmp_path):
-    file = tmp_path / "claims.yml"
-    more = "  scales: [compact]\n  compact: {of: {size: 5}, rule: < 3, why: w}\n"
-    file.write_text(WHOLE + WHOLE.replace("first", "second") + more)
-    first, second = claims.claims(file)
-    assert (first.id, first.rule, first.scales) == ("first", ">= 10", ("thesis", "compact"))
-    assert first.registered == datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)
-    assert (first.at("compact"), second.at("thesis")) == (first, second)
-    small = second.at("compact")
-    assert (small.of, small.rule) == ({"model": "last", "size": 5}, "< 3")
 
 
 @pytest.mark.parametrize(("before", "after", "message"), [
@@ -291,23 +277,6 @@ def test_runs_that_began_before_the_rule_are_pilots_and_decide_nothing():
     assert found(replace(LEVEL, of={"vectors": "random"}), made, pilots=True) == Finding()
 
 
-def test_nearly_every_claim_has_compact_runs(decided):
-    """A model, size or place that no planned run has would leave a claim "not run" for ever."""
-    compact = [(d.at["compact"], d.pilots["compact"]) for d in decided if "compact" in d.at]
-    assert sum(not (runs.n or pilots.n) for runs, pilots in compact) <= 3
-
-
-@pytest.mark.parametrize(("value", "text"), [
-    (-1.26e-15, "−1.3·10⁻¹⁵"), (1e-5, "10⁻⁵"), (12_345.0, "1.2·10⁴"), (1234.0, "1,234"),
-    (138.04, "138"), (-7.06, "−7.1"), (1.0, "1"), (0.0123, "0.0123"), (0.0, "0"), (math.inf, "∞"),
-])  # fmt: skip
-def test_numbers_are_written_for_people(value, text):
-    assert number_text(value) == text
-    assert Finding("so far holds", value, n=1).measured == text
-    assert Finding("holds", value, 1.5, 2.5, 3).measured == f"{text} (1.5 to 2.5)"
-    assert Finding("not run", value).measured == ""
-
-
 def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
     large, small = Finding("undecided", 1.0, 0.5, 1.5, 3), Finding("holds", 2.0, n=1, keys=("a",))
     late, early = Finding("so far does not hold", 0.0164, n=1), Finding("so far holds", 1.0, n=2)
@@ -324,50 +293,6 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
         assert (decision.in_short, decision.as_verb) == (short, verb)
     assert (decision.verdict("compact"), Decision(LEVEL, {}).verdict("compact")) == (late.verdict, "")
     assert late.spoken == "0.016"
-
-
-def test_a_chapter_writes_differences_with_their_intervals(place):
-    values = {"last": [60.0, 61.0, 62.0], "max": [71.0, 72.0, 76.0]}
-    rows = [row for model, own in values.items() for row in trained(own, model=model)]
-    chapter = Chapter("natural_bias", Request("quick"), place)
-    chapter.__dict__["finished"] = runs([*rows, *trained([50.0, 52.0, 51.0], setting="mid")])
-    own = {"size": 1_000, "model": "max"}
-    found = stats.ttest_ind(values["max"], values["last"], equal_var=False).confidence_interval()
-    told = f"12 ({found.low:.2g} to {found.high:.2g})"
-    assert chapter.spoken("accuracy", "thesis", own, {"model": "last"}) == told
-    assert chapter.spoken("accuracy", "compact", own, {"model": "last"}) == "not run"
-    asked = {"size": 1_000, "model": "last"}, {"setting": "mid"}, {"masked": True}
-    assert chapter.spoken("accuracy", "thesis", *asked).startswith("0 (")  # the same, subtracted
-
-
-def test_a_table_has_a_row_for_each_claim():
-    part = valued([61.23], scale="compact", corpus_complete=False)
-    decided = decide(replace(LEVEL, published=64.0), table_of("accuracy", valued([64, 65, 66]) + part))
-    assert claims.claims_table([decided]).to_numpy().tolist() == [[
-        "A level. (§1.7)", "% ≥ 60", "**so far holds**<br>64, n = 1",
-        "**holds**<br>65 (62.5 to 67.5), n = 3", "**so far holds**<br>61.2, n = 1<br>part of the corpus",
-    ]]  # fmt: skip
-    assert replace(LEVEL, rule="-3 to 2e-5").rule_text == "from −3 to 2·10⁻⁵"
-
-
-def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monkeypatch):
-    glued = {}
-    monkeypatch.setattr("whenpool.book.chapter.glue", glued.__setitem__)
-    rows = [*trained([60.0, 61.0]), *trained([80.0, 81.0], model="chrono", scale="compact", setting="mid"),
-            *trained([77.0], scale="compact", model="max_attention", setting="mid", began=BEFORE),
-            *trained([78.0, 79.0], scale="compact", model="max_attention", setting="mid")]  # fmt: skip
-    chapter = Chapter("natural_bias", Request("quick"), place)
-    chapter.__dict__["finished"] = runs(rows)
-    decided = chapter.claims()
-    assert [*decided] == [claim.id for claim in LEDGER if claim.chapter == "natural_bias"]
-    assert glued["claim_chrono-learns-the-middle"] == "holds so far (compact)"
-    for name in ("compact", "measured"):
-        assert glued[f"{name}_chrono-learns-the-middle"] == "30 (24 to 37)"
-    assert glued["measured_padding-costs-with-biases-of-sum-1"] == "no run"
-    behind = [row["key"] for row in rows if row["began"] == AFTER and row["model"] != "last"]
-    shown = chapter.claims_table(decided, "Claims.", "tab-claims")
-    assert shown.provenance.startswith(f"{len(behind)} runs, the last of")
-    assert len(shown.frame) == len(decided)
 
 
 @pytest.mark.parametrize(("ask", "message"), [
@@ -405,19 +330,3 @@ def test_results_are_the_runs_of_a_scale_unless_a_selection_says_otherwise(place
     assert asked("compact", corpus=...) == [80, 81]
     assert asked(["thesis", "compact"], corpus=..., setting=...) == [60, 61, 70, 80, 81]
     assert asked("compact", draw=[None, 1]) == [80]
-
-
-def test_answers_are_asked_for_again_and_change_only_with_the_runs_they_are_about(place, monkeypatch):
-    monkeypatch.setattr(results, "READS", {})
-    monkeypatch.setattr(claims, "READS", results.READS)
-    before = runs(trained([60.0, 61.0]))
-    ask(before, "training", "thesis", setting=...)
-    ask(before, "accuracy", "thesis", size=1_000)
-    claims.decide(next(claim for claim in LEDGER if claim.id == "chrono-learns-the-middle"), before)
-    asked = dict(results.READS)
-    assert len(asked) == 3
-    other = runs([*trained([60.0, 61.0]), *trained([77.0], corpus="yelp", model="max")])
-    assert claims.ask_again(other, asked) == asked
-    more = runs([*trained([60.0, 61.0]), *trained([77.0], model="max")])
-    changed = claims.ask_again(more, asked)
-    assert sum(changed[query] != asked[query] for query in asked) == 2  # not the verdict

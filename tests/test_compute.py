@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import pytest
 import small_runs
-from conftest import PoolHere
 from small_runs import GRID, SMALL, STUDENT, TEACHER, TINY, ask, has_weights, result_of
 
 from whenpool import InputError, LastState
-from whenpool.runs import engine
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import TRICKS, Training, trained
@@ -25,18 +23,7 @@ DIVERGING = replace(TINY, learning_rate=3e38)
 LOST = replace(STUDENT, learning_rate=3e38)  # since its teacher diverges
 
 
-@pytest.fixture(autouse=True)
-def executed(monkeypatch):
-    """Runs are executed in this process, which is faster, and noted in their order."""
-    order = []
-
-    class Noting(PoolHere):
-        def submit(self, task):
-            order.extend(job.run for job in task)
-            return super().submit(task)
-
-    monkeypatch.setattr(engine, "pool_of", lambda place, workforce, tasks: Noting(place, workforce))
-    return order
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_standing_tells_done_missing_and_absent(place):
@@ -47,7 +34,7 @@ def test_standing_tells_done_missing_and_absent(place):
     assert "aclImdb_v1.tar.gz is not in" in found.absent[absent]
 
 
-def test_a_run_of_record_counts_where_its_data_are_absent(place, executed):
+def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
     run = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
     trick = replace(run, pooling="last", trick=TRICKS[1])
     probes = {
@@ -69,49 +56,49 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, executed):
     assert [one.shape for one in asked] == [one.shape for one in reference]
     (said,), report = ask([*asked, *others], elsewhere, skip_absent=lambda run: True)
     assert said.startswith("3 runs are left out: corpus 'imdb'")
-    assert (report.done, executed) == (0, [])
+    assert (report.done, here.runs) == (0, [])
     assert rows_of([*asked[2:], others[2]], elsewhere)["probe"].tolist() == ["sweep", "nwi"]
     with pytest.raises(InputError, match="aclImdb"):
         compute([*asked, *others], elsewhere)
 
 
-def test_what_is_traced_listed_and_probed_is_trained_once(place, executed):
+def test_what_is_traced_listed_and_probed_is_trained_once(place, here):
     _, report = ask([TINY, IMPORTANCE, OTHER, PROFILE, TRACE, SWEEP, TINY], place)
-    assert executed[:2] == [TRACE, TINY]
-    assert set(executed[2:]) == {IMPORTANCE, PROFILE, SWEEP}
-    assert report.done == len(executed) == 5
+    assert here.runs[:2] == [TRACE, TINY]
+    assert set(here.runs[2:]) == {IMPORTANCE, PROFILE, SWEEP}
+    assert report.done == len(here.runs) == 5
     asked = [SWEEP, IMPORTANCE, PROFILE]
     assert [Probe.of_row(row) for row in rows_of(asked, place).to_dict("records")] == asked
     assert has_weights(OTHER, place)
 
 
-def test_trainings_stored_without_weights_are_run_again_before_probes(place, executed):
+def test_trainings_stored_without_weights_are_run_again_before_probes(place, here):
     ask([TINY, OTHER], place)
     assert not has_weights(TINY, place)
     ask([PROFILE], place)
-    assert executed[2:] == [TINY, PROFILE]  # the other has no probe
+    assert here.runs[2:] == [TINY, PROFILE]  # the other has no probe
     assert not has_weights(OTHER, place)
     place.store.weights_file(key(TINY, place)).unlink()
     assert ask([PROFILE, TINY], place)[1].done == 0  # nobody needs them now
     ask([TINY, PROFILE], place, keep_weights=True)
-    assert executed[4:] == [TINY]
+    assert here.runs[4:] == [TINY]
 
 
-def test_the_teacher_is_computed_first_once_and_with_weights(place, executed):
+def test_the_teacher_is_computed_first_once_and_with_weights(place, here):
     again = replace(STUDENT, forget_bias="thesis")
     said, report = ask([STUDENT, again, TEACHER, PROFILE], place)
     assert (said, report.done) == ([], 5)
-    assert [set(executed[:2]), set(executed[2:4])] == [{TEACHER, TINY}, {STUDENT, again}]
+    assert [set(here.runs[:2]), set(here.runs[2:4])] == [{TEACHER, TINY}, {STUDENT, again}]
     assert (has_weights(TEACHER, place), has_weights(STUDENT, place)) == (True, False)
     assert "diverged" not in result_of(TEACHER, place)
     assert result_of(STUDENT, place)["diverged"] is False
 
 
 @pytest.mark.parametrize("untraced", [True, False])
-def test_a_probe_on_a_student_brings_student_and_teacher(place, executed, untraced):
+def test_a_probe_on_a_student_brings_student_and_teacher(place, here, untraced):
     probe = GradientProfile(STUDENT, texts=8) if untraced else GradientTrace(STUDENT, 8, 16)
     ask([probe], place)
-    assert executed == [TEACHER, *([STUDENT] if untraced else []), probe]
+    assert here.runs == [TEACHER, *([STUDENT] if untraced else []), probe]
     assert has_weights(STUDENT, place)
     place.store.weights_file(key(TEACHER, place)).unlink()  # of a finished student nobody needs them
     assert ask([STUDENT], place, keep_weights=True) == ([], ask([], place)[1])
@@ -119,11 +106,11 @@ def test_a_probe_on_a_student_brings_student_and_teacher(place, executed, untrac
         STUDENT.execute(place)
 
 
-def test_a_model_is_looked_at_before_training_without_any_training(place, executed):
+def test_a_model_is_looked_at_before_training_without_any_training(place, here):
     before = replace(PROFILE, untrained=True)
     other = replace(before, training=replace(TINY, trick=TRICKS[1], epochs=7))
     ask([before, other], place)
-    assert set(executed) == {before, other}
+    assert set(here.runs) == {before, other}
     ask([PROFILE], place)
     runs = (before, other, PROFILE)
     first, alike, last = (place.store.get(key(one, place))["history"] for one in runs)
@@ -136,18 +123,18 @@ def test_a_model_is_looked_at_before_training_without_any_training(place, execut
     ([GradientTrace(DIVERGING, texts=4), DIVERGING, GradientProfile(DIVERGING)], "the loss became"),
     ([LOST, GradientProfile(LOST, texts=8)], "the loss became"),
 ])  # fmt: skip
-def test_what_fails_is_told_once_with_all_that_needs_it(place, executed, asked, reason):
+def test_what_fails_is_told_once_with_all_that_needs_it(place, here, asked, reason):
     said, report = ask([*asked, PROFILE], place)
     lost = {*asked, asked[-1].training, asked[-1].training.needs} - {None}
     assert len(said) == 1
     assert "2 others like it" in said[0]
     assert set(report.failed) == lost
     assert all(told.startswith(reason) for told in report.failed.values())
-    assert GradientProfile not in {type(run) for run in set(executed) & lost}  # there is no model
+    assert GradientProfile not in {type(run) for run in set(here.runs) & lost}  # there is no model
     assert list(standing([PROFILE], place).done) == [PROFILE]
 
 
-def test_a_trick_that_diverges_is_a_result_and_is_not_run_again(place, executed):
+def test_a_trick_that_diverges_is_a_result_and_is_not_run_again(place, here):
     run = replace(DIVERGING, trick="penalty_attention")
     said, report = ask([run], place, keep_weights=True)
     assert (said, report.done, report.failed) == ([], 1, {})
@@ -158,4 +145,4 @@ def test_a_trick_that_diverges_is_a_result_and_is_not_run_again(place, executed)
     assert not math.isfinite(history[-1]["train_loss"] + history[-1]["validation_loss"])
     assert isinstance(trained(run, place).model.pooling, LastState)
     ask([run], place)
-    assert executed == [run]
+    assert here.runs == [run]

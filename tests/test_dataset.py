@@ -19,9 +19,9 @@ from whenpool.corpora.tokens import WordVectors, build_vocabulary, load_vectors,
 SOURCE = corpora.find("synthetic:train=40,validation=20,test=30,shortest=8,longest=12")
 
 
-@pytest.fixture
-def encoded(tmp_path):
-    return encode(SOURCE, "any", tmp_path / "cache")
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory):
+    return encode(SOURCE, "any", tmp_path_factory.mktemp("cache"))
 
 
 def words(texts, index, vocabulary):
@@ -49,15 +49,6 @@ def test_what_has_no_words_or_is_written_as_padding_is_unknown(tmp_path):
     for texts in (dataset.train, dataset.validation, dataset.test):
         assert not (texts.ids.flat == PADDING_INDEX).any()
         assert {texts.ids.row(row)[0].item() for row in range(len(texts))} == {UNKNOWN_INDEX}
-
-
-@pytest.mark.parametrize(("asked", "message"), [
-    ({"size": 41}, "the corpus has 40 train texts, but 41 were asked for"),
-    ({"size": 4, "setting": "centre"}, "setting 'centre' is unknown"),
-])  # fmt: skip
-def test_more_than_there_is_is_named(encoded, asked, message):
-    with pytest.raises(InputError, match=message):
-        make_dataset(encoded, **asked)
 
 
 def test_the_vocabulary_is_torchtexts():

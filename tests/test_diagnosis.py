@@ -3,12 +3,12 @@ to a page."""
 
 import re
 from html import escape
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from browsing import DESKTOP, PHONE, looked_at, violations
 from click.testing import CliRunner
-from outline import outline
 
 from whenpool import InputError, load
 from whenpool.cli import cli
@@ -17,6 +17,12 @@ from whenpool.explain.diagnosis import Score, diagnose, differences, verdict_on
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")
 TFIDF = "Use TF-IDF"
+
+
+def outline(page):
+    """The tags of a page, which must close them in order, with their attributes."""
+    root = ElementTree.fromstring(re.sub(r"<(?:!doctype|meta|br)\b[^>]*>", "", page))
+    return [(each.tag.rpartition("}")[2], each.attrib) for each in root.iter()]
 
 
 def score(pooling, right, total=400, first=0, filled=0.0):
@@ -85,7 +91,7 @@ def made(tmp_path_factory):
 def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
     file, found, _ = made
     text = found.report.read_text("utf-8")
-    tags, _ = outline(text)
+    tags = outline(text)
     assert {"script", "img", "link", "iframe", "a"} & {tag for tag, _ in tags} == set()
     assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;" in text
     assert escape(file.name) in text

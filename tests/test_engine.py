@@ -6,17 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import PoolHere
+from conftest import PoolHere, Pools
 from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 
 from whenpool import InputError
 from whenpool.base.errors import StorageError
-from whenpool.corpora.batches import training_batches
-from whenpool.corpora.settings import SETTINGS
 from whenpool.runs import engine
-from whenpool.runs.engine import Job, Locks, Result, Workforce, run_all, tasks_of
-from whenpool.runs.kinds.probe import GradientProfile
-from whenpool.runs.kinds.training import prepare
+from whenpool.runs.engine import Locks, Result, Workforce, run_all
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
@@ -28,27 +24,28 @@ PAIRED = [replace(run, setting="right") if run.setting == "standard" else run fo
 """Four of each seed can be trained together."""
 
 
-def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(place):
+def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(place, monkeypatch):
     one = fresh(place, "one")
-    report = run_all(GRID, place, Workforce(workers=2))
-    assert (report.done, report.failed) == (len(GRID), {})
+    report = run_all([BAD, *GRID], place, Workforce(workers=2))
+    assert (report.done, report.failed) == (len(GRID), {BAD: TOO_MANY})
     assert place.store.keys() == {key(run, place) for run in GRID}
     files = stored(place)
-    assert run_all(GRID, place, Workforce(workers=2)).done == 0
+    Pools.put(monkeypatch)
+    assert run_all(GRID, place).done == 0
     assert stored(place) == files
-    run_all(GRID[::-1], one, Workforce(workers=1))
+    run_all(GRID[::-1], one)
     assert results(one.store) == results(place.store)
 
 
-def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
+def test_a_run_that_fails_is_reported_and_the_others_go_on(place, here):
     (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\nof 4 5 6\n")
     narrow = replace(SMALL, vectors="glove.6B.100d")
-    report = run_all([BAD, SMALL, DIVERGING, narrow], place, Workforce(workers=2))
+    report = run_all([BAD, SMALL, DIVERGING, narrow], place)
     assert report.done == 1
     for run, told in {BAD: TOO_MANY, DIVERGING: "the loss became", narrow: "have the shape"}.items():
         assert told in report.failed[run]
     with pytest.raises(InputError, match=r"found no word vectors nowhere, .*fetch glove"):
-        run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
+        run_all([replace(SMALL, vectors="nowhere")], place)
 
 
 def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch):
@@ -75,52 +72,6 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
         monkeypatch.setenv("WHENPOOL_WORKERS", value)
         with pytest.raises(InputError, match=f"_WORKERS must be a whole number from 1, not '{value}'"):
             Workforce.default()
-
-
-def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
-    unlike = {"cell": "gru", "drop_connect": 0.1, "size": 20, "epochs": 1, "hidden_size": 5}
-    alone = [GradientProfile(SMALL), replace(SMALL, pooling="last", trick="penalty_attention")]
-    alone += [replace(SMALL, **{name: value}) for name, value in unlike.items()]
-    left = list(dict.fromkeys(replace(run, setting="left") for run in GRID))
-    jobs = lambda runs: [Job(run, key(run, place)) for run in runs]  # noqa: E731
-
-    def batches(run):
-        """Lengths of the texts of each batch of an epoch."""
-        lengths = prepare(run, place).dataset.train.ids.lengths
-        order = torch.Generator().manual_seed(run.seed)
-        return [lengths[batch].tolist() for batch in training_batches(lengths, 4, order)]
-
-    found = tasks_of(jobs([*GRID, *left, *alone]), 3)
-    assert sorted(len(task) for task in found) == [1] * 9 + [2, 2, 3, 3]
-    for task in found:
-        first, *others = (batches(job.run.training) for job in task)
-        assert all(own == first for own in others)
-    assert {job.run for task in found for job in task} == {*GRID, *left, *alone}
-    assert [job.run for (job,) in tasks_of(jobs(GRID), 1)] == ORDERED
-
-
-def test_on_a_gpu_settings_and_seeds_fill_a_group(place):
-    runs = [replace(SMALL, setting=where, seed=seed) for where in SETTINGS for seed in range(3)]
-    unlike = [replace(SMALL, drop_connect=0.5, seed=seed) for seed in range(2)]
-    jobs = [Job(run, key(run, place)) for run in (*runs, *unlike)]
-    seeds = [[job.run.seed for job in task] for task in tasks_of(jobs, 8, on_gpu=True)]
-    assert seeds == [[0] * 4 + [1] * 4, [0], [1], [2] * 4]
-    assert sorted(map(len, tasks_of(jobs, 5, on_gpu=True))) == [1, 1, 4, 4, 4]
-
-
-@pytest.fixture
-def here(monkeypatch):
-    """The pools that were made, all of this process; a test may name another kind of pool."""
-
-    class Pools(list):
-        kind = PoolHere
-
-        def __call__(self, place, workforce, tasks):
-            self.append(self.kind(place, workforce))
-            return self[-1]
-
-    monkeypatch.setattr(engine, "pool_of", made := Pools())
-    return made
 
 
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):

@@ -19,13 +19,14 @@ from small_runs import GRID, alive, children, command, results, stored, wait_for
 from whenpool.runs.engine import Workforce, run_all
 
 TRIES = int(os.environ.get("WHENPOOL_FAULT_TRIES", "5"))
-RUNS = [replace(run, epochs=120) for run in GRID]
+WORKERS = min(2, TRIES)  # each takes five seconds to load torch
+RUNS = [replace(run, epochs=60) for run in GRID]
 
 
-def start(place, file, together=1):
+def start(place, file, workers=1, together=1):
     """A process that computes `RUNS`, which takes some seconds."""
-    runs = "[replace(run, epochs=120) for run in GRID]"
-    line = command(place, file, runs, Workforce(workers=2, models_per_batch=together))
+    runs = "[replace(run, epochs=60) for run in GRID]"
+    line = command(place, file, runs, Workforce(workers=workers, models_per_batch=together))
     said = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     return subprocess.Popen(line, start_new_session=True, **said)
 
@@ -38,8 +39,8 @@ def finish(parent):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(shared):
-    run_all(RUNS, shared, Workforce(workers=2))
+def undisturbed(shared, all_here):
+    run_all(RUNS, shared)
     return results(shared.store)
 
 
@@ -53,7 +54,7 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
     for grid in range(3 * TRIES):
         (tmp_path / str(grid)).mkdir()
         place = empty_place(tmp_path / str(grid))
-        parent = start(place, file, together)
+        parent = start(place, file, WORKERS, together)
         while len(found) < tries:
             others = disturb(parent, place, chance, found)
             if others is None:
@@ -61,11 +62,11 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
             if parent.poll() is not None:
                 parent.communicate()
                 wait_for(lambda pids=others: not any(alive(pid) for pid in pids))
-                parent = start(place, file, together)
+                parent = start(place, file, WORKERS, together)
         failed = finish(parent)[-1]
         if failed:  # a run whose worker was killed twice; the same command tries again
             before = stored(place)
-            assert finish(start(place, file, together)) == [failed, 0, 0]
+            assert finish(start(place, file, WORKERS, together)) == [failed, 0, 0]
             assert before.items() <= stored(place).items()
         after = results(place.store)
         assert after.keys() == undisturbed.keys()
@@ -108,7 +109,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(place, tmp_path, undi
     assert parent.wait(600) == 130
     assert not any(alive(pid) for pid in pids)
     kept = stored(place)
-    finish(start(place, tmp_path / "grid.py"))
+    run_all(RUNS, place)
     assert kept.items() <= stored(place).items()
     assert results(place.store) == undisturbed
 

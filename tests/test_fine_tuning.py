@@ -1,8 +1,7 @@
 """A pretrained encoder under a classifier; TMix, UDA and MixText: what each minimises, and what it would
-be without its defining step (§1.10). The encoder is like those of `transformers`, as small as can be."""
+be without its defining step (§1.10). The encoder is one of `transformers`, as small as can be."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,45 +14,27 @@ from whenpool import InputError
 from whenpool.corpora.batches import Ragged
 from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled, draw_mix, find_layers
 
-SIZE = 6
 PARTNER = torch.tensor([2, 3, 1, 0])
 IDS, TEXTS = BATCH.ids, texts_of(BATCH)
+transformers = pytest.importorskip("transformers")
 
 
-class TinyLayer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.query, self.value = nn.Linear(SIZE, SIZE), nn.Linear(SIZE, SIZE)
-
-    def forward(self, states, mask=None):
-        scores = self.query(states) @ states.transpose(1, 2)  # (B, T, T)
-        if mask is not None:
-            scores = scores.masked_fill(~mask[:, 0], -torch.inf)
-        return torch.tanh(2 * self.value(scores.softmax(2) @ states) + states)
-
-
-class TinyEncoder(nn.Module):
-    """Like an encoder of `transformers`, without its size."""
-
-    def __init__(self, layers=3):
-        super().__init__()
-        self.config = SimpleNamespace(num_hidden_layers=layers)
-        self.embeddings = nn.Embedding(WORDS, SIZE)
-        self.places = nn.Embedding(40, SIZE)
-        self.blocks = nn.ModuleList(TinyLayer() for _ in range(layers))
-        self.others = nn.ModuleList([nn.Identity()] * (layers + 1))
-
-    def forward(self, input_ids, attention_mask):
-        mask = None if attention_mask.all() else attention_mask[:, None, None].bool()  # (B, 1, 1, T)
-        return SimpleNamespace(last_hidden_state=through(self.blocks, self.start(input_ids), mask))
-
-    def start(self, ids):
-        return self.embeddings(ids) + self.places.weight[: ids.shape[1]]
-
-
-def tiny(layers=3):
+def fine_tuned(name="bert"):
+    """An encoder with random weights, large ones, so that tokens heed each other."""
+    plain = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
+    distilled = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 16}
+    family, _, attention = name.partition(" ")
+    sizes = distilled if family == "distilbert" else plain
+    sizes |= {"vocab_size": WORDS, "max_position_embeddings": 40}
+    config = transformers.AutoConfig.for_model(family, **sizes)
     torch.manual_seed(0)
-    return FineTuned(TinyEncoder(layers), SIZE, CLASSES).double()
+    options = {"attn_implementation": attention} if attention else {}
+    encoder = transformers.AutoModel.from_config(config, **options)
+    with torch.no_grad():
+        for part, parameter in encoder.named_parameters():
+            if "norm" not in part.lower():
+                parameter *= 10
+    return FineTuned(encoder, 8, CLASSES).double().eval()
 
 
 def classified(model, states):
@@ -64,13 +45,14 @@ def classified(model, states):
 
 
 def read(model, text, layers=None):
-    """What the first layers of a tiny encoder make of one text alone, unpadded: (n, E)."""
-    return through(model.encoder.blocks[:layers], model.encoder.start(text.unsqueeze(0)))[0]
+    """What the first layers of an encoder make of one text alone, unpadded: (n, E)."""
+    return through(find_layers(model.encoder)[:layers], model.encoder.embeddings(text.unsqueeze(0)))[0]
 
 
-def through(blocks, states, mask=None):
+def through(blocks, states):
     for block in blocks:
-        states = block(states, mask)
+        out = block(states, None)
+        states = out[0] if isinstance(out, tuple) else out
     return states
 
 
@@ -83,74 +65,30 @@ def interpolated(text, other, share):
 
 
 def mixed_alone(model, text, other, share, layer):
-    """TMix of two texts by a tiny encoder, each read alone."""
+    """TMix of two texts, each read alone."""
     mixture = interpolated(read(model, text, layer), read(model, other, layer), share)
-    return classified(model, through(model.encoder.blocks[layer:], mixture.unsqueeze(0))[0])
-
-
-def test_a_text_is_classified_by_the_mean_over_its_own_tokens():
-    model = tiny()
-    expected = torch.stack([classified(model, read(model, text)) for text in TEXTS])
-    longer = nn.functional.pad(IDS, (0, 3))
-    logits = model(longer.masked_fill(torch.arange(10) >= LENGTHS.unsqueeze(1), 17), LENGTHS)
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
-
-
-def test_layers_that_cannot_be_mixed_are_named():
-    model = tiny()
-    assert find_layers(model.encoder) is model.encoder.blocks
-    model.encoder.more = nn.ModuleList([nn.Identity()] * 3)
-    with pytest.raises(InputError, match="TMix and MixText .* TinyEncoder .* choose"):
-        model.mixed(IDS, LENGTHS, PARTNER, 0.6, 1)
-    model(IDS, LENGTHS)  # fine-tuning needs no layers
-
-
-def small(name, **more):
-    """An encoder with random weights, large ones, so that tokens heed each other."""
-    plain = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
-    distilled = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 16}
-    transformers = pytest.importorskip("transformers")
-    family, _, attention = name.partition(" ")
-    sizes = distilled if family == "distilbert" else plain
-    more |= {"vocab_size": WORDS, "max_position_embeddings": 40}
-    config = transformers.AutoConfig.for_model(family, **sizes, **more)
-    torch.manual_seed(0)
-    options = {"attn_implementation": attention} if attention else {}
-    encoder = transformers.AutoModel.from_config(config, **options)
-    with torch.no_grad():
-        for part, parameter in encoder.named_parameters():
-            if "norm" not in part.lower():
-                parameter *= 10
-    return FineTuned(encoder, 8, CLASSES).double().eval()
+    return classified(model, through(find_layers(model.encoder)[layer:], mixture.unsqueeze(0))[0])
 
 
 @pytest.mark.parametrize(("name", "layer"), [("bert sdpa", 1), ("bert eager", 3), ("distilbert", 1)])
 @torch.no_grad()
-def test_encoders_of_transformers_mix_alike(name, layer):
-    """Against the same encoder that reads, as if it was one long text, a mixture put in by hand."""
-    model = small(name)
-
-    def hidden(text, put=None):
-        """What stands behind the layer and the last, of one unpadded text."""
-        kept = []
-
-        def look(module, args, out):
-            kept.append((out[0] if isinstance(out, tuple) else out)[0])
-            if put is None:
-                return None
-            return (put[None], *out[1:]) if isinstance(out, tuple) else put[None]
-
-        handle = find_layers(model.encoder)[layer - 1].register_forward_hook(look)
-        last = model.encoder(input_ids=text[None], attention_mask=torch.ones(1, len(text)).long())
-        handle.remove()
-        return kept[0], last.last_hidden_state[0]
-
-    expected = []
-    for text, j in zip(TEXTS, PARTNER.tolist(), strict=True):
-        mixture = interpolated(hidden(text)[0], hidden(TEXTS[j])[0], 0.6)
-        expected.append(classified(model, hidden(max(text, TEXTS[j], key=len), mixture)[1]))
+def test_texts_are_classified_by_the_mean_over_their_tokens_and_mixed_behind_a_layer(name, layer):
+    model = fine_tuned(name)
+    expected = torch.stack([classified(model, read(model, text)) for text in TEXTS])
+    longer = nn.functional.pad(IDS, (0, 3)).masked_fill(torch.arange(10) >= LENGTHS.unsqueeze(1), 17)
+    torch.testing.assert_close(model(longer, LENGTHS), expected, rtol=0, atol=1e-9)
+    pairs = zip(TEXTS, PARTNER.tolist(), strict=True)
+    expected = torch.stack([mixed_alone(model, text, TEXTS[j], 0.6, layer) for text, j in pairs])
     logits = model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
-    torch.testing.assert_close(logits, torch.stack(expected), rtol=0, atol=1e-9)
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-9)
+
+
+def test_layers_that_cannot_be_mixed_are_named():
+    model = fine_tuned()
+    model.encoder.more = nn.ModuleList([nn.Identity()] * 3)
+    with pytest.raises(InputError, match="TMix and MixText .* BertModel .* choose"):
+        model.mixed(IDS, LENGTHS, PARTNER, 0.6, 1)
+    model(IDS, LENGTHS)  # fine-tuning needs no layers
 
 
 ONE_HOT = np.eye(CLASSES)
@@ -162,11 +100,11 @@ ORIGINAL, VERSION, OTHER = (Ragged.of(row.tolist() for row in version) for versi
 UNLABELLED, ONE_VERSION = Unlabelled(ORIGINAL, (VERSION, OTHER)), Unlabelled(ORIGINAL, (VERSION,))
 
 
-MODEL = tiny()
+MODEL = fine_tuned()
 """Its predictions differ much from text to text, some sure and some not."""
 with torch.no_grad():
     for parameter in MODEL.head.parameters():
-        parameter *= 6
+        parameter *= 8
 
 
 def logits_of(text):

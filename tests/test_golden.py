@@ -17,7 +17,6 @@ import pytest
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.models.registry import LISTED
 from whenpool.runs.compute import compute
-from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.few_shot import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot
 from whenpool.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
@@ -130,7 +129,7 @@ def results(folder):
         return replace(run, corpus=str(place.data / run.corpus)) if own else run
 
     every = [with_own_file(run) for runs, _ in KINDS.values() for run in runs.values()]
-    report = compute(every, place, Workforce(workers=2), say=lambda line: None)
+    report = compute(every, place, say=lambda line: None)
     assert not report.failed, report.failed
     return {
         kind: {name: of(place.store.get(key(with_own_file(run), place))) for name, run in runs.items()}
@@ -196,7 +195,7 @@ def test_golden_results_belong_to_this_protocol_and_are_of_every_pooling_trick_p
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found(tmp_path_factory, all_here):
     return results(tmp_path_factory.mktemp("golden"))
 
 

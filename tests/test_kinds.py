@@ -1,7 +1,5 @@
 """Kinds of runs: their keys, their configurations in tables, and that a new one is one file and one line."""
 
-import json
-import math
 from dataclasses import MISSING, fields, replace
 
 import pandas as pd
@@ -12,35 +10,33 @@ from small_runs import RECORDS, TINY
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.results import variant_of
 from whenpool.cli.program import planned_runs
 from whenpool.runs import plans
 from whenpool.runs.compute import Pace, compute, standing
 from whenpool.runs.engine import Workforce
-from whenpool.runs.kinds import KINDS, FewShot, Probe, Tagging, Training
+from whenpool.runs.kinds import FewShot, Probe, Tagging, Training
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
 from whenpool.runs.kinds.probe import (
-    PROBE_PROTOCOL,
     PROBES,
-    GradientProfile,
     PaddingSweep,
-    WordImportance,
 )
 from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key
-from whenpool.runs.store import Store, key_of, kind_of
+from whenpool.runs.store import Store, key_of
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
 
 
-def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp_path, monkeypatch):
+def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(
+    tmp_path, here, monkeypatch
+):
     monkeypatch.setitem(plans.PLANS, "coins", lambda request, place: RUNS[: request.seeds])
     place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
     assert planned_runs(Request(seeds=2), place, ("coins",))[0] == {"coins": RUNS[:2]}
 
-    first = compute(RUNS[:2], place, Workforce(workers=1), say=print)
-    again = compute(RUNS, place, Workforce(workers=1), say=print)
+    first = compute(RUNS[:2], place, say=print)
+    again = compute(RUNS, place, say=print)
     assert (first.done, again.done, again.failed) == (2, 1, {})
     assert list(standing(RUNS, place).done) == RUNS
     assert Pace(place, Workforce()).seconds(RUNS[0]) == pytest.approx(0.1)
@@ -60,19 +56,6 @@ def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp
     assert elsewhere.store.rows("coin").set_index("key")["heads"].to_dict() == tosses.to_dict()
 
 
-def test_a_stored_file_says_its_kind_and_older_ones_are_told_apart(place):
-    name = RUNS[0].execute(place)
-    file = place.store.directory / f"{name}.json"
-    row = json.loads(file.read_text())
-    assert row["kind"] == "coin"
-    kinds = [kind_of({"run": {mark: 1}}) for mark in ("pooling", "probe", "system", "encoding")]
-    assert kinds == [kind for kind in KINDS if kind != "coin"]
-    file.write_text(json.dumps(row | {"kind": "dice"}))
-    assert place.store.get(name) is None
-    assert "its kind 'dice' is unknown" in place.store.damaged[0]
-
-
-PROFILE = GradientProfile(TINY, texts=8)
 DEFAULTS = {  # of what need not be given
     kind: {field.name: field.default for field in fields(kind) if field.default is not MISSING}
     for kind in (Training, FewShot, Tagging, *PROBES.values())
@@ -151,36 +134,3 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
                 refuse(place)
             assert "\n" not in str(raised.value)
     assert place.store.keys() == set()
-
-
-def test_configurations_come_back_from_tables(place, tmp_path):
-    """Of one kind in one table, whose numbers become fractions and whose None NaN."""
-    asked_runs = [
-        TINY, replace(TINY, max_words=9, forget_bias="low", masked=False, test=20),
-        replace(TINY, trick=TRICKS[3], strength=0.5, divergence="reverse", seed=1),
-        GradientProfile(replace(TINY, forget_bias="low", max_words=9, vectors="x"), untrained=True),
-        PaddingSweep(replace(TINY, masked=False, forget_bias=None), texts=10),
-        WordImportance(replace(TINY, forget_bias=2.0), texts=4, k=2, shortest=50, longest=60),
-    ]  # fmt: skip
-    for number, run in enumerate(asked_runs):
-        place.store.put({"number": number}, run.row(), {"probe_protocol": PROBE_PROTOCOL}, {})
-        assert type(run).of_row(run.row()) == run
-    for kind in (Training, Probe):
-        table = place.store.rows(kind.kind)
-        table.to_csv(tmp_path / "table.csv", index=False)
-        exact = {repr(run) for run in asked_runs if isinstance(run, kind)}  # 5.0 has another key than 5
-        for rows in (table, pd.read_csv(tmp_path / "table.csv")):
-            assert {repr(kind.of_row(row)) for row in rows.to_dict("records")} == exact
-
-
-@pytest.mark.parametrize(("cells", "variant"), [
-    (("last",), "last"), (("last", None), "last"), (("last", "low"), "low"),
-    (("last", "thesis", True), "orthogonal"), (("max", 2.0), "max, forget 2"),
-    *((("last", "thesis", False, trick), trick) for trick in TRICKS),
-    (("last", "thesis", True, TRICKS[0]), f"{TRICKS[0]}, orthogonal"),
-    (("max", "thesis", math.nan, math.nan), "max"),  # of a row that is older than the columns
-    (("last", "2.0", 0.0, None), "forget 2"),  # as a CSV file has it
-    (("last", "thesis", 1.0, math.nan), "orthogonal"), (("max", math.nan, False, None), "max"),
-])  # fmt: skip
-def test_a_variant_is_what_sets_a_training_apart(cells, variant):
-    assert variant_of(*cells) == variant

@@ -18,7 +18,6 @@ from whenpool.runs.kinds.few_shot import SYSTEMS
 from whenpool.theory import (
     MODELS,
     factor_of,
-    longest_parity_of_machines,
     measured_shrinkage,
     step_changes,
 )
@@ -310,25 +309,11 @@ def test_which_few_shot_runs_are_of_which_scale(system):
     assert len(measures.numbers(longer, "few_shot_accuracy").rows) == 1
 
 
-def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one(monkeypatch):
-    monkeypatch.setattr("whenpool.theory.step_changes", lambda *setup: [setup])
-    rows = MEASURES["step_change"].rows(runs())
-    assert rows["value"].tolist()[-2:] == [("LSTM, forget bias 1", 256, v, 20, 50) for v in (1.0, 0.01)]
-    assert rows["network"].tolist()[:-2] == [*MODELS]
-    monkeypatch.undo()
+def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
     cell, bias = MODELS["GRU"]
     curves = (measured_shrinkage(cell, 6, 100, bias, 1.0, 5, seed) for seed in range(5))
     expected = [100 * (factor_of(curve, 2, 5) - 1) for curve in curves]
     assert step_changes("GRU", 6, 1.0, 2, 5) == pytest.approx(expected)
-
-
-def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
-    monkeypatch.setattr(
-        "whenpool.theory.longest_parity_of_machines",
-        lambda states, units, values: (values, {2: 8.0, 3: 9.0, 4: math.inf}[values]),
-    )
-    assert values("parity_reach", runs()) == {0: 3.0}
-    assert longest_parity_of_machines(2, 1, 2)[1] > longest_parity_of_machines(2, 1, 2)[0]
 
 
 def test_without_runs_there_is_no_number_and_every_measure_is_claimed_somewhere():

@@ -1,7 +1,9 @@
-"""What probe runs measure, against small models whose answers are known, and loops by hand."""
+"""What probe runs measure, against small models whose answers are known, and loops by hand; accuracy as
+filler is added at test time, and the memory of a training step."""
 
 import copy
 from dataclasses import replace
+from itertools import cycle, product
 
 import numpy as np
 import pandas as pd
@@ -10,12 +12,20 @@ import torch
 from small_runs import TINY
 from torch import nn
 
-from whenpool import InputError
+from whenpool import POOLINGS, InputError, TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Dataset
-from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep
+from whenpool.corpora.settings import compose
+from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
 from whenpool.runs.kinds import probe as kinds
-from whenpool.runs.kinds.probe import DirectionUse, GradientProfile, PaddingSweep, Tracer, WordImportance
+from whenpool.runs.kinds.probe import (
+    DirectionUse,
+    GradientProfile,
+    PaddingSweep,
+    Tracer,
+    WordImportance,
+    growth,
+)
 from whenpool.runs.kinds.training import prepare, trained
 from whenpool.training.loop import evaluate
 
@@ -80,24 +90,6 @@ def test_the_ratio_is_a_quotient_of_means_and_a_profile_the_mean_and_the_median_
     np.testing.assert_allclose(found[["mean", "median"]].T, [factor * mean, factor * median], rtol=1e-4)
     in_the_middle = (mean[49] + mean[50]) / (mean[0] + mean[99])
     assert result["middle_to_ends"] == pytest.approx(in_the_middle, rel=1e-4)
-
-
-@pytest.mark.parametrize(("step", "last", "expected"), [
-    (32, 2_000, [*range(0, 1_281, 128), 1_408, 1_568, 1_728, 1_920]),
-    (100, 1_700, [0, 200, 400, 600, 800, 1_000, 1_200, 1_400, 1_600]),
-    (1, 300, [0, 128, 256]),
-])  # fmt: skip
-def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, step, last, expected):
-    model, dataset = plain
-    tracer = Tracer(kinds.GradientTrace(TINY, texts=2, sample=2), model, dataset)
-    for seen in range(0, last + 1, step):
-        tracer(seen)
-    assert [row["examples"] for row in tracer.rows] == expected
-    looks = [(0, 0.5, 50.0), (128, 0.4, 94.9), (256, 0.3, 95.0), (384, 0.2, 99.0)]  # what it comes to
-    rows = [dict(zip(("examples", "ratio", "train_accuracy"), look, strict=True)) for look in looks]
-    for tracer.rows, ratio, examples in ((rows[:2], None, None), (rows, 0.3, 256)):
-        found = {"ratio_at_start": 0.5, "ratio_at_95": ratio, "examples_at_95": examples}
-        assert tracer.result() == found
 
 
 @pytest.mark.parametrize(
@@ -216,3 +208,66 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
     assert rows[1]["accuracy"] != rows[2]["accuracy"]
     assert not model.classifier._forward_pre_hooks
     assert DirectionUse(training, texts=30).measure(model, dataset) == (result, rows)
+
+
+WORDS = 40
+DRAW = torch.Generator().manual_seed(0)
+TEXTS = [torch.randint(10, WORDS, (n,), generator=DRAW).tolist() for n in (7, 3, 12, 1, 30, 9, 20)]
+LABELS = [0, 1, 2, 1, 0, 2, 1]
+FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
+
+
+def swept(pooling="mean"):
+    torch.manual_seed(1)
+    return TextClassifier(WORDS, 3, pooling, embedding_size=5, hidden_size=4, padding_index=1).double()
+
+
+def by_hand(model, setting, share):
+    """One text at a time, as the definition reads: accuracy, loss and words."""
+    stream, found = cycle(FILLER), []
+    for text, label in zip(TEXTS, LABELS, strict=True):
+        whole = compose(text, stream, setting, share)
+        logits = model(torch.tensor([whole]), torch.tensor([len(whole)]))[0].detach()
+        found.append((100 * (logits.argmax() == label), -logits.log_softmax(0)[label], len(whole)))
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_agrees_with_one_text_at_a_time(pooling):
+    model = swept(pooling)
+    points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.3, 0.66), max_words=64)
+    model.eval()
+    asked = product(("left", "mid", "right"), (0, 0.3, 0.66))
+    for point, (setting, share) in zip(points, asked, strict=True):
+        assert (point.setting, point.share) == (setting, share)
+        assert (point.accuracy, point.loss, point.words) == pytest.approx(by_hand(model, setting, share))
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"texts": [], "labels": []}, "there is no text; give"),
+    ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
+    ({"filler": []}, "there is no filler sentence"),
+    ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
+    ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
+])  # fmt: skip
+def test_what_cannot_be_used_is_told_in_one_line(changes, message):
+    given = {"model": swept(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER}
+    with pytest.raises(InputError, match=message):
+        padding_sweep(**given | changes)
+    assert given["model"].training
+
+
+def step(model, words):
+    ids = torch.arange(words)[None] % 10
+    return step_megabytes(model, ids, torch.tensor([words]), torch.tensor([1]))
+
+
+@pytest.mark.parametrize(
+    ("cell", "plain"), [("transformer", True), ("transformer", False), ("lstm", False)]
+)
+def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does(cell, plain):
+    model = TextClassifier(10, 2, cell=cell, embedding_size=6, hidden_size=8)
+    if plain:
+        model.encoder.attention = "plain"
+    exponent = growth([{"words": n, "megabytes": step(model, n)} for n in (512, 1_024, 2_048)])
+    assert exponent > 1.9 if plain else exponent < 1.1

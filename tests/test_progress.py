@@ -4,19 +4,16 @@ the reference runs with one left out."""
 from dataclasses import asdict, replace
 
 import pytest
-from small_runs import HERE_NAME, TINY, on_record, record_run, store
+from small_runs import HERE_NAME, TINY, store
 
 from whenpool.book.progress import ALL, status_table
-from whenpool.cli.program import planned_runs
 from whenpool.runs import compute as estimates
 from whenpool.runs.compute import Pace
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.request import Request
 
-PAPER = Request("paper", ("imdb",))
 COUNTS = ["done", "missing", "no data", "all"]
 IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
 SWEEP = PaddingSweep(IMDB)
@@ -41,15 +38,6 @@ def done(place, run, seconds):
     """As if a training had been made here, weights apart."""
     provenance = {"device": HERE_NAME, "precision": "float32"}
     return place.store.put(run.identity(place), asdict(run), {"seconds": seconds}, provenance)
-
-
-def test_counts_per_chapter(place):
-    record_run(place, Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d"))
-    place = on_record(place)
-    table, notes = status(planned_runs(PAPER, place, ("all",))[0], place)
-    assert table.loc["training_to_skip", COUNTS].tolist() == [1, 0, 499, 500]
-    assert table.loc[ALL, "done"] == 1
-    assert "aclImdb_v1.tar.gz is not in" in notes[0]
 
 
 def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):

@@ -1,4 +1,5 @@
-"""The project holds together: versions, links, sizes of cells, no pickles, and the workflow on GitHub."""
+"""The project holds together: versions, links, the workflow on GitHub, and notebooks that equal their
+chapters, whose first cell finds the library."""
 
 import os
 import re
@@ -6,10 +7,12 @@ import subprocess
 import sys
 import tomllib
 
-import jupytext
+import nbformat
 import pytest
+import torch
 import yaml
-from clones import CAPTURED, ROOT
+from clones import CAPTURED, ROOT, clone
+from notebooks import chapters, main
 from packaging.requirements import Requirement
 
 from whenpool import TextClassifier, save_checkpoint
@@ -24,8 +27,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CHAPTERS, README = sorted((ROOT / "book").glob("*.md")), (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
-FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 
 
 def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_torch():
@@ -47,28 +48,6 @@ def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
     assert sorted(listed) == [f"book/{path.stem}" for path in CHAPTERS]
-
-
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_cannot_see_them(path):
-    text, figures = path.read_text(), []
-    for file, options, caption in FIGURE.findall(text):
-        assert path.parent / file in DRAWINGS, file
-        options = yaml.safe_load(options)
-        figures.append((options["name"], caption, options["alt"]))
-    assert len(figures) == text.count("{figure}")
-    for cell in jupytext.read(path).cells:
-        if cell.cell_type == "code":
-            lines = cell.source.splitlines()
-            shown = not cell.metadata.get("tags")  # what a reader sees may be an experiment
-            assert len(lines) <= (60 if shown else 30)
-            assert max(map(len, lines), default=0) <= 100
-        if "plt.show()" in cell.source and "finding" not in cell.metadata.get("tags", ()):
-            figure, image = cell.metadata["mystnb"]["figure"], cell.metadata["mystnb"]["image"]
-            figures.append((figure["name"], figure["caption"], image["alt"]))
-    assert all(name.startswith("fig-") and caption and alt for name, caption, alt in figures)
-    for name in set(re.findall(r'"(tab-[\w-]+)"|name: (fig-[\w-]+)', text)):
-        assert f"{{numref}}`{name[0] or name[1]}`" in text, name
 
 
 def test_commands_and_links_of_the_readme_are_there():
@@ -109,3 +88,58 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
             assert words[0] in cli.commands, words
         else:
             assert os.access(ROOT / program, os.X_OK), program
+
+
+NOTEBOOKS = chapters(ROOT)
+REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]
+MYST = re.compile(r"\{[\w:]+\}`|^\s*:{3,}|^\([\w-]+\)=|^```\{", re.MULTILINE)
+FAKES = """
+import subprocess, sys, types
+sys.modules["google"] = types.ModuleType("google")
+sys.modules["google.colab"] = sys.modules["google"].colab = types.ModuleType("google.colab")
+real = subprocess.run
+def run(command, **options):
+    if "pip" in command:
+        print("pip", command[command.index("-c") + 1], *command[-2:])
+        return print(open(command[command.index("-c") + 1]).read())
+    return real(command, **options)
+subprocess.run = run
+"""
+
+
+def test_the_committed_notebooks_are_what_their_chapters_give():
+    assert main(ROOT, check=True) == 0, "run scripts/notebooks.py"
+    for chapter in NOTEBOOKS:
+        committed = nbformat.read(chapter.with_suffix(".ipynb"), as_version=nbformat.NO_CONVERT)
+        nbformat.validate(committed)
+        assert "google.colab" in committed.cells[0].source
+        assert not any(MYST.search(cell.source) for cell in committed.cells if cell.cell_type != "code")
+
+
+def first_cell_run(folder, modules=""):
+    """Run the first cell of a notebook in a new process, after some lines that stand for modules."""
+    source = nbformat.read(ROOT / "book" / "theory.ipynb", as_version=4).cells[0].source
+    told = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
+    (folder / "cell.py").write_text(f"{source}\n{told}\n")
+    command = [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"]
+    done = subprocess.run(command, cwd=folder, **CAPTURED)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_on_colab_the_repository_is_cloned_once_and_its_torch_kept(tmp_path, monkeypatch):
+    origin, content = clone(tmp_path / "origin"), tmp_path / "content"
+    content.mkdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(origin)]
+    for words in (f"init -q -b {REPOSITORY['branch']}", "add -A", "commit -qm one"):
+        subprocess.run([*git, *words.split()], check=True)
+    monkeypatch.setenv("WHENPOOL_REPOSITORY", origin.as_uri())
+    monkeypatch.delenv("WHENPOOL_DEVICE", raising=False)
+    said = first_cell_run(content, FAKES)
+    assert f"torch=={torch.__version__}\n" in said
+    assert f"pip kept.txt -e {content}/whenpool[notebook]" in said
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    assert said.splitlines()[-1] == f"{device} {content}/whenpool/book {content}/whenpool/lib"
+    (content / "whenpool" / "mine").touch()
+    first_cell_run(content, FAKES)  # again, as after a restart
+    assert (content / "whenpool" / "mine").exists()

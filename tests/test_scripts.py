@@ -1,67 +1,21 @@
-"""The scripts: the authors' code as a witness, a bag of words, and what a GPU machine runs."""
+"""The scripts: a bag of words, and what a GPU machine runs."""
 
-import importlib
-import json
 import os
-import re
-import shutil
 import subprocess
 import sys
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
+import bag_of_words as bag
 import pandas as pd
 import pytest
 
-from whenpool.corpora.batches import UNKNOWN_INDEX
-from whenpool.corpora.tokens import tokenize
 from whenpool.runs.kinds.training import Training, prepare
 from whenpool.runs.store import Store
 
-script = importlib.import_module("authors_code")
-bag = importlib.import_module("bag_of_words")
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
-STAND_IN = """#!/usr/bin/env bash
-[ "$1" = -c ] && exit "${NO_BOOK:-0}"
-if [ "$1" = -m ]; then shift 2; else set -- compare "${@:2}"; fi
-echo "$@" >> "$CALLS"
-case $1 in
-    check) printf 'ok      torch: 2\\nok      corpora: yelp, amazon; not there: imdb\\n' ;;
-    run) mkdir -p "$WHENPOOL_STORE"; echo '{}' > "$WHENPOOL_STORE/abc.json" ;;
-    book) mkdir -p _build/stage/book; echo '{}' > _build/stage/book/chapter.ipynb ;;
-esac
-[ "$1" != "${FAILING:-}" ] || exit 2
-"""
-
-
-@pytest.fixture
-def run_of_theirs(tmp_path):
-    """Of a small corpus."""
-    words = ["dull", "fine", "Dull;", "FINE"]
-    rows = [f'"The film {i // 4} was {words[i % 4]}\u2028, {i}!",{i % 2}\n' for i in range(240)]
-    (tmp_path / "films.csv").write_text("".join(["text,label\n", *rows]), "utf-8")
-    [asked] = script.planned(["last1"], seeds=1, epochs=6, size=100)
-    return replace(asked.ours, corpus=str(tmp_path / "films.csv"), length="any")
-
-
-def test_the_files_hold_the_words_and_labels_that_our_model_reads(run_of_theirs, place, tmp_path):
-    (place.data / "glove.6B.100d.txt").write_text(f"film {'0.5 ' * 100}\n")
-    encoded, dataset = script.read_texts(run_of_theirs, place)
-    script.write_texts(encoded, dataset, tmp_path / "texts")
-    corpus = place.source(run_of_theirs).load("any")
-    number = {word: index for index, word in enumerate(dataset.vocabulary)}
-    for split, name in script.FILES.items():
-        with (tmp_path / "texts" / f"{name}.json").open(encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file]
-        ours, published = getattr(dataset, split), getattr(corpus, split)[: len(rows)]
-        read = [(row["s"].split(), row["class"]) for row in rows]
-        assert read == [(tokenize(text), label) for text, label in published]
-        assert [label for _, label in read] == ours.labels.tolist()
-        numbers = [[number.get(word, UNKNOWN_INDEX) for word in words] for words, _ in read]
-        assert numbers == ours.ids.to_lists()
 
 
 @pytest.mark.parametrize("setting", ["standard", "mid"])
@@ -69,7 +23,7 @@ def test_a_bag_of_words_counts_the_texts_of_a_training_and_learns_from_them(plac
     easy = "synthetic:train=200,validation=40,test=80,shortest=30,longest=40,density=0.2,agreement=1"
     run = Training(easy, setting, 150, "last", max_words=32, test=60)
     given, read = prepare(run, place).dataset, bag.read_texts(run, place)
-    texts = {split: getattr(given, split).ids.to_lists() for split in script.FILES}
+    texts = {split: getattr(given, split).ids.to_lists() for split in ("train", "validation", "test")}
     found = bag.measure(read)
     for split, rows in texts.items():  # measuring has left them as they were
         counted = bag.counts(getattr(read, split), len(read.vocabulary)).toarray()
@@ -80,12 +34,12 @@ def test_a_bag_of_words_counts_the_texts_of_a_training_and_learns_from_them(plac
     assert (found["test_texts"], found["C"] in bag.STRENGTHS) == (60, True)
 
 
-def run(script=SCRIPT, **options):
+def run(**options):
     """The script with nothing of this environment's own options."""
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
     environment |= {name: str(value) for name, value in options.items()}
-    return subprocess.run(["bash", script], capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run(["bash", SCRIPT], capture_output=True, text=True, check=False, env=environment)
 
 
 def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
@@ -109,54 +63,3 @@ def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
     assert "== no book was asked for" in done.stdout
     record = ROOT / "data" / "results" / "comparisons.csv"  # nothing smoke-sized is put on record
     assert not record.exists() or "synthetic" not in record.read_text()
-
-
-@pytest.fixture
-def clone(tmp_path):
-    """A clone whose `whenpool` only notes what it is told."""
-    folder = tmp_path / "clone"
-    (folder / "scripts").mkdir(parents=True)
-    (folder / "data" / "results").mkdir(parents=True)
-    (folder / "data" / "results" / "trainings.csv").write_text("key\n")
-    shutil.copy(SCRIPT, folder / "scripts")
-    stand_in, calls = tmp_path / "python", tmp_path / "calls"
-    stand_in.write_text(STAND_IN)
-    stand_in.chmod(0o755)
-
-    def go(**options):
-        calls.unlink(missing_ok=True)
-        done = run(folder / "scripts" / SCRIPT.name, PYTHON=stand_in, CALLS=calls, **options)
-        return done, [line.split() for line in calls.read_text().splitlines()], folder
-
-    return go
-
-
-def test_the_order_of_what_it_does_on_a_gpu(clone):
-    asked = {"SIZES": "1000,2000", "DEADLINE": "40m", "CHAPTER": "training_to_skip"}
-    done, calls, folder = clone(MODELS_PER_BATCH=25, PRECISION="tf32", **asked)
-    assert done.returncode == 0, done.stderr
-    assert [words[0] for words in calls] == "check run run compare run record book status".split()
-    check, first, second, compare, whole, _, book, _ = map(" ".join, calls)
-    assert check == "check --device cuda --profile paper"
-    stores = [re.search(r"--store (\S+)", said)[1] for said in (first, second)]
-    assert first.replace(*stores) == second != first
-    given = "--device cuda --models-per-batch 25 --precision tf32"
-    for options in ("--corpus yelp", "--sizes 1000", given):
-        assert options in first  # of the corpora the first that is here
-    assert compare == f"compare {' '.join(stores)} --record --results data/results"
-    which = "--deadline 40m --chapter training_to_skip --sizes 1000,2000"
-    assert whole == f"run --profile paper {given} {which}"
-    assert book.endswith("--deadline 1s")
-    packed = folder / "_build" / "runner" / "whenpool-results.tar.gz"
-    with tarfile.open(packed) as archive:
-        names = set(archive.getnames())
-    assert {"./runs/abc.json", "./results/trainings.csv", "./notebooks/chapter.ipynb"} <= names
-    assert not [path for path in packed.parent.iterdir() if path != packed]
-
-
-@pytest.mark.parametrize("verb", ["run", "book"])
-def test_what_there_is_is_packed_though_something_failed(clone, verb):
-    done, calls, folder = clone(FAILING=verb)
-    assert done.returncode == 2
-    assert [words[0] for words in calls][4:] == ["run", "record", "book", "status"]
-    assert (folder / "_build" / "runner" / "whenpool-results.tar.gz").exists()

@@ -1,21 +1,25 @@
-"""The thesis's tables as data, the verdicts on ours beside them, and the tables that show both."""
+"""The thesis's tables as data, the verdicts on ours beside them, and the tables that show both; figures on
+phones and on dark pages."""
 
 import math
+import re
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import seaborn as sns
 from made_up import trained
 from small_runs import record_run as put
 
 from whenpool import InputError
 from whenpool.book import thesis
 from whenpool.book.chapter import Chapter
-from whenpool.book.results import published
-from whenpool.book.tables import CaptionedTable, grid
+from whenpool.book.figures import drawn_twice, parted
+from whenpool.book.pages import with_dark_colours
+from whenpool.book.tables import CaptionedTable
 from whenpool.book.thesis import by_source, judge, judged
 from whenpool.runs.compute import runs_of_file
 from whenpool.runs.kinds.training import Training
@@ -95,18 +99,6 @@ def test_the_compact_replication_stands_beside_and_is_never_judged(accuracies, c
     assert len(both["keys"]) == 3 + (len(accuracies) if text else 0)
 
 
-def test_a_grid_keeps_order_and_writes_a_repeated_head_once():
-    columns = ["corpus", "size", "pooling", "setting"]
-    values = product(("b", "a"), (1000, 2000), ("max", "last"), ("mid", "left"))
-    cells = pd.DataFrame(values, columns=columns)
-    table = grid(cells.assign(text=cells.astype(str).sum(axis=1)), columns[:3], columns[3:])
-    assert list(table) == ["corpus", "size", "pooling", "mid", "left"]
-    assert table["corpus"].tolist() == ["b", "", "", "", "a", "", "", ""]
-    assert table["size"].tolist() == ["1K", "", "2K", ""] * 2
-    assert table["pooling"].tolist() == ["MaxPool", "BiLSTM"] * 4
-    assert table.loc[5, "left"] == "a1000lastleft"
-
-
 def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     link = '<a href="ledger.html#a">a</a>: x'
     frame = pd.DataFrame({"a": ["**1**<br>2"], "b": ["see `nwi`"], "c": [link]})
@@ -133,28 +125,6 @@ def put_all(place, accuracies, **changes):
     run = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
     for seed, accuracy in enumerate(accuracies):
         put(place, replace(run, seed=seed, **changes), accuracy)
-
-
-@pytest.mark.parametrize(("method", "changes", "seeds", "verdict"), [
-    ("last", {}, 3, "reproduced"), ("penalty_attention", {"trick": "penalty_attention"}, 2, "so far"),
-    ("teacher_forcing", {"trick": "teacher_forcing", "vectors": "wiki-reviews.100d"}, 3, "pilot"),
-])  # fmt: skip
-def test_ours_stand_below_with_a_verdict(place, method, changes, seeds, verdict):
-    table = published("learnability").query("method == @method and setting == 'mid'")
-    number = table["accuracy"].item()
-    put_all(place, [number + 0.5 + spread for spread in (-0.2, 0.0, 0.2)[:seeds]], **changes)
-    put_all(place, [1.0], size=5000, **changes)
-    chapter = Chapter("learnability", Request("quick"), place)
-    table = thesis.trick_table(chapter, place.store.current("training"))
-    mean, spread = (number + 0.5, 0.2) if seeds == 3 else (number + 0.4, 0.14)
-    row = (
-        table.frame["mid"]
-        .tolist()
-        .index(f"**{mean:.1f} ± {spread:.1f} ({seeds})** {thesis.MARKS[verdict]}")
-    )
-    assert table.frame["source"].tolist()[row - 1 : row + 1] == ["thesis", "ours"]
-    assert table.frame["mid"][row - 1] == f"{number:.1f}"
-    assert table.provenance.startswith(f"{seeds} runs, the last of 20")
 
 
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
@@ -193,3 +163,37 @@ def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_
         Path("runs.csv").write_text(text)
         with pytest.raises(InputError, match=message):
             runs_of_file(Path("runs.csv"))
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def size_of(svg):
+    return [float(x) for x in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()[::-1]]
+
+
+def four_panels():
+    places = [(column, x, x) for column in range(4) for x in range(3)]
+    frame = pd.DataFrame(places, columns=["column", "x", "y"]).assign(kind="one")
+    return sns.relplot(frame, x="x", y="y", col="column", hue="kind", kind="line", height=2).figure
+
+
+def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():
+    wide, narrow = parted(drawn_twice(four_panels()))
+    assert size_of(wide)[1] > 500 > 280 > size_of(narrow)[1] > 240
+    assert size_of(narrow)[0] > size_of(wide)[0]
+    for svg in (wide, narrow):
+        assert svg.index("</svg>") == len(svg.rstrip()) - len("</svg>")
+        assert "<!-- column = 3 -->" in svg
+        assert "<!-- one -->" in svg
+
+
+def test_on_a_dark_page_light_and_dark_change_places_and_colours_stay():
+    svg = '<svg><rect style="fill: #ffffff"/><path style="stroke: #262626"/><path fill="#e8a612"/></svg>'
+    dark = with_dark_colours(svg)
+    assert "--ffffff:#000000;" in dark
+    assert "--262626:#d9d9d9;" in dark
+    assert '<path fill="#e8a612"/>' in dark

@@ -63,16 +63,6 @@ def contents():
     return {setting: read_file(SCRIPTS / file) for setting, (file, _) in try_it.FILES.items()}
 
 
-def test_a_matrix_is_there_to_within_half_a_step():
-    matrix = torch.randn(7, 30) * torch.logspace(-6, 3, 7).unsqueeze(1)
-    matrix[3] = 0
-    packed = script.pack(matrix)
-    assert re.fullmatch(r"[!-~]{210}", packed["values"])
-    assert not {'"', "\\"} & set(packed["values"])
-    off = (try_it.unpack(packed) - matrix).abs()
-    assert (off <= torch.tensor(packed["scales"]).unsqueeze(1) * 0.53).all()
-
-
 @pytest.mark.parametrize("name", ["last", "max"])
 def test_an_exported_model_is_the_stored_one_but_for_its_steps(exported, shared, name):
     runs, content = exported
@@ -85,15 +75,6 @@ def test_an_exported_model_is_the_stored_one_but_for_its_steps(exported, shared,
     written = content["models"][name]
     assert written["accuracy"] == shared.store.get(written["key"])["result"]["test_accuracy"]
     assert written["here"] == script.accuracy(ours, prepared.dataset.test)
-
-
-def test_chapters_read_the_models_and_reviews_of_the_page():
-    page = try_it.on_page()
-    assert set(page.models) == {*script.POOLINGS, "chrono"}
-    assert page.ids(["zzzz", "good"]).tolist() == [[0, page.numbers["good"]]]
-    words, label = page.reviews["The opinion at the start"]
-    for model in page.models.values():
-        assert model(page.ids(words), torch.tensor([len(words)])).argmax() == label == 1
 
 
 @pytest.mark.parametrize("setting", try_it.FILES)
@@ -217,27 +198,6 @@ def chosen(page, **values):
     answered(page)
     rows = page.locator("tbody tr").all_inner_texts()
     return {row.split()[0].strip(","): "positive" in row for row in rows}
-
-
-@slow
-def test_the_first_screen_shows_what_a_model_trained_in_filler_says_and_old_answers_are_dimmed(
-    chromium, tmp_path
-):
-    with shown(chromium, tmp_path, DESKTOP, "light") as (page, complaints):
-        first = script.first_answers()["answers"]
-        rows = page.locator("tbody tr").all_inner_texts()
-        for (name, answer), row in zip(first.items(), rows, strict=False):
-            assert f"{round(100 * max(answer['positive'], 1 - answer['positive']))} %" in row, name
-        assert page.locator("tbody tr.old").count() == 0
-        page.locator("[name=share]").fill("30")
-        assert page.locator("tbody tr.old").count() > 0  # until they are computed
-        chosen(page, share=35)
-        assert page.locator("tbody tr.old").count() == 0
-        page.locator("[name=review]").fill("")
-        page.locator(".try-state", has_text="Type some words").wait_for()
-        assert page.locator("tbody td:nth-child(2) small").all_inner_texts() == ["–"] * 5
-        chosen(page, example="1", texts="plain", share=0)
-        assert complaints == []
 
 
 @slow

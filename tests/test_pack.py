@@ -1,5 +1,6 @@
 """Packed data: the same keys and results where neither archives nor torchtext are."""
 
+import importlib
 import json
 import os
 import shutil
@@ -17,14 +18,15 @@ from small_runs import SMALL, result_of, wait_for
 
 from whenpool import InputError
 from whenpool.cli import cli
+from whenpool.cli.doctor import check_pack
 from whenpool.cli.program import chosen, planned_runs
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.pack import check_pack, pack
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
+pack = importlib.import_module("pack").pack
 VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
 OPTIONS = "--profile smoke --corpus imdb --sizes 12 --settings mid --chapter training_to_skip".split()
@@ -62,7 +64,7 @@ def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     with pytest.raises(InputError, match="there are no data to pack; choose other runs"):
         list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
     folder = tmp_path / "empty"
-    with pytest.raises(InputError, match="empty has no packed data; make it with `whenpool pack`"):
+    with pytest.raises(InputError, match="empty has no packed data; make it with scripts/pack.py"):
         check_pack(folder)
     list(pack([TRAINING], place, folder))
     check_pack(folder)

@@ -75,16 +75,8 @@ def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]
             yield where, row
 
 
-_POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "
-
-
-def write_pointer(path: Path, original: Path) -> None:
-    """Write a file, or of a folder files, with the `fingerprint` of another one, which is not here."""
-    if original.is_dir():
-        for file in filter(Path.is_file, original.iterdir()):
-            write_pointer(path / file.name, file)
-    else:
-        write_atomically(path, _POINTER + fingerprint(original).encode("ascii"))
+POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "
+"""What files begin with that `scripts/pack.py` writes."""
 
 
 def fingerprint(path: Path) -> str:
@@ -95,7 +87,7 @@ def fingerprint(path: Path) -> str:
 
     def compute() -> str:
         with path.open("rb") as file:
-            if file.read(len(_POINTER)) == _POINTER:
+            if file.read(len(POINTER)) == POINTER:
                 return file.read(65).decode("ascii")
             file.seek(0)
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,5 +1,6 @@
 """A look at this machine before long work: versions, device, corpora and disk, a line each."""
 
+import json
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
@@ -8,16 +9,18 @@ from pathlib import Path
 
 import torch
 
-from whenpool.base.errors import check
-from whenpool.base.paths import MANIFEST
+import whenpool.corpora
+from whenpool.base.errors import InputError, check
+from whenpool.base.files import code_fingerprint
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import find_filler
 from whenpool.models.batched_lstm import try_out
 from whenpool.runs.engine import check_device, processors
-from whenpool.runs.pack import check_pack
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors, processor
+
+MANIFEST = "pack.json"  # In a data folder that `scripts/pack.py` wrote
 
 
 def check_machine(
@@ -74,3 +77,18 @@ def described(device: str) -> str:
     right, result = try_out(device)  # the cache remembers a trial
     used = "used unless --precision is float32" if right else "not used"
     return f"{card}; kernels of --models-per-batch are {used}: {result}"
+
+
+def code_of_corpora() -> str:
+    """A hash of the modules that read corpora."""
+    return code_fingerprint(Path(whenpool.corpora.__file__).parent)
+
+
+def check_pack(folder: Path) -> None:
+    """Raises `InputError` unless a folder was packed by these versions of the modules that read corpora."""
+    try:
+        made_by = json.loads((folder / MANIFEST).read_text("utf-8"))["code"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{folder} has no packed data; make it with scripts/pack.py") from None
+    another = f"another version of whenpool packed {folder}; pack the data again"
+    check(made_by == code_of_corpora(), another)

@@ -71,7 +71,7 @@ request_options = _with(
         ".tsv or .jsonl file; for tagged words ud_ewt, wnut17 or a file. Repeatable.",
     ),
     data_option,
-    click.option("--packed", type=THERE, help="Folder that `whenpool pack` wrote, instead of --data."),
+    click.option("--packed", type=THERE, help="Folder that scripts/pack.py wrote, instead of --data."),
     store_option,
     click.option("--sizes", type=NUMBERS, help="Numbers of training texts, such as 1000,2000."),
     click.option("--settings", type=NAMES, help="Settings of texts: some of standard,left,mid,right."),
@@ -148,7 +148,7 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     data = options["data"]
     if packed := options["packed"]:
-        from whenpool.runs.pack import check_pack
+        from whenpool.cli.doctor import check_pack
 
         check_pack(packed)
         data = packed.resolve()
@@ -273,22 +273,6 @@ def run(chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, **options:
     if table := outcome_table(runs, place):
         click.echo(table)
     sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
-
-
-@cli.command()
-@click.argument("folder", type=FOLDER)
-@runs_options
-def pack(folder: Path, chapters: tuple[str, ...], **options: Any) -> None:
-    """Pack the data of trainings and probes for another machine.
-
-    There, `whenpool run --packed FOLDER` with the same other options executes them.
-    """
-    from whenpool.runs.pack import pack as packed
-
-    request, place = chosen(options)
-    planned, _ = planned_runs(request, place, chapters)
-    for line in packed(chain(*planned.values()), place, folder):
-        click.echo(line)
 
 
 @cli.command()

@@ -122,7 +122,7 @@ def planned_runs(
     request: Any, place: Any, chapters: tuple[str, ...]
 ) -> tuple[dict[str, list[Any]], str]:
     """The runs of some chapters, or of "all", by chapter, and a line that says which they are. Raises
-    `InputError` for a chapter without runs, or for texts where tagged words are needed."""
+    `InputError` for a chapter without runs, options that leave none, or texts instead of tagged words."""
     from whenpool.corpora.tagged import is_tagged
     from whenpool.runs.plans import PLANS, chapter_named, plan
 
@@ -131,8 +131,10 @@ def planned_runs(
     if named == ["sequence_labelling"] and request.corpora:  # beside others it has its own corpora
         mistake = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a file of some"
         check(any(map(is_tagged, request.corpora)), mistake)
-    line = f"Runs of {'every chapter' if every else ', '.join(named)} (profile {request.profile})"
-    return {name: plan(name, request, place) for name in named}, line
+    what = "every chapter" if every else ", ".join(named)
+    runs = {name: plan(name, request, place) for name in named}
+    check(any(runs.values()), f"these options leave no run of {what}; leave some of them out")
+    return runs, f"Runs of {what} (profile {request.profile})"
 
 
 def chosen(options: dict[str, Any]) -> tuple[Any, Any]:

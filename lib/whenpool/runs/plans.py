@@ -11,7 +11,7 @@ from typing import Any
 
 from whenpool.base.errors import check, check_known
 from whenpool.corpora import find
-from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
@@ -84,18 +84,18 @@ def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[
 
 
 def bases(
-    corpora: Iterable[str], request: Request, place: Place, sizes: Sequence[int] = ()
+    request: Request, place: Place, sizes: Sequence[int] = (1_000,), usual: tuple[str, ...] = ("imdb",)
 ) -> Iterator[Training]:
     """The run of the profile on each corpus, length of text and size. With ``sizes``, which are those of IMDb
     at both scales, short texts are left out."""
-    for corpus in corpora:
-        for length, usual in sizes_of(corpus, request, place).items():
+    for corpus in corpora_of(request, *usual):
+        for length, those in sizes_of(corpus, request, place).items():
             if sizes and length == "short":
                 continue
             if sizes and request.is_whole and corpus in PUBLICATIONS:
                 few = request.profile == "compact" and corpus not in COMPACT_SIZES
-                usual = request.sizes or ((1_000,) if few else sizes)
-            for size in usual:
+                those = request.sizes or ((1_000,) if few else sizes)
+            for size in those:
                 yield base_run(corpus, length, size, request, place)
 
 
@@ -113,7 +113,7 @@ def seeded(run: Training, request: Request, paper: int = 1) -> Iterator[Training
 def _training_to_skip(request: Request, place: Place) -> Iterable[Training]:
     """Tables 1.3 to 1.6 and 1.8 (§1.8), and how much the word vectors matter."""
     poolings = request.poolings or COMPARED
-    for base in bases(request.corpus_names, request, place):
+    for base in bases(request, place, (), THESIS_CORPORA):
         for run in each(base, setting=SETTINGS, pooling=poolings):
             yield from seeded(run, request, paper=SEEDS)
             if request.profile == "compact" and (run.corpus, run.size) == ("imdb", 1_000):
@@ -125,7 +125,7 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
     poolings, paper = request.poolings or COMPARED, request.profile == "paper"
     starts = [*((pooling, "thesis") for pooling in poolings), ("last", "low"), ("last", "chrono")]
     sizes = (1_000, 5_000 if paper else 10_000, 20_000)  # as in Table 1.2
-    for plain in bases(corpora_of(request, "imdb"), request, place, sizes):
+    for plain in bases(request, place, sizes):
         for base in seeded(plain, request):
             # 1,000 test texts say enough of a first epoch
             test = 1_000 if base.corpus in PUBLICATIONS else None
@@ -149,7 +149,7 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
     chrono) have to do with them (§1.6, §1.7)."""
     for corpus in corpora_of(request, "imdb", "amazon"):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
-        for plain in bases([corpus], request, place, sizes):
+        for plain in bases(replace(request, corpora=(corpus,)), place, sizes):
             for base in seeded(plain, request):
                 # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
                 usual = ("last",) if base.size == 20_000 else COMPARED
@@ -275,7 +275,7 @@ TRIED_STRENGTHS: tuple[Options, ...] = (
 
 def _learnability(request: Request, place: Place) -> Iterable[Run]:
     settings = request.settings or ("standard", "mid")
-    for base in bases(corpora_of(request, "imdb"), replace(request, masked=True), place, (10_000,)):
+    for base in bases(replace(request, masked=True), place, (10_000,)):
         for plain in each(base, setting=settings, seed=seeds_of(request)):
             yield from each(plain, pooling=("max", "max_attention"))
             plain = replace(plain, pooling="last")
@@ -304,6 +304,7 @@ START_OPTIONS: tuple[Options, ...] = (
     *({"forget_bias": f"chrono {part}"} for part in ("forget", "input")),
 )
 """What each start changes about a BiLSTM without pooling, whose forget bias sums to 1."""
+_SHUFFLED = [start | {"shuffled": True} for start in (*START_OPTIONS[:2], _CHRONO)]
 _FRESH: tuple[Options, ...] = (*START_OPTIONS[1:4:2], _HELD, _CHRONO, _GATED[2], _POOLED)
 """The starts that are also trained with other filler in every epoch, so that none can be learnt by heart."""
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
@@ -312,7 +313,7 @@ DRAWS = 5
 
 def _last_state(request: Request, place: Place) -> Iterable[Run]:
     """By what decides first: states of untrained models, trained ones of each start, then the rest."""
-    for base in bases(corpora_of(request, "imdb"), replace(request, masked=True), place, (1_000,)):
+    for base in bases(replace(request, masked=True), place):
         plain = replace(base, pooling="last")
         if request.is_whole and base.corpus == "imdb":
             yield from _last_state_whole(plain, request)
@@ -330,12 +331,15 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
     for run in each(untrained, setting=SETTINGS, seed=seeds):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))
-    middle = replace(plain, setting="mid")
+    middle, (shortest, longest) = replace(plain, setting="mid"), (350, 412) if compact else (700, 900)
     if 1_000 in sizes:
         for run in each(plain, seed=seeds):
             yield from each(run, *_GATED, _POOLED)
         for run in each(middle, seed=seeds):
-            yield from _watched(run, (350, 412) if compact else (700, 900))
+            for start in (*START_OPTIONS, _HELD, *_SHUFFLED):  # gradients of held-out texts are watched
+                watched, until = replace(run, **start), None if start in START_OPTIONS[:2] else 3_000
+                yield probe.GradientTrace(watched, 200, shortest=shortest, longest=longest, until=until)
+                yield watched  # which the trace has trained
             yield from each(run, pooling=("max", "max_attention"), forget_bias=["chrono"])
             yield replace(run, **_POOLED)
         for run in each(middle, draw=range(1, DRAWS + 1)):
@@ -349,20 +353,10 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, *_GATED, _CHRONO, _POOLED)
 
 
-def _watched(run: Training, words: tuple[int, int]) -> Iterator[Run]:
-    """A training from each start, whose gradients are watched on held-out texts of so many words: with sums
-    of 1 and 2 up to the end, and also while it learns labels that are shuffled."""
-    shuffled = [start | {"shuffled": True} for start in (*START_OPTIONS[:2], _CHRONO)]
-    for start in (*START_OPTIONS, _HELD, *shuffled):
-        watched, until = replace(run, **start), None if start in START_OPTIONS[:2] else 3_000
-        yield probe.GradientTrace(watched, 200, shortest=words[0], longest=words[1], until=until)
-        yield watched  # which the trace has trained
-
-
 def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:
     """Some cells without pooling, and a deep LSTM, whatever cell the reader asks for (§1.3.1)."""
     request = replace(request, cell=None, layers=None)
-    for base in bases(corpora_of(request, "imdb"), request, place, (1_000,)):
+    for base in bases(request, place):
         plain, settings = replace(base, pooling="last"), request.settings or ("standard",)
         for run in each(plain, setting=settings, seed=seeds_of(request, paper=FEWER_SEEDS)):
             yield from each(run, cell=("elman", "prototype", "lstm", "gru"))
@@ -388,7 +382,7 @@ def _architectures(request: Request, place: Place) -> Iterable[Run]:
     in_all_settings = ("lstm last", "lstm max_attention", "transformer max_attention")
     # texts of a sweep, and of word importance
     swept, looked_at = (1_000, 200) if request.profile == "paper" else (100, 60)
-    for base in bases(corpora_of(request, "imdb"), request, place, (1_000,)):
+    for base in bases(request, place):
         for run in each(base, seed=seeds, cell=ARCHITECTURES):
             poolings: tuple[str, ...] = _BOTH
             if run.cell == "transformer":
@@ -431,7 +425,7 @@ GRID: tuple[Options, ...] = (
 def _regularised(request: Request, place: Place) -> Iterable[Training]:
     """What decides claims: plain texts, and in the middle of filler models without pooling and with."""
     poolings = request.poolings or COMPARED
-    for base in bases(corpora_of(request, "imdb"), request, place, (1_000,)):
+    for base in bases(request, place):
         for plain in each(base, seed=seeds_of(request)):
             if not request.is_whole:  # what two processors do in minutes
                 for run in each(plain, pooling=request.poolings or _BOTH):
@@ -452,10 +446,8 @@ def _regularised(request: Request, place: Place) -> Iterable[Training]:
 
 SMALL_TAGGERS: dict[str, Options] = {"ud_ewt": {"epochs": 8}, "wnut17": {"epochs": 16, "batch_size": 16}}
 """On published corpora: a minute or two a run on a processor."""
-GENERATED_TAGGERS: Options = {  # seconds a run
-    "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
-    "learning_rate": 5e-3,
-}  # fmt: skip
+_BRIEF_TAGGERS: Options = {"embedding_size": 32, "hidden_size": 32, "feature_size": 8}
+_BRIEF_TAGGERS |= {"dropout": 0.1, "epochs": 5, "learning_rate": 5e-3}
 
 
 def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
@@ -467,7 +459,7 @@ def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
         variants: list[Options] = [{}, {"bidirectional": False}, {"filters": 50}]
         if name == "wnut17":
             variants.append({"encoding": "io"})
-        options = GENERATED_TAGGERS
+        options = _BRIEF_TAGGERS
         if name in PUBLISHED:
             options = SMALL_TAGGERS[name] | {"vectors": find_vectors(place) or VECTORS[0]}
             if request.profile == "paper":
@@ -504,22 +496,16 @@ SMOKE: Options = {
 
 def plan(chapter: str, request: Request, place: Place) -> list[Run]:
     """The runs of a chapter, none twice: those with the settings and poolings that are asked for, and with
-    models that can be made; all where it has none of these. Raises `InputError` for an unknown chapter, or
-    a request without any runs."""
-    check(chapter in PLANS, f"chapter {chapter!r} has no runs; choose one of {', '.join(PLANS)}")
+    models that can be made. There may be none: the book then shows what is recorded."""
     smoke = request.profile == "smoke"
-    runs = list(
-        dict.fromkeys(PLANS[chapter](replace(request, profile="quick") if smoke else request, place))
-    )
-    sizes = ", ".join(map(str, request.sizes or ()))
-    check(runs, f"the profile {request.profile} has no runs with {sizes} training texts; choose others")
+    runs = PLANS[chapter](replace(request, profile="quick") if smoke else request, place)
 
     def is_asked_for(training: Training) -> bool:
         names = (request.settings, training.setting), (request.poolings, training.pooling)
         return all(name in (asked or [name]) for asked, name in names) and not training.fault
 
-    runs = [run for run in runs if not run.training or is_asked_for(run.training)] or runs
-    return list(dict.fromkeys(_smoke(run, request) for run in runs)) if smoke else runs
+    runs = (run for run in dict.fromkeys(runs) if not run.training or is_asked_for(run.training))
+    return list(dict.fromkeys(_smoke(run, request) for run in runs) if smoke else runs)
 
 
 def _smoke(run: Any, request: Request) -> Any:

@@ -104,13 +104,10 @@ def compute(
 
 def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
     """The trainings whose weights some runs need, and those that these need where they are not here."""
-    needed: dict[Training, None] = {}
-    for run in missing:
-        while run.needs and run.needs not in needed:
-            run = run.needs
-            needed[run] = None
-            if has_weights(run, place):
-                break
+    needed, wanted = set[Training](), {run.needs for run in missing} - {None}
+    while wanted:
+        needed |= wanted
+        wanted = {run.needs for run in wanted if not has_weights(run, place)} - needed - {None}
     return sorted(needed, key=str)
 
 

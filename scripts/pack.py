@@ -4,7 +4,6 @@ nor torchtext: there, ``whenpool run --packed FOLDER`` with the same other optio
     python scripts/pack.py FOLDER --profile paper --corpus imdb --sizes 1000,10000 --data folder
 """
 
-import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -18,8 +17,14 @@ import torch
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import POINTER, fingerprint, write_atomically
-from whenpool.cli.doctor import MANIFEST, code_of_corpora
-from whenpool.cli.program import FOLDER, chosen, planned_runs, runs_options
+from whenpool.cli.program import (
+    FOLDER,
+    PACKED_BY,
+    chosen,
+    code_of_corpora,
+    planned_runs,
+    runs_options,
+)  # fmt: skip
 from whenpool.corpora.dataset import SPLITS, encode, encoded_file, keep_encoded
 from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
 from whenpool.runs.kinds import Training
@@ -76,7 +81,7 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         keep_vectors(few, file, cache)
         yield f"{file.name}: {len(rows):,} of {len(vectors.words):,} words"
     shutil.copytree(place.cache / "fingerprints", cache / "fingerprints", dirs_exist_ok=True)
-    write_atomically(folder / MANIFEST, json.dumps({"code": code_of_corpora()}))
+    write_atomically(folder / PACKED_BY, code_of_corpora())
 
 
 def write_pointer(path: Path, original: Path) -> None:

@@ -18,7 +18,6 @@ from small_runs import SMALL, result_of, wait_for
 
 from whenpool import InputError
 from whenpool.cli import cli
-from whenpool.cli.doctor import check_pack
 from whenpool.cli.program import chosen, planned_runs
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
@@ -63,14 +62,11 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     with pytest.raises(InputError, match="there are no data to pack; choose other runs"):
         list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
-    folder = tmp_path / "empty"
-    with pytest.raises(InputError, match="empty has no packed data; make it with scripts/pack.py"):
-        check_pack(folder)
-    list(pack([TRAINING], place, folder))
-    check_pack(folder)
-    (folder / "pack.json").write_text('{"code": "of another day"}')
-    with pytest.raises(InputError, match="another version of whenpool packed .*; pack the data again"):
-        check_pack(folder)
+    context = cli.commands["status"].make_context("status", ["--packed", str(tmp_path)])
+    with pytest.raises(
+        InputError, match="this version of whenpool has not packed .*; run scripts/pack.py"
+    ):
+        chosen(context.params)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """A look at this machine before long work: versions, device, corpora and disk, a line each."""
 
-import json
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
@@ -9,9 +8,7 @@ from pathlib import Path
 
 import torch
 
-import whenpool.corpora
-from whenpool.base.errors import InputError, check
-from whenpool.base.files import code_fingerprint
+from whenpool.base.errors import check
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import find_filler
@@ -19,8 +16,6 @@ from whenpool.models.batched_lstm import try_out
 from whenpool.runs.engine import check_device, processors
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors, processor
-
-MANIFEST = "pack.json"  # In a data folder that `scripts/pack.py` wrote
 
 
 def check_machine(
@@ -30,10 +25,6 @@ def check_machine(
     mark, "ok" or "missing", and a text that ends with what helps."""
     place, names = Place.default(data, store, profile == "smoke"), Request(profile).corpus_names
     here = [name for name in names if name not in PUBLICATIONS or PUBLICATIONS[name].find(place.data)]
-
-    def packed() -> str:
-        check_pack(place.data)
-        return f"{', '.join(here)}; runs read them with --packed {place.data}"
 
     def corpora() -> str:
         find((here or names)[0], place.data)  # says how to get one, where there is none
@@ -46,16 +37,16 @@ def check_machine(
         check(free >= 1, f"only {free:.1f} GB are free in its folder, but runs need 1; {advice}")
         return f"{place.store.directory}, {free:.0f} GB free"
 
-    looks = {"torch": lambda: version("torch"), f"device {device}": lambda: described(device)}
-    if (place.data / MANIFEST).is_file():  # packed texts are numbers
-        looks["packed data"] = packed
-    else:
-        looks |= {"torchtext": lambda: version("torchtext"), "corpora": corpora}
-        if profile != "smoke":
-            looks["word vectors"] = lambda: find_vectors(place) or place.vectors_file(VECTORS[0]).name
-            looks["filler"] = lambda: find_filler(place.data).name
+    looks = {
+        "torch": lambda: version("torch"), f"device {device}": lambda: described(device),
+        "torchtext": lambda: version("torchtext"), "corpora": corpora,
+        "word vectors": lambda: find_vectors(place) or place.vectors_file(VECTORS[0]).name,
+        "filler": lambda: find_filler(place.data).name, "store": disk,
+    }  # fmt: skip
+    for name in ("word vectors", "filler") if profile == "smoke" else ():
+        del looks[name]
     ready = True
-    for what, look in (looks | {"store": disk}).items():
+    for what, look in looks.items():
         try:
             mark, text = "ok", look()
         except (ValueError, ImportError, OSError, RuntimeError) as error:
@@ -77,18 +68,3 @@ def described(device: str) -> str:
     right, result = try_out(device)  # the cache remembers a trial
     used = "used unless --precision is float32" if right else "not used"
     return f"{card}; kernels of --models-per-batch are {used}: {result}"
-
-
-def code_of_corpora() -> str:
-    """A hash of the modules that read corpora."""
-    return code_fingerprint(Path(whenpool.corpora.__file__).parent)
-
-
-def check_pack(folder: Path) -> None:
-    """Raises `InputError` unless a folder was packed by these versions of the modules that read corpora."""
-    try:
-        made_by = json.loads((folder / MANIFEST).read_text("utf-8"))["code"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{folder} has no packed data; make it with scripts/pack.py") from None
-    another = f"another version of whenpool packed {folder}; pack the data again"
-    check(made_by == code_of_corpora(), another)

@@ -18,6 +18,7 @@ import click
 
 from whenpool.base import paths
 from whenpool.base.errors import BookError, InputError, check
+from whenpool.base.files import code_fingerprint
 from whenpool.base.version import __version__
 from whenpool.models.registry import COMPARED
 
@@ -150,12 +151,19 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     data = options["data"]
     if packed := options["packed"]:
-        from whenpool.cli.doctor import check_pack
-
-        check_pack(packed)
-        data = packed.resolve()
+        data, made_by = packed.resolve(), packed / PACKED_BY
+        same = made_by.is_file() and made_by.read_text() == code_of_corpora()
+        check(same, f"this version of whenpool has not packed {packed}; run scripts/pack.py again")
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
     return request, Place.default(data, options["store"], smoke)
+
+
+PACKED_BY = "packed_by.txt"  # In a folder that `scripts/pack.py` wrote, which version of the code did
+
+
+def code_of_corpora() -> str:
+    """A hash of the modules that read corpora: packed data are what they make of texts."""
+    return code_fingerprint(Path(__file__).parents[1] / "corpora")
 
 
 def workforce_of(options: dict[str, Any]) -> Any:

@@ -38,7 +38,6 @@ TRIES = 2  # How often a run is begun that was alone with a process that died
 WAIT = 0.5  # Seconds between two looks at the tasks, the clock, and what another command is doing
 
 
-OPTIONS = ("engine", "address", "workers", "device", "models_per_batch", "precision")
 VARIABLES = {  # where the user has not set them
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time
     # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
@@ -62,19 +61,14 @@ class Workforce:
     def default(cls) -> "Workforce":
         """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
         options: dict[str, Any] = {}
-        for name in OPTIONS:
+        for name in ("engine", "address", "workers", "device", "models_per_batch", "precision"):
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
                 options[name] = value
                 if name in ("workers", "models_per_batch"):
-                    right = value.isdecimal() and int(value) >= 1
-                    check(right, f"{variable} must be a whole number from 1, not {value!r}")
+                    whole = f"{variable} must be a whole number from 1, not {value!r}"
+                    check(value.isdecimal() and int(value) >= 1, whole)
                     options[name] = int(value)
         return cls(**options)
-
-    def variables(self) -> dict[str, str]:
-        """The environment that `default` reads, for the processes that are started."""
-        options = {name: getattr(self, name) for name in OPTIONS}
-        return {f"WHENPOOL_{name.upper()}": str(v) for name, v in options.items() if v is not None}
 
     def check(self, here: bool = True) -> None:
         """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is

@@ -73,14 +73,14 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs):
     true, answers = ([[pair[side] for pair in sentence] for sentence in pairs] for side in (0, 1))
     scores = entity_scores(true, answers)
     overall = theirs(true, answers, average="micro", zero_division=0)[:3]
-    rates = [scores[name] for name in ("precision", "recall", "f1")]
+    rates = [scores[f"entity_{name}"] for name in ("precision", "recall", "f1")]
     assert rates == pytest.approx([100 * float(rate) for rate in overall])
     kinds = ("right", "boundary", "mistyped", "spurious")
-    assert sum(scores[kind] for kind in kinds) == scores["predicted"]
+    assert sum(scores[f"entities_{kind}"] for kind in kinds) == scores["entities_predicted"]
     *_, f1, support = theirs(true, answers, zero_division=0)
     of_types = [100 * float(value) for value, count in zip(f1, support, strict=True) if count]
     types = sorted({e.type for tags in true for e in entities(tags)})
-    assert [entity_scores(true, answers, kind)["f1"] for kind in types] == pytest.approx(of_types)
+    assert [entity_scores(true, answers, kind)["entity_f1"] for kind in types] == pytest.approx(of_types)
 
 
 def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
@@ -133,4 +133,4 @@ def test_published_corpora_are_whole_and_in_iob2(name, real_data):
         sentences = [sentence for part in corpus.splits.values() for sentence in part]
         assert all(s.tags[e.start].startswith("B-") for s in sentences for e in entities(s.tags))
     else:
-        assert sum(map(len, corpus.train)) == 204_577
+        assert sum(len(sentence.words) for sentence in corpus.train) == 204_577

@@ -34,9 +34,6 @@ class Tagged:
     tags: tuple[str, ...]
     later: tuple[int, ...] = ()  #: places of words whose tag only a later word decides, if known
 
-    def __len__(self) -> int:
-        return len(self.words)
-
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Each word with its tag."""
         return zip(self.words, self.tags, strict=True)
@@ -251,10 +248,10 @@ def entity_scores(
     true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], kind: str | None = None
 ) -> dict[str, float]:
     """Scores of the tags of some sentences together (micro-averaged), as conlleval and seqeval count, of all
-    entities or of one type: "precision", "recall" and "f1" in %, and how many entities are "true" and
-    "predicted". A predicted one is "right" when its first word, its last word and its type are. Of the others
-    "boundary" overlap a true entity in other borders, "mistyped" have its borders and another type, and
-    "spurious" overlap none; "missed" are true ones that none overlaps."""
+    entities or of one type: "entity_precision", "entity_recall" and "entity_f1" in %, and how many are
+    "entities_true" and so on. A predicted one is "right" when its first word, its last word and its type are.
+    Of the others "boundary" overlap a true entity in other borders, "mistyped" have its borders and another
+    type, and "spurious" overlap none; "missed" are true ones that none overlaps."""
     counts = Counter(dict.fromkeys(COUNTED, 0))
     for tags, answer in zip(true, predicted, strict=True):
         expected, given = (
@@ -266,7 +263,8 @@ def entity_scores(
     right = counts["right"]
     precision, recall = (100 * right / max(counts[of], 1) for of in ("predicted", "true"))
     f1 = 2 * precision * recall / (precision + recall) if right else 0.0
-    return {"precision": precision, "recall": recall, "f1": f1, **counts}
+    rates = {"entity_precision": precision, "entity_recall": recall, "entity_f1": f1}
+    return rates | {f"entities_{name}": count for name, count in counts.items()}
 
 
 def _judged(entity: Entity, others: Sequence[Entity]) -> str:

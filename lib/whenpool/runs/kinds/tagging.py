@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged, Splits, Texts
-from whenpool.corpora.tagged import COUNTED, Tagged, TaggedCorpus, entity_scores, find_tagged, in_io
+from whenpool.corpora.tagged import Tagged, TaggedCorpus, entity_scores, find_tagged, in_io
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
 from whenpool.probes import gradient_profile, tagging_gradient_norms
@@ -24,9 +24,9 @@ from whenpool.runs.run import Place, Run, provenance
 from whenpool.training import loop
 
 TAGGING_PROTOCOL = 1  # Raised by hand when the meaning of a tagging result changes
+SHAPE = "cell embedding_size hidden_size layers bidirectional feature_size filters dropout"
 PLACES = 21  # Where gradients are read, from the first word of a sentence to its last
 NO_TAG = -100  # Where no word is, or a tag that no training word has
-RATES = ("precision", "recall", "f1")
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,7 @@ class Tagging(Run):
         data = number(corpus, self, place.vectors(self.vectors))
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
-            model = SequenceTagger(
-                data.sizes[0], len(data.tags), self.cell, self.embedding_size,
-                self.hidden_size, self.layers, self.bidirectional, padding_index=PADDING_INDEX,
-                features=data.sizes[1:], feature_size=self.feature_size, spelling=data.spelling,
-                filters=self.filters or 1, dropout=self.dropout, vectors=data.vectors,
-            )  # fmt: skip
+            model = SequenceTagger(**self.values(SHAPE), **data.shape, padding_index=PADDING_INDEX)
             torch.manual_seed(self.seed)
             before = _profile(model, data.splits.validation, self, "before training")
             objective = TaggingObjective(data, self.unknown_rate, corpus, device)
@@ -92,7 +87,7 @@ class Tagging(Run):
             **scores_of(outcome), "classes": len(data.tags), "corpus_complete": corpus.complete,
             "entities": corpus.has_entities, "train_texts": len(corpus.train),
             "validation_texts": len(corpus.validation), "test_texts": len(corpus.test),
-            "test_words": len(test.labels), "vocabulary": data.sizes[0],
+            "test_words": len(test.labels), "vocabulary": len(data.frequency),
             "parameters": sum(p.numel() for p in model.parameters()), "train_words": outcome.words,
             "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started,
             "unseen_words": int(unseen.sum()), **_baselines(corpus),
@@ -105,9 +100,8 @@ class Tagging(Run):
         rows = [*outcome.history_rows(), *profile]
         if corpus.has_entities:
             scores, by_type = objective.entity_scores(corpus.test)
-            result |= {f"entity_{name}": scores[name] for name in RATES}
-            result |= {f"entities_{name}": scores[name] for name in COUNTED}
-            rows += [{"type": name, "type_f1": of_type["f1"]} for name, of_type in by_type.items()]
+            result |= scores
+            rows += [{"type": name, "type_f1": part["entity_f1"]} for name, part in by_type.items()]
         weights = outcome.weights if keep_weights else None
         return self.put(place, result, provenance(device), rows, weights)
 
@@ -124,20 +118,17 @@ class NumberedSentences(Texts):
 
 
 class Numbered(NamedTuple):
-    """A corpus as numbers: of each word, and maybe of its suffix and shape, by which a word is known that no
-    training sentence has, and of its written form."""
+    """A corpus as numbers, see `number`."""
 
     splits: Splits  # of `NumberedSentences`
     tags: list[str]  # names, in the order of their numbers
-    sizes: list[int]  # how many different words, suffixes and shapes there are
     frequency: Tensor  # (words,), how often each stands in the training sentences
-    vectors: Tensor | None  # (words, E) to start from
-    spelling: Tensor | None  # (forms, L), see `whenpool.models.sequence_tagger.Spelling`
+    shape: dict[str, Any]  # what a `SequenceTagger` has to know of the words
 
 
 def number(corpus: TaggedCorpus, run: Tagging, vectors: WordVectors | None) -> Numbered:
-    """Number the words and tags of a corpus. Words that have ``vectors`` are known even where no training
-    sentence has them."""
+    """Number the words and tags of a corpus, and maybe suffix and shape, by which a word is known that no
+    training sentence has, and the written form. Words that have ``vectors`` are known in any case."""
     written = {name: [word for s in part for word in s.words] for name, part in corpus.splits.items()}
     counts = Counter(map(str.lower, written["train"]))
     others = {word.lower() for word in written["validation"] + written["test"]} - counts.keys()
@@ -164,16 +155,17 @@ def number(corpus: TaggedCorpus, run: Tagging, vectors: WordVectors | None) -> N
             [numbers.get(feature(word), UNKNOWN_INDEX) for feature, numbers in features]
             for sentence in sentences for word in sentence.words
         ]  # fmt: skip
-        offsets = torch.tensor([0, *accumulate(map(len, sentences))])
+        offsets = torch.tensor([0, *accumulate(len(s.words) for s in sentences)])
         tags = [number_of.get(tag, NO_TAG) for s in sentences for tag in encoded(s.tags)]
         return NumberedSentences(
             Ragged(torch.tensor(rows, dtype=torch.int32), offsets), torch.tensor(tags)
         )
 
     frequency = torch.tensor([counts.get(word, 0) for word in words])
-    start = start_from(vectors, words, run.seed)
+    options = {"vocabulary_size": sizes[0], "tags": len(number_of), "features": sizes[1:]}
+    options |= {"spelling": spelling, "vectors": start_from(vectors, words, run.seed)}
     splits = Splits(*map(numbered, corpus.splits.values()))
-    return Numbered(splits, list(number_of), sizes, frequency, start, spelling)
+    return Numbered(splits, list(number_of), frequency, options)
 
 
 def _numbers(values: Any, first: int) -> dict[str, int]:
@@ -229,7 +221,7 @@ class TaggingObjective(loop.Objective):
         if not self.corpus.has_entities:
             return {}
         scores, _ = self.entity_scores(self.corpus.validation)
-        return {f"validation_entity_{name}": scores[name] for name in RATES}
+        return {f"validation_{name}": value for name, value in scores.items() if "entity" in name}
 
     def entity_scores(self, sentences: Sequence[Tagged]) -> Any:
         """The `entity_scores` of the sentences that were tagged last, and those by type."""

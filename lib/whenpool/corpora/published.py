@@ -23,16 +23,8 @@ from whenpool.base.files import fingerprint, json_lines, whole_file
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
 from whenpool.corpora.settings import FILES
 
-AMAZON_CATEGORIES = tuple(
-    "Automotive Books Clothing_Shoes_and_Jewelry Electronics Movies_and_TV Arts_Crafts_and_Sewing "
-    "Toys_and_Games Pet_Supplies Sports_and_Outdoors Grocery_and_Gourmet_Food CDs_and_Vinyl "
-    "Tools_and_Home_Improvement Software Office_Products Patio_Lawn_and_Garden Home_and_Kitchen "
-    "Industrial_and_Scientific Luxury_Beauty Musical_Instruments Kindle_Store".split()
-)
-YAHOO_TOPICS = tuple(
-    "Society & Culture,Science & Mathematics,Health,Education & Reference,Computers & Internet,Sports,"
-    "Business & Finance,Entertainment & Music,Family & Relationships,Politics & Government".split(",")
-)
+_TABLE = tomllib.loads(Path(__file__).with_name("downloads.toml").read_text("utf-8"))
+AMAZON_CATEGORIES, YAHOO_TOPICS = (tuple(_TABLE.pop(name)) for name in ("categories", "topics"))
 AMAZON_REVIEWS_READ = 100_000  # Of a category: some have tens of millions, of which 2,500 are needed
 LARGEST_TEXT = 2**24  # Letters of a field in a table; the longest text of the corpora has 70 thousand
 
@@ -169,7 +161,6 @@ class Download:
         return f"not the publisher's file (sha256 {sha256[:16]}...); it is used as it is"
 
 
-_TABLE = tomllib.loads(Path(__file__).with_name("downloads.toml").read_text("utf-8"))
 _AMAZON = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall"
 DOWNLOADS = {name: [Download(**facts)] for name, facts in _TABLE.items()} | {
     "amazon": [

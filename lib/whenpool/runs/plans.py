@@ -3,6 +3,7 @@
 Most plans take a training of the profile, see `bases`, and vary its fields, see `each`.
 """
 
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -29,12 +30,13 @@ _BOTH = ("last", "max_attention")  # Without pooling, and with
 SEEDS = 5
 SEEDS_FROM = 20  # Seeds of what claims of 2026-11-27 decide: runs with lower ones began before
 FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
-COMPACT: Options = {"max_words": 140, "hidden_size": 64, "epochs": 8}
-"""The compact replication: what is reduced of the thesis. "quick" trains fewer such models."""
-EMBEDDED: Options = {"embedding_size": 50, "hidden_size": 48, "epochs": 6, "learning_rate": 5e-3}
-"""On the embedded corpus, of which a model learns in seconds."""
-COMPACT_TEST = {"imdb": 2_000}  # Test texts of the compact replication; of other corpora all
-COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}  # Its training texts; for others see `sizes_of`
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+COMPACT, COMPACT_TEST, COMPACT_SIZES, OTHER_STARTS, TRIED, PAPER, SMALL_TAGGERS = (
+    _TABLES[name] for name in (
+        "compact", "compact_test", "compact_sizes", "other_starts", "tried", "paper", "small_taggers"
+    )
+)  # fmt: skip
+"""Options by which runs differ; plans.toml explains them, and has those of each plan."""
 
 # what all plans start from: corpora, sizes, seeds and models
 
@@ -43,7 +45,7 @@ def base_run(corpus: str, length: str, size: int, request: Request, place: Place
     """A run of the profile, with its setting, pooling and seed still to be filled in."""
     run = Training(corpus, "standard", size, "max_attention", length=length, masked=request.masked)
     if grammar := grammar_of(corpus):
-        run = replace(run, validation=min(250, grammar.validation), **EMBEDDED)
+        run = replace(run, validation=min(250, grammar.validation), **_TABLES["embedded"])
     elif request.profile == "paper":
         run = replace(run, vectors=find_vectors(place) or VECTORS[0])
     else:
@@ -178,21 +180,12 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
 
 # Word importance: figures 1.9, 1.10 and 1.11 (§1.9)
 
-IMPORTANCE_FIGURES = (
-    ("imdb", "long", 1_000, SETTINGS),
-    ("yahoo", "long", 25_000, ("standard", "left", "mid")),  # Figure 1.9
-    ("yahoo", "short", 25_000, ("standard",)),
-    *((corpus, "long", 10_000, SETTINGS) for corpus in ("imdb", "yahoo", "amazon")),  # 1.10
-    *((corpus, "short", 10_000, ("standard", "left", "mid")) for corpus in ("yahoo", "amazon")),  # 1.11
-)
-"""Corpus, length of text, training texts and settings of the figures, and the size we run besides."""
-
 
 def _word_importance(request: Request, place: Place) -> Iterable[Run]:
     paper = request.profile == "paper"
     pictured = ("imdb", "yahoo", "amazon") if paper else request.corpus_names
     for corpus in request.corpora or pictured:
-        figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
+        figures = [figure for figure in _TABLES["importance_figures"] if paper and figure[0] == corpus]
         looks = [figure for figure in figures if figure[2] in (request.sizes or (figure[2],))]
         # where the thesis has no figure: the first size and the last
         others = {} if looks else sizes_of(corpus, request, place)
@@ -212,27 +205,6 @@ def _word_importance(request: Request, place: Place) -> Iterable[Run]:
 # Few labels: Table 1.9, or its likeness in small, and accuracy over the number of labels (§1.10)
 
 LABELS = (1, 3, 10, 30, 100)  # Labelled texts of each class; the thesis has 10
-_FINE_TUNED: Options = {"learning_rate": 5e-5, "head_learning_rate": 1e-3, "max_tokens": 128}
-_PAIRED: Options = {"batch_size": 4, "unlabelled": 5_000, "replaced": 0.3}
-_SMALL: Options = {"validation": 100, "test": 1_000, "steps": 100}
-_LONG: Options = {"learning_rate": 5e-6, "batch_size": 4, "steps": 20_000, "looks": 20}
-_FROZEN = ("max_attention", *CONTRAST)  # Systems that read words, or frozen states of an encoder
-PAPER: dict[str, Options] = {
-    "vampire": {"learning_rate": 1e-3},
-    **{name: {"learning_rate": 5e-6} for name in ("bert", "tmix")},
-    **{"uda": _LONG, "mixtext": _LONG | {"augmentations": 2}},
-    **{name: {"max_tokens": 512} for name in _FROZEN},
-}
-"""By the released commands of Chen et al. (2020), and the thesis's 512 tokens."""
-SMALL: dict[str, Options] = {
-    "vampire": _SMALL | {"learning_rate": 3e-3, "steps": 300, "unlabelled": 5_000},
-    **dict.fromkeys(("bert", "tmix"), _SMALL | _FINE_TUNED),
-    **dict.fromkeys(("uda", "mixtext"), _SMALL | _FINE_TUNED | _PAIRED),
-    **dict.fromkeys(_FROZEN, _SMALL | {"max_tokens": 512, "steps": 200}),
-}
-"""On published corpora: minutes a run on a processor, with a small encoder."""
-BRIEF: Options = {"validation": 40, "test": 200, "max_tokens": 64, "steps": 40, "looks": 3}
-"""What differs on the embedded corpus, or a file of the reader's own: seconds a run."""
 
 
 def _few_shot(request: Request, place: Place) -> Iterable[FewShot]:
@@ -249,28 +221,18 @@ def _few_shot(request: Request, place: Place) -> Iterable[FewShot]:
             if paper:  # as in Chen et al. (2020): of each class
                 asked["unlabelled"] = 5_000 * PUBLICATIONS[corpus].classes
         else:
-            asked |= BRIEF | {"pretraining": 400}
+            asked |= _TABLES["brief"]
             mine = statistics_of(find(corpus, place.data), "any")
             # half of the texts of a small file stay unlabelled
             labels = (max(1, min(FewShot.per_class, mine["train_size"] // mine["classes"] // 2)),)
         if request.unlabelled:
             asked["unlabelled"] = request.unlabelled
-        systems = request.systems or (*SYSTEMS, *CONTRAST)
+        options, systems = PAPER if paper else _TABLES["small"], request.systems or (*SYSTEMS, *CONTRAST)
         for seed, per_class, system in product(seeds_of(request), request.labels or labels, systems):
-            yield FewShot(corpus, system, per_class, seed, **(PAPER if paper else SMALL)[system] | asked)
+            yield FewShot(corpus, system, per_class, seed, **(options[system] | asked))
 
 
 # Learnability: Table 2.1, and other starts of the model without pooling (§2.2)
-
-OTHER_STARTS: tuple[Options, ...] = (
-    {"forget_bias": 2.0}, {"forget_bias": "chrono"}, {"orthogonal": True},
-)  # fmt: skip
-"""What related work changes about the start of an LSTM (§2.2.2), beside its forget bias of 1."""
-TRIED_STRENGTHS: tuple[Options, ...] = (
-    *({"strength": strength} for strength in (0.01, 0.1, 1.0, 10.0)),
-    *({"strength": strength, "divergence": "reverse"} for strength in (0.1, 1.0)),
-)
-"""What the gradient-directed training in use was chosen from, beside itself (§2.2.7)."""
 
 
 def _learnability(request: Request, place: Place) -> Iterable[Run]:
@@ -285,7 +247,7 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
             yield from each(plain, *OTHER_STARTS)
             yield probe.GradientProfile(replace(plain, forget_bias="chrono"))
             if request.profile == "quick" and base.corpus in PUBLICATIONS:
-                yield from each(replace(plain, trick="gradient_directed"), *TRIED_STRENGTHS)
+                yield from each(replace(plain, trick="gradient_directed"), *_TABLES["tried_strengths"])
 
 
 # What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, how their
@@ -367,10 +329,6 @@ def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:
 
 ARCHITECTURES = ("lstm", "gru", "elman", "mingru", "transformer")  # The thesis's first
 TRANSFORMER_RATE = 2e-3  # Chosen by validation accuracy, see `TRIED`: the thesis's own
-TRIED: tuple[Options, ...] = (
-    {"learning_rate": 5e-4}, {"learning_rate": 1e-3}, {"layers": 2, "learning_rate": 1e-3}, {"epochs": 20},
-)  # fmt: skip
-"""Other ways to train the Transformer, on the small models and IMDb."""
 
 
 def _architectures(request: Request, place: Place) -> Iterable[Run]:
@@ -410,44 +368,30 @@ def _architectures(request: Request, place: Place) -> Iterable[Run]:
 
 # Regularisation and tuning (thesis §1.4.2)
 
-SUSTAINED: Options = {"epochs": 50, "drop_connect": 0.3}
-"""The longest training that the thesis speaks of, with the middle one of its three rates of DropConnect."""
 TIMED_SEEDS = (5, 6, 7)  # Of trainings to be timed, all poolings in turn with nothing else running
-GRID: tuple[Options, ...] = (
-    {},
-    *({"drop_connect": rate} for rate in (0.1, 0.3, 0.5)),
-    *({"weight_decay": decay} for decay in (1e-3, 1e-4, 1e-6, 1e-8)),
-    *({"learning_rate": rate} for rate in (1e-3, 2e-3, 5e-3)),
-)
-"""The two grids of the thesis's footnotes and its learning rates, and the plain training beside them."""
 
 
 def _regularised(request: Request, place: Place) -> Iterable[Training]:
     """What decides claims: plain texts, and in the middle of filler models without pooling and with."""
-    poolings = request.poolings or COMPARED
+    poolings, grid, sustained = request.poolings or COMPARED, _TABLES["grid"], _TABLES["sustained"]
     for base in bases(request, place):
         for plain in each(base, seed=seeds_of(request)):
             if not request.is_whole:  # what two processors do in minutes
                 for run in each(plain, pooling=request.poolings or _BOTH):
-                    yield from each(run, {}, GRID[2], GRID[5], SUSTAINED | {"epochs": 20})
+                    yield from each(run, {}, grid[2], grid[5], sustained | {"epochs": 20})
                 continue
             for run in each(plain, pooling=poolings):
-                yield from each(run, *GRID)
+                yield from each(run, *grid)
             for run in each(plain, pooling=_BOTH):
-                yield from each(run, SUSTAINED | {"drop_connect": 0.0}, SUSTAINED)
+                yield from each(run, sustained | {"drop_connect": 0.0}, sustained)
             middle = replace(plain, setting="mid")
             yield from each(middle, pooling=_BOTH)
-            yield replace(middle, pooling="last", **SUSTAINED)
+            yield replace(middle, pooling="last", **sustained)
         if request.profile == "compact" and not request.seeds:
             yield from each(base, seed=TIMED_SEEDS, pooling=poolings)
 
 
 # Sequence labelling
-
-SMALL_TAGGERS: dict[str, Options] = {"ud_ewt": {"epochs": 8}, "wnut17": {"epochs": 16, "batch_size": 16}}
-"""On published corpora: a minute or two a run on a processor."""
-_BRIEF_TAGGERS: Options = {"embedding_size": 32, "hidden_size": 32, "feature_size": 8}
-_BRIEF_TAGGERS |= {"dropout": 0.1, "epochs": 5, "learning_rate": 5e-3}
 
 
 def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
@@ -459,7 +403,7 @@ def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
         variants: list[Options] = [{}, {"bidirectional": False}, {"filters": 50}]
         if name == "wnut17":
             variants.append({"encoding": "io"})
-        options = _BRIEF_TAGGERS
+        options = _TABLES["brief_taggers"]
         if name in PUBLISHED:
             options = SMALL_TAGGERS[name] | {"vectors": find_vectors(place) or VECTORS[0]}
             if request.profile == "paper":
@@ -486,12 +430,6 @@ PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
     "regularisation": _regularised,
 }
 """The runs of each chapter that needs some, in the order of the book."""
-SMOKE: Options = {
-    "embedding_size": 8, "hidden_size": 8, "feature_size": 4, "epochs": 1, "profiled": 8, "vectors": None,
-    "per_class": 2, "max_tokens": 16, "steps": 2, "looks": 1, "unlabelled": 40, "topics": 4, "pretraining": 4,
-    "texts": 6, "sample": 16, "halvings": 2, "longest": 64, "validation": 20,
-}  # fmt: skip
-"""How tests make a run of the profile "quick" so small that it takes a second."""
 
 
 def plan(chapter: str, request: Request, place: Place) -> list[Run]:
@@ -509,8 +447,9 @@ def plan(chapter: str, request: Request, place: Place) -> list[Run]:
 
 
 def _smoke(run: Any, request: Request) -> Any:
-    """A run of the profile "quick" as `SMOKE` says, with fewer texts."""
-    changes = {name: value for name, value in SMOKE.items() if getattr(run, name, None) is not None}
+    """A run of the profile "quick" so small that it takes a second."""
+    smoke = _TABLES["smoke"] | {"vectors": None}
+    changes = {name: value for name, value in smoke.items() if getattr(run, name, None) is not None}
     if isinstance(run, Probe):
         changes["training"] = _smoke(run.training, request)
     elif isinstance(run, Training):

@@ -17,7 +17,7 @@ from whenpool.base.errors import InputError, check
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
-from whenpool.runs.engine import VARIABLES, Result, Task, Workforce, check_device, do, processors, set_up
+from whenpool.runs.engine import VARIABLES, Result, Task, Workforce, check_device, do, set_up
 from whenpool.runs.run import ENGINE, Place, key
 from whenpool.runs.store import Store
 
@@ -125,29 +125,22 @@ class RayPool:
 
 
 def _connect(workforce: Workforce) -> bool:
-    """Be in a cluster: that named, this machine's, or one of it alone; returns whether we connected."""
-    address = workforce.address or os.environ.get("RAY_ADDRESS")
+    """Be in the cluster that is named, or in this machine's; returns whether we connected."""
+    address = workforce.address or os.environ.get("RAY_ADDRESS") or "auto"
     try:
         import ray
     except ModuleNotFoundError:
         raise InputError("engine ray needs Ray: pip install 'whenpool[cluster]'") from None
     if ray.is_initialized():
         return False
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         with variables({"RAY_USAGE_STATS_ENABLED": "0"}):
-            if address not in (None, "", "auto", "local"):  # Ray takes minutes to find out
+            if address not in ("auto", "local"):  # Ray takes minutes to find out
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), timeout=5).close()
-            try:
-                ray.init(address or "auto", **options)
-            except ConnectionError:
-                if address:
-                    raise
-                count = workforce.workers or processors()
-                ray.init("local", num_cpus=count, include_dashboard=False, **options)
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # of many kinds, some of them plain
-        where = f"at {address}" if address else "of this machine"
+        where = "of this machine" if address == "auto" else f"at {address}"
         advice = "start one with `ray start --head --port=6379`, and name it as head:6379"
         raise InputError(f"the Ray cluster {where} cannot be used: {error}; {advice}") from None
     return True

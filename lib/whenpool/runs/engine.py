@@ -50,7 +50,7 @@ class Workforce:
     """What executes runs. It changes no run, and is part of the provenance of each result."""
 
     engine: str = "local"  # processes on this machine, or "ray", a cluster
-    address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
+    address: str | None = None  # of the Ray cluster; None: this machine's
     workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
     device: str = "cpu"  # or "cuda"
     models_per_batch: int | None = None  # of one shape, at once, at most; None: what fills a GPU, or 1

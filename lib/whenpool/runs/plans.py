@@ -331,7 +331,7 @@ ARCHITECTURES = ("lstm", "gru", "elman", "mingru", "transformer")  # The thesis'
 TRANSFORMER_RATE = 2e-3  # Chosen by validation accuracy, see `TRIED`: the thesis's own
 
 
-def _architectures(request: Request, place: Place) -> Iterable[Run]:
+def _other_architectures(request: Request, place: Place) -> Iterable[Run]:
     """Training to skip, natural bias and word importance of other cells and of the Transformer, each without
     pooling and with, whatever cell the reader asks for; and the memory that a step takes."""
     request = replace(request, cell=None, masked=True)
@@ -371,7 +371,7 @@ def _architectures(request: Request, place: Place) -> Iterable[Run]:
 TIMED_SEEDS = (5, 6, 7)  # Of trainings to be timed, all poolings in turn with nothing else running
 
 
-def _regularised(request: Request, place: Place) -> Iterable[Training]:
+def _regularisation(request: Request, place: Place) -> Iterable[Training]:
     """What decides claims: plain texts, and in the middle of filler models without pooling and with."""
     poolings, grid, sustained = request.poolings or COMPARED, _TABLES["grid"], _TABLES["sustained"]
     for base in bases(request, place):
@@ -394,7 +394,7 @@ def _regularised(request: Request, place: Place) -> Iterable[Training]:
 # Sequence labelling
 
 
-def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
+def _sequence_labelling(request: Request, place: Place) -> Iterable[Tagging]:
     """Both directions against one, letters, and another encoding of entities. Beside corpora of labelled
     texts, which have no tags and are asked of other chapters, this one has its own."""
     usual = tuple(PUBLISHED) if request.is_whole and request.corpora is None else (GENERATED,)
@@ -417,18 +417,12 @@ def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
 
 
 PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
-    "gradient_propagation": _gradient_propagation,
-    "natural_bias": _natural_bias,
-    "training_to_skip": _training_to_skip,
-    "word_importance": _word_importance,
-    "few_shot": _few_shot,
-    "learnability": _learnability,
-    "last_state": _last_state,
-    "recurrent_networks": _recurrent_networks,
-    "sequence_labelling": _taggings,
-    "other_architectures": _architectures,
-    "regularisation": _regularised,
-}
+    function.__name__.removeprefix("_"): function
+    for function in (
+        _gradient_propagation, _natural_bias, _training_to_skip, _word_importance, _few_shot, _learnability,
+        _last_state, _recurrent_networks, _sequence_labelling, _other_architectures, _regularisation,
+    )
+}  # fmt: skip
 """The runs of each chapter that needs some, in the order of the book."""
 
 

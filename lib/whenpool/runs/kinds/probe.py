@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.models.encoder import word_mask
@@ -186,8 +186,7 @@ class PaddingSweep(Probe):
         return identity | {"data": identity["data"] | {"filler": filler}}
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        if dataset.test_filler is None:
-            raise InputError("a padding sweep needs filler; run `whenpool data fetch wikitext`")
+        assert dataset.test_filler is not None  # of which the identity has the fingerprint
         texts = dataset.test.first(self.texts)
         ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
         points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)

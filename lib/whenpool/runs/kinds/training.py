@@ -155,8 +155,6 @@ class Training(Run):
 
     def identity(self, place: Place) -> dict[str, Any]:
         check(not self.fault, self.fault)
-        mixed = not self.trick and self.setting != "standard"
-        check(mixed or not self.fresh, "fresh filler needs a setting with filler, and no trick")
         source = find(self.corpus, place.data)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":

@@ -71,7 +71,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
     (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
     (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
-    (["run", *FEW_SHOT, "--profile", "smoke", "--labels", "3"], "smoke has its own --labels and --unlab"),
     (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
     (["diagnose", __file__], "is not a .csv, .tsv or .jsonl"),
     (["claims", "--verdict", "<b>"], "verdict '<b>' is unknown"),

@@ -145,9 +145,7 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
 
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
-    corpora, own = corpora_named(options["corpus"]), options["labels"] or options["unlabelled"]
-    smoke = options["profile"] == "smoke"
-    check(not (smoke and own), "the profile smoke has its own --labels and --unlabelled; leave them out")
+    corpora, smoke = corpora_named(options["corpus"]), options["profile"] == "smoke"
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     data = options["data"]
     if packed := options["packed"]:

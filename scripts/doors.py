@@ -1,6 +1,6 @@
 """Note in data/results/doors.csv how a notebook fared with the newest packages, for scripts/doors.sh.
 
-    python scripts/doors.py CHAPTER EXIT_CODE LOG
+python scripts/doors.py CHAPTER EXIT_CODE LOG
 """
 
 import argparse

@@ -6,7 +6,7 @@
 #   scripts/gpu_session.sh run
 #
 # Before, on a machine with the data:
-#   whenpool pack session/packed --profile paper --corpus imdb --data folder
+#   python scripts/pack.py session/packed --profile paper --corpus imdb --data folder
 #   (cd session && tar -cJf packed.tar.xz packed && rm -r packed)
 #   pip download --no-deps --only-binary=:all: -d session/wheels ...     # what the other machine lacks
 #

@@ -67,12 +67,11 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
     (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
     (["book", "--chapter", "nothing"], "chapter 'nothing' must be one of index"),
     (["data", "fetch"], "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext, amazon"),
-    ("run --profile paper --corpus imdb --sizes 3000".split(), "no runs with 3000 training texts;"),
+    ("run --profile paper --corpus imdb --sizes 3000".split(), "options leave no run of training_to_skip"),
     (["run", "--chapter", "sequence_labelling", "--corpus", "imdb"], "no tagged words are in imdb; name"),
     (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
     (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
     (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
-    (["run", *FEW_SHOT, "--profile", "smoke", "--labels", "3"], "smoke has its own --labels and --unlab"),
     (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
     (["nonsense"], "No such command"),
 ])  # fmt: skip

@@ -165,7 +165,7 @@ def _of_few_shot(row):
 
 def _of_tagging(row):
     """Its numbers, the losses of its epochs, and the gradients at both ends and in the middle."""
-    numbers = _numbers(row, "test_loss best_epoch parameters vocabulary unseen_words later_words")
+    numbers = _numbers(row, "test_loss best_epoch parameters vocabulary unseen_words")
     losses = [part["train_loss"] for part in row["history"] if "epoch" in part]
     places = [part for part in row["history"] if "position" in part]
     gradients = [[part["mean"], part["single"]] for part in places[:: max(1, len(places) // 4)]]

@@ -130,8 +130,6 @@ def test_a_sweep_has_a_row_for_each_setting_and_share_and_takes_the_test_filler(
     found = pd.DataFrame(rows)[["setting_added", "share_added", "accuracy", "words"]].to_numpy().tolist()
     assert found == [[point.setting, point.share, point.accuracy, point.words] for point in points]
     assert len(rows) == 3 * 10
-    with pytest.raises(InputError, match="a padding sweep needs filler; run"):
-        PaddingSweep(TINY).measure(model, replace(dataset, test_filler=None))
 
 
 def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(shared):

@@ -1,5 +1,6 @@
 """Packed data: the same keys and results where neither archives nor torchtext are."""
 
+import importlib
 import json
 from dataclasses import replace
 
@@ -8,13 +9,14 @@ from archives import make_imdb
 from small_runs import SMALL, result_of
 
 from whenpool import InputError
+from whenpool.cli.program import chosen, cli
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.pack import check_pack, pack
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
+pack = importlib.import_module("pack").pack
 VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
 
@@ -50,11 +52,8 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     with pytest.raises(InputError, match="there are no data to pack; choose other runs"):
         list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
-    folder = tmp_path / "empty"
-    with pytest.raises(InputError, match="empty has no packed data; make it with `whenpool pack`"):
-        check_pack(folder)
-    list(pack([TRAINING], place, folder))
-    check_pack(folder)
-    (folder / "pack.json").write_text('{"code": "of another day"}')
-    with pytest.raises(InputError, match="another version of whenpool packed .*; pack the data again"):
-        check_pack(folder)
+    context = cli.commands["status"].make_context("status", ["--packed", str(tmp_path)])
+    with pytest.raises(
+        InputError, match="this version of whenpool has not packed .*; run scripts/pack.py"
+    ):
+        chosen(context.params)

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MANIFEST = "pack.json"  # In a data folder that `whenpool pack` wrote
-
 
 def project_root() -> Path | None:
     """The clone of the book that this is: around the working directory, else around the package."""

@@ -216,7 +216,6 @@ class Builder:
             **{f"WHENPOOL_{name}": str(folder.resolve()) for name, folder in folders.items()},
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
             COMPUTED: "1",
-            **self.workforce.variables(),
         }
 
     def _render(self) -> Path:

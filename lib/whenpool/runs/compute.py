@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.base.tables import Columns, checked_table
 from whenpool.fewshot.pretrained import locate
 from whenpool.runs.engine import Report, Workforce, run_all
 from whenpool.runs.kinds import KINDS, FewShot, Training
@@ -106,13 +105,10 @@ def compute(
 
 def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
     """The trainings whose weights some runs need, and those that these need where they are not here."""
-    needed: dict[Training, None] = {}
-    for run in missing:
-        while run.needs and run.needs not in needed:
-            run = run.needs
-            needed[run] = None
-            if has_weights(run, place):
-                break
+    needed, wanted = set[Training](), {run.needs for run in missing} - {None}
+    while wanted:
+        needed |= wanted
+        wanted = {run.needs for run in wanted if not has_weights(run, place)} - needed - {None}
     return sorted(needed, key=str)
 
 
@@ -124,7 +120,12 @@ def has_weights(run: Run, place: Place) -> bool:
 def runs_of_file(file: Path) -> list[Run]:
     """The runs of a CSV file as the book has it under its figures: a row each, with its kind and what else it
     is. Raises `InputError` for another file."""
-    rows = checked_table(file, "file of runs", Columns("kind corpus seed"), key=str)
+    try:
+        rows = pd.read_csv(file, dtype={"key": str})
+    except ValueError as error:
+        raise InputError(f"file of runs {file} cannot be read: {error!s:.300}") from None
+    for column in ("kind", "corpus", "seed"):
+        check(column in rows, f"file of runs {file} has no column {column!r}; take one of the book's")
     runs = []
     for number, row in enumerate(rows.to_dict("records"), 1):
         check_known(f"kind in row {number} of {file}", row["kind"], KINDS)

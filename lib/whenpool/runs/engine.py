@@ -16,7 +16,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import cycle
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -39,7 +38,6 @@ TRIES = 2  # How often a run is begun that was alone with a process that died
 WAIT = 0.5  # Seconds between two looks at the tasks, the clock, and what another command is doing
 
 
-OPTIONS = ("engine", "address", "workers", "device", "models_per_batch", "precision")
 VARIABLES = {  # where the user has not set them
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time
     # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
@@ -52,7 +50,7 @@ class Workforce:
     """What executes runs. It changes no run, and is part of the provenance of each result."""
 
     engine: str = "local"  # processes on this machine, or "ray", a cluster
-    address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
+    address: str | None = None  # of the Ray cluster; None: this machine's
     workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
     device: str = "cpu"  # or "cuda"
     models_per_batch: int | None = None  # of one shape, at once, at most; None: what fills a GPU, or 1
@@ -63,19 +61,14 @@ class Workforce:
     def default(cls) -> "Workforce":
         """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
         options: dict[str, Any] = {}
-        for name in OPTIONS:
+        for name in ("engine", "address", "workers", "device", "models_per_batch", "precision"):
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
                 options[name] = value
                 if name in ("workers", "models_per_batch"):
-                    right = value.isdecimal() and int(value) >= 1
-                    check(right, f"{variable} must be a whole number from 1, not {value!r}")
+                    whole = f"{variable} must be a whole number from 1, not {value!r}"
+                    check(value.isdecimal() and int(value) >= 1, whole)
                     options[name] = int(value)
         return cls(**options)
-
-    def variables(self) -> dict[str, str]:
-        """The environment that `default` reads, for the processes that are started."""
-        options = {name: getattr(self, name) for name in OPTIONS}
-        return {f"WHENPOOL_{name.upper()}": str(v) for name, v in options.items() if v is not None}
 
     def check(self, here: bool = True) -> None:
         """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
@@ -125,10 +118,10 @@ class Result(NamedTuple):
 
 def do(task: Task, place: Place, device: str, precision_name: str = "float32") -> Result:
     """Execute and store the runs of a task. What is left of several is tried again in smaller tasks."""
-    failures: dict[str, str] = {}  # by key, "" for none
+    failures: dict[str, str] = {}
 
     def end(number: int, failure: str) -> None:
-        failures[task[number].key] = failure
+        failures.update({task[number].key: failure} if failure else {})
 
     try:
         with precision(precision_name):
@@ -143,15 +136,15 @@ def do(task: Task, place: Place, device: str, precision_name: str = "float32") -
         # torch has this error since 2.8: the GPU computes nothing more for this process
         if isinstance(error, getattr(torch, "AcceleratorError", ())):
             os._exit(70)
+        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, torch.OutOfMemoryError):
+            reason = "the GPU has too little memory; free some, or use --device cpu"
         if len(task) == 1:
-            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            if isinstance(error, torch.OutOfMemoryError):
-                reason = "the GPU has too little memory; free some, or use --device cpu"
             end(0, " ".join(reason.split()))
     give_back_freed_memory()
     if device.startswith("cuda"):
         torch.cuda.empty_cache()
-    return Result({name: failure for name, failure in failures.items() if failure})
+    return Result(failures)
 
 
 def set_up() -> None:
@@ -215,32 +208,30 @@ def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]
     recurrence ends with its own texts, plain texts go with them, since their batches have the same order, and
     so do other seeds where one does not fill it."""
 
-    def shape(run: Run, any_seed: bool = False) -> Run:
-        if not isinstance(run, Training) or run.cell != "lstm":
-            return run
-        if run.trick or run.drop_connect or run.fresh:
-            return run
-        where = "standard" if run.setting == "standard" and not on_gpu else "mid"
-        start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
-        seed = 0 if any_seed else run.seed
-        return replace(run, pooling="max", setting=where, orthogonal=False, seed=seed, **start)
-
     tasks: list[Task] = [(job,) for job in sorted(jobs, key=lambda job: job.run.rank())]
-    tasks = _joined(tasks, size, shape)
-    return _joined(tasks, size, partial(shape, any_seed=True)) if on_gpu else tasks
+    for any_seed in (False, True)[: 1 + on_gpu]:
+        groups: list[list[Job]] = []
+        filling: dict[Run, list[Job]] = {}  # the last group of each shape
+        for task in tasks:
+            alike = _shape(task[0].run, on_gpu, any_seed)
+            if alike not in filling or len(filling[alike]) + len(task) > size:
+                filling[alike] = []
+                groups.append(filling[alike])
+            filling[alike] += task
+        tasks = [tuple(group) for group in groups]
+    return tasks
 
 
-def _joined(tasks: Sequence[Task], size: int, shape: Callable[[Run], Run]) -> list[Task]:
-    """Tasks of one shape as one, as long as it has at most ``size`` runs."""
-    groups: list[list[Job]] = []
-    filling: dict[Run, list[Job]] = {}  # the last group of each shape
-    for task in tasks:
-        alike = shape(task[0].run)
-        if alike not in filling or len(filling[alike]) + len(task) > size:
-            filling[alike] = []
-            groups.append(filling[alike])
-        filling[alike] += task
-    return [tuple(group) for group in groups]
+def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
+    """What the trainings of one task have in common; any other run as it is."""
+    if not isinstance(run, Training) or run.cell != "lstm":
+        return run
+    if run.trick or run.drop_connect or run.fresh:
+        return run
+    where = "standard" if run.setting == "standard" and not on_gpu else "mid"
+    start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
+    seed = 0 if any_seed else run.seed
+    return replace(run, pooling="max", setting=where, orthogonal=False, seed=seed, **start)
 
 
 def pool_of(place: Place, workforce: Workforce, tasks: int) -> Any:
@@ -274,30 +265,54 @@ def _begin() -> None:
     set_up()
 
 
+class Worker(NamedTuple):
+    """A process that does one task at a time. Each has an executor of its own: where several share one, the
+    death of a process ends the tasks of all."""
+
+    executor: ProcessPoolExecutor
+    process: Any
+    device: str
+
+    @classmethod
+    def begun(cls, device: str) -> "Worker":
+        executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
+        # the process does not hear ctrl-C, not even while it imports: we do
+        resource_tracker.ensure_running()  # which would let it hear again where it starts
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with variables({n: os.environ.get(n, v) for n, v in VARIABLES.items()}):
+                executor.submit(int)  # it starts with its first task
+            (process,) = executor._processes.values()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return cls(executor, process, device)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.executor.shutdown()
+
+
 class LocalPool:
-    """Up to ``size`` processes of this machine, begun as they are needed, which take turns in the devices.
-    Each has an executor of its own: where several share one, the death of a process ends the tasks of all."""
+    """Up to ``size`` processes of this machine, begun as they are needed, which take turns in the devices."""
 
     def __init__(self, place: Place, workforce: Workforce, size: int, devices: Sequence[str]) -> None:
         self._place, self._precision = place, workforce.precision
         self.size, self.devices = size, cycle(devices)
-        self._idle: list[_Worker] = []
-        self._busy: dict[Future[Any], _Worker] = {}
+        self._idle: list[Worker] = []
+        self._busy: dict[Future[Any], Worker] = {}
         self._works = False  # whether a process has ended a task
 
     def has_room(self) -> bool:
         return len(self._busy) < self.size
 
     def submit(self, task: Task) -> Future[Any]:
-        while True:
-            worker = self._idle.pop() if self._idle else _Worker(next(self.devices))
-            try:
-                future = worker.submit(do, task, self._place, worker.device, self._precision)
-            except BrokenProcessPool:  # it has died while it was idle
-                worker.stop()
-                continue
-            self._busy[future] = worker
-            return future
+        while self._idle and not self._idle[-1].process.is_alive():
+            self._idle.pop().stop()
+        worker = self._idle.pop() if self._idle else Worker.begun(next(self.devices))
+        future = worker.executor.submit(do, task, self._place, worker.device, self._precision)
+        self._busy[future] = worker
+        return future
 
     def result(self, future: Future[Any]) -> Result:
         """How a task ended. Raises `InputError` where all others would end like it."""
@@ -315,37 +330,6 @@ class LocalPool:
     def close(self) -> None:
         for worker in [*self._idle, *self._busy.values()]:
             worker.stop()
-
-
-class _Worker:
-    """An executor of one process."""
-
-    process: Any = None
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self._executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
-
-    def submit(self, *call: Any) -> Future[Any]:
-        if self.process:
-            return self._executor.submit(*call)
-        others = multiprocessing.active_children()
-        # the process does not hear ctrl-C, not even while it imports: we do
-        resource_tracker.ensure_running()  # which would let it hear again where it starts
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            with variables({n: os.environ.get(n, v) for n, v in VARIABLES.items()}):
-                future = self._executor.submit(*call)
-            (self.process,) = set(multiprocessing.active_children()) - set(others)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return future
-
-    def stop(self) -> None:
-        if self.process:
-            self.process.terminate()
-            self.process.join()
-        self._executor.shutdown()
 
 
 # who hands tasks out

@@ -3,6 +3,7 @@
 Most plans take a training of the profile, see `bases`, and vary its fields, see `each`.
 """
 
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -11,7 +12,7 @@ from typing import Any
 
 from whenpool.base.errors import check, check_known
 from whenpool.corpora import find
-from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
@@ -29,12 +30,13 @@ _BOTH = ("last", "max_attention")  # Without pooling, and with
 SEEDS = 5
 SEEDS_FROM = 20  # Seeds of what claims of 2026-11-27 decide: runs with lower ones began before
 FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
-COMPACT: Options = {"max_words": 140, "hidden_size": 64, "epochs": 8}
-"""The compact replication: what is reduced of the thesis. "quick" trains fewer such models."""
-EMBEDDED: Options = {"embedding_size": 50, "hidden_size": 48, "epochs": 6, "learning_rate": 5e-3}
-"""On the embedded corpus, of which a model learns in seconds."""
-COMPACT_TEST = {"imdb": 2_000}  # Test texts of the compact replication; of other corpora all
-COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}  # Its training texts; for others see `sizes_of`
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+COMPACT, COMPACT_TEST, COMPACT_SIZES, OTHER_STARTS, TRIED, PAPER, SMALL_TAGGERS = (
+    _TABLES[name] for name in (
+        "compact", "compact_test", "compact_sizes", "other_starts", "tried", "paper", "small_taggers"
+    )
+)  # fmt: skip
+"""Options by which runs differ; plans.toml explains them, and has those of each plan."""
 
 # what all plans start from: corpora, sizes, seeds and models
 
@@ -43,7 +45,7 @@ def base_run(corpus: str, length: str, size: int, request: Request, place: Place
     """A run of the profile, with its setting, pooling and seed still to be filled in."""
     run = Training(corpus, "standard", size, "max_attention", length=length, masked=request.masked)
     if grammar := grammar_of(corpus):
-        run = replace(run, validation=min(250, grammar.validation), **EMBEDDED)
+        run = replace(run, validation=min(250, grammar.validation), **_TABLES["embedded"])
     elif request.profile == "paper":
         run = replace(run, vectors=find_vectors(place) or VECTORS[0])
     else:
@@ -84,18 +86,18 @@ def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[
 
 
 def bases(
-    corpora: Iterable[str], request: Request, place: Place, sizes: Sequence[int] = ()
+    request: Request, place: Place, sizes: Sequence[int] = (1_000,), usual: tuple[str, ...] = ("imdb",)
 ) -> Iterator[Training]:
     """The run of the profile on each corpus, length of text and size. With ``sizes``, which are those of IMDb
     at both scales, short texts are left out."""
-    for corpus in corpora:
-        for length, usual in sizes_of(corpus, request, place).items():
+    for corpus in corpora_of(request, *usual):
+        for length, those in sizes_of(corpus, request, place).items():
             if sizes and length == "short":
                 continue
             if sizes and request.is_whole and corpus in PUBLICATIONS:
                 few = request.profile == "compact" and corpus not in COMPACT_SIZES
-                usual = request.sizes or ((1_000,) if few else sizes)
-            for size in usual:
+                those = request.sizes or ((1_000,) if few else sizes)
+            for size in those:
                 yield base_run(corpus, length, size, request, place)
 
 
@@ -113,7 +115,7 @@ def seeded(run: Training, request: Request, paper: int = 1) -> Iterator[Training
 def _training_to_skip(request: Request, place: Place) -> Iterable[Training]:
     """Tables 1.3 to 1.6 and 1.8 (§1.8), and how much the word vectors matter."""
     poolings = request.poolings or COMPARED
-    for base in bases(request.corpus_names, request, place):
+    for base in bases(request, place, (), THESIS_CORPORA):
         for run in each(base, setting=SETTINGS, pooling=poolings):
             yield from seeded(run, request, paper=SEEDS)
             if request.profile == "compact" and (run.corpus, run.size) == ("imdb", 1_000):
@@ -125,7 +127,7 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
     poolings, paper = request.poolings or COMPARED, request.profile == "paper"
     starts = [*((pooling, "thesis") for pooling in poolings), ("last", "low"), ("last", "chrono")]
     sizes = (1_000, 5_000 if paper else 10_000, 20_000)  # as in Table 1.2
-    for plain in bases(corpora_of(request, "imdb"), request, place, sizes):
+    for plain in bases(request, place, sizes):
         for base in seeded(plain, request):
             # 1,000 test texts say enough of a first epoch
             test = 1_000 if base.corpus in PUBLICATIONS else None
@@ -149,7 +151,7 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
     chrono) have to do with them (§1.6, §1.7)."""
     for corpus in corpora_of(request, "imdb", "amazon"):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
-        for plain in bases([corpus], request, place, sizes):
+        for plain in bases(replace(request, corpora=(corpus,)), place, sizes):
             for base in seeded(plain, request):
                 # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
                 usual = ("last",) if base.size == 20_000 else COMPARED
@@ -178,21 +180,12 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
 
 # Word importance: figures 1.9, 1.10 and 1.11 (§1.9)
 
-IMPORTANCE_FIGURES = (
-    ("imdb", "long", 1_000, SETTINGS),
-    ("yahoo", "long", 25_000, ("standard", "left", "mid")),  # Figure 1.9
-    ("yahoo", "short", 25_000, ("standard",)),
-    *((corpus, "long", 10_000, SETTINGS) for corpus in ("imdb", "yahoo", "amazon")),  # 1.10
-    *((corpus, "short", 10_000, ("standard", "left", "mid")) for corpus in ("yahoo", "amazon")),  # 1.11
-)
-"""Corpus, length of text, training texts and settings of the figures, and the size we run besides."""
-
 
 def _word_importance(request: Request, place: Place) -> Iterable[Run]:
     paper = request.profile == "paper"
     pictured = ("imdb", "yahoo", "amazon") if paper else request.corpus_names
     for corpus in request.corpora or pictured:
-        figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
+        figures = [figure for figure in _TABLES["importance_figures"] if paper and figure[0] == corpus]
         looks = [figure for figure in figures if figure[2] in (request.sizes or (figure[2],))]
         # where the thesis has no figure: the first size and the last
         others = {} if looks else sizes_of(corpus, request, place)
@@ -215,27 +208,6 @@ def _word_importance(request: Request, place: Place) -> Iterable[Run]:
 # Few labels: Table 1.9, or its likeness in small, and accuracy over the number of labels (§1.10)
 
 LABELS = (1, 3, 10, 30, 100)  # Labelled texts of each class; the thesis has 10
-_FINE_TUNED: Options = {"learning_rate": 5e-5, "head_learning_rate": 1e-3, "max_tokens": 128}
-_PAIRED: Options = {"batch_size": 4, "unlabelled": 5_000, "replaced": 0.3}
-_SMALL: Options = {"validation": 100, "test": 1_000, "steps": 100}
-_LONG: Options = {"learning_rate": 5e-6, "batch_size": 4, "steps": 20_000, "looks": 20}
-_FROZEN = ("max_attention", *CONTRAST)  # Systems that read words, or frozen states of an encoder
-PAPER: dict[str, Options] = {
-    "vampire": {"learning_rate": 1e-3},
-    **{name: {"learning_rate": 5e-6} for name in ("bert", "tmix")},
-    **{"uda": _LONG, "mixtext": _LONG | {"augmentations": 2}},
-    **{name: {"max_tokens": 512} for name in _FROZEN},
-}
-"""By the released commands of Chen et al. (2020), and the thesis's 512 tokens."""
-SMALL: dict[str, Options] = {
-    "vampire": _SMALL | {"learning_rate": 3e-3, "steps": 300, "unlabelled": 5_000},
-    **dict.fromkeys(("bert", "tmix"), _SMALL | _FINE_TUNED),
-    **dict.fromkeys(("uda", "mixtext"), _SMALL | _FINE_TUNED | _PAIRED),
-    **dict.fromkeys(_FROZEN, _SMALL | {"max_tokens": 512, "steps": 200}),
-}
-"""On published corpora: minutes a run on a processor, with a small encoder."""
-BRIEF: Options = {"validation": 40, "test": 200, "max_tokens": 64, "steps": 40, "looks": 3}
-"""What differs on the embedded corpus, or a file of the reader's own: seconds a run."""
 
 
 def _few_shot(request: Request, place: Place) -> Iterable[FewShot]:
@@ -252,33 +224,23 @@ def _few_shot(request: Request, place: Place) -> Iterable[FewShot]:
             if paper:  # as in Chen et al. (2020): of each class
                 asked["unlabelled"] = 5_000 * PUBLICATIONS[corpus].classes
         else:
-            asked |= BRIEF | {"pretraining": 400}
+            asked |= _TABLES["brief"]
             mine = statistics_of(find(corpus, place.data), "any")
             # half of the texts of a small file stay unlabelled
             labels = (max(1, min(FewShot.per_class, mine["train_size"] // mine["classes"] // 2)),)
         if request.unlabelled:
             asked["unlabelled"] = request.unlabelled
-        systems = request.systems or (*SYSTEMS, *CONTRAST)
+        options, systems = PAPER if paper else _TABLES["small"], request.systems or (*SYSTEMS, *CONTRAST)
         for seed, per_class, system in product(seeds_of(request), request.labels or labels, systems):
-            yield FewShot(corpus, system, per_class, seed, **(PAPER if paper else SMALL)[system] | asked)
+            yield FewShot(corpus, system, per_class, seed, **(options[system] | asked))
 
 
 # Learnability: Table 2.1, and other starts of the model without pooling (§2.2)
 
-OTHER_STARTS: tuple[Options, ...] = (
-    {"forget_bias": 2.0}, {"forget_bias": "chrono"}, {"orthogonal": True},
-)  # fmt: skip
-"""What related work changes about the start of an LSTM (§2.2.2), beside its forget bias of 1."""
-TRIED_STRENGTHS: tuple[Options, ...] = (
-    *({"strength": strength} for strength in (0.01, 0.1, 1.0, 10.0)),
-    *({"strength": strength, "divergence": "reverse"} for strength in (0.1, 1.0)),
-)
-"""What the gradient-directed training in use was chosen from, beside itself (§2.2.7)."""
-
 
 def _learnability(request: Request, place: Place) -> Iterable[Run]:
     settings = request.settings or ("standard", "mid")
-    for base in bases(corpora_of(request, "imdb"), replace(request, masked=True), place, (10_000,)):
+    for base in bases(replace(request, masked=True), place, (10_000,)):
         for plain in each(base, setting=settings, seed=seeds_of(request)):
             yield from each(plain, pooling=("max", "max_attention"))
             plain = replace(plain, pooling="last")
@@ -288,7 +250,7 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
             yield from each(plain, *OTHER_STARTS)
             yield probe.GradientProfile(replace(plain, forget_bias="chrono"))
             if request.profile == "quick" and base.corpus in PUBLICATIONS:
-                yield from each(replace(plain, trick="gradient_directed"), *TRIED_STRENGTHS)
+                yield from each(replace(plain, trick="gradient_directed"), *_TABLES["tried_strengths"])
 
 
 # What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, how their
@@ -307,6 +269,7 @@ START_OPTIONS: tuple[Options, ...] = (
     *({"forget_bias": f"chrono {part}"} for part in ("forget", "input")),
 )
 """What each start changes about a BiLSTM without pooling, whose forget bias sums to 1."""
+_SHUFFLED = [start | {"shuffled": True} for start in (*START_OPTIONS[:2], _CHRONO)]
 _FRESH: tuple[Options, ...] = (*START_OPTIONS[1:4:2], _HELD, _CHRONO, _GATED[2], _POOLED)
 """The starts that are also trained with other filler in every epoch, so that none can be learnt by heart."""
 _SEEN_LEARNING: tuple[Options, ...] = (*START_OPTIONS[:2], START_OPTIONS[3], _CHRONO, _GATED[2], _POOLED)
@@ -317,7 +280,7 @@ DRAWS = 5
 
 def _last_state(request: Request, place: Place) -> Iterable[Run]:
     """By what decides first: states of untrained models, trained ones of each start, then the rest."""
-    for base in bases(corpora_of(request, "imdb"), replace(request, masked=True), place, (1_000,)):
+    for base in bases(replace(request, masked=True), place):
         plain = replace(base, pooling="last")
         if request.is_whole and base.corpus == "imdb":
             yield from _last_state_whole(plain, request)
@@ -335,12 +298,15 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
     for run in each(untrained, setting=SETTINGS, seed=seeds):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))
-    middle = replace(plain, setting="mid")
+    middle, (shortest, longest) = replace(plain, setting="mid"), (350, 412) if compact else (700, 900)
     if 1_000 in sizes:
         for run in each(plain, seed=seeds):
             yield from each(run, *_GATED, _POOLED)
         for run in each(middle, seed=seeds):
-            yield from _watched(run, (350, 412) if compact else (700, 900))
+            for start in (*START_OPTIONS, _HELD, *_SHUFFLED):  # gradients of held-out texts are watched
+                watched, until = replace(run, **start), None if start in START_OPTIONS[:2] else 3_000
+                yield probe.GradientTrace(watched, 200, shortest=shortest, longest=longest, until=until)
+                yield watched  # which the trace has trained
             yield from each(run, pooling=("max", "max_attention"), forget_bias=["chrono"])
             yield replace(run, **_POOLED)
         for run in each(middle, draw=range(1, DRAWS + 1)):
@@ -357,20 +323,10 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, *_GATED, _CHRONO, _POOLED)
 
 
-def _watched(run: Training, words: tuple[int, int]) -> Iterator[Run]:
-    """A training from each start, whose gradients are watched on held-out texts of so many words: with sums
-    of 1 and 2 up to the end, and also while it learns labels that are shuffled."""
-    shuffled = [start | {"shuffled": True} for start in (*START_OPTIONS[:2], _CHRONO)]
-    for start in (*START_OPTIONS, _HELD, *shuffled):
-        watched, until = replace(run, **start), None if start in START_OPTIONS[:2] else 3_000
-        yield probe.GradientTrace(watched, 200, shortest=words[0], longest=words[1], until=until)
-        yield watched  # which the trace has trained
-
-
 def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:
     """Some cells without pooling, and a deep LSTM, whatever cell the reader asks for (§1.3.1)."""
     request = replace(request, cell=None, layers=None)
-    for base in bases(corpora_of(request, "imdb"), request, place, (1_000,)):
+    for base in bases(request, place):
         plain, settings = replace(base, pooling="last"), request.settings or ("standard",)
         for run in each(plain, setting=settings, seed=seeds_of(request, paper=FEWER_SEEDS)):
             yield from each(run, cell=("elman", "prototype", "lstm", "gru"))
@@ -381,13 +337,9 @@ def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:
 
 ARCHITECTURES = ("lstm", "gru", "elman", "mingru", "transformer")  # The thesis's first
 TRANSFORMER_RATE = 2e-3  # Chosen by validation accuracy, see `TRIED`: the thesis's own
-TRIED: tuple[Options, ...] = (
-    {"learning_rate": 5e-4}, {"learning_rate": 1e-3}, {"layers": 2, "learning_rate": 1e-3}, {"epochs": 20},
-)  # fmt: skip
-"""Other ways to train the Transformer, on the small models and IMDb."""
 
 
-def _architectures(request: Request, place: Place) -> Iterable[Run]:
+def _other_architectures(request: Request, place: Place) -> Iterable[Run]:
     """Training to skip, natural bias and word importance of other cells and of the Transformer, each without
     pooling and with, whatever cell the reader asks for; and the memory that a step takes."""
     request = replace(request, cell=None, masked=True)
@@ -396,7 +348,7 @@ def _architectures(request: Request, place: Place) -> Iterable[Run]:
     in_all_settings = ("lstm last", "lstm max_attention", "transformer max_attention")
     # texts of a sweep, and of word importance
     swept, looked_at = (1_000, 200) if request.profile == "paper" else (100, 60)
-    for base in bases(corpora_of(request, "imdb"), request, place, (1_000,)):
+    for base in bases(request, place):
         for run in each(base, seed=seeds, cell=ARCHITECTURES):
             poolings: tuple[str, ...] = _BOTH
             if run.cell == "transformer":
@@ -424,49 +376,33 @@ def _architectures(request: Request, place: Place) -> Iterable[Run]:
 
 # Regularisation and tuning (thesis §1.4.2)
 
-SUSTAINED: Options = {"epochs": 50, "drop_connect": 0.3}
-"""The longest training that the thesis speaks of, with the middle one of its three rates of DropConnect."""
 TIMED_SEEDS = (5, 6, 7)  # Of trainings to be timed, all poolings in turn with nothing else running
-GRID: tuple[Options, ...] = (
-    {},
-    *({"drop_connect": rate} for rate in (0.1, 0.3, 0.5)),
-    *({"weight_decay": decay} for decay in (1e-3, 1e-4, 1e-6, 1e-8)),
-    *({"learning_rate": rate} for rate in (1e-3, 2e-3, 5e-3)),
-)
-"""The two grids of the thesis's footnotes and its learning rates, and the plain training beside them."""
 
 
-def _regularised(request: Request, place: Place) -> Iterable[Training]:
+def _regularisation(request: Request, place: Place) -> Iterable[Training]:
     """What decides claims: plain texts, and in the middle of filler models without pooling and with."""
-    poolings = request.poolings or COMPARED
-    for base in bases(corpora_of(request, "imdb"), request, place, (1_000,)):
+    poolings, grid, sustained = request.poolings or COMPARED, _TABLES["grid"], _TABLES["sustained"]
+    for base in bases(request, place):
         for plain in each(base, seed=seeds_of(request)):
             if not request.is_whole:  # what two processors do in minutes
                 for run in each(plain, pooling=request.poolings or _BOTH):
-                    yield from each(run, {}, GRID[2], GRID[5], SUSTAINED | {"epochs": 20})
+                    yield from each(run, {}, grid[2], grid[5], sustained | {"epochs": 20})
                 continue
             for run in each(plain, pooling=poolings):
-                yield from each(run, *GRID)
+                yield from each(run, *grid)
             for run in each(plain, pooling=_BOTH):
-                yield from each(run, SUSTAINED | {"drop_connect": 0.0}, SUSTAINED)
+                yield from each(run, sustained | {"drop_connect": 0.0}, sustained)
             middle = replace(plain, setting="mid")
             yield from each(middle, pooling=_BOTH)
-            yield replace(middle, pooling="last", **SUSTAINED)
+            yield replace(middle, pooling="last", **sustained)
         if request.profile == "compact" and not request.seeds:
             yield from each(base, seed=TIMED_SEEDS, pooling=poolings)
 
 
 # Sequence labelling
 
-SMALL_TAGGERS: dict[str, Options] = {"ud_ewt": {"epochs": 8}, "wnut17": {"epochs": 16, "batch_size": 16}}
-"""On published corpora: a minute or two a run on a processor."""
-GENERATED_TAGGERS: Options = {  # seconds a run
-    "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
-    "learning_rate": 5e-3,
-}  # fmt: skip
 
-
-def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
+def _sequence_labelling(request: Request, place: Place) -> Iterable[Tagging]:
     """Both directions against one, letters, and another encoding of entities. Beside corpora of labelled
     texts, which have no tags and are asked of other chapters, this one has its own."""
     usual = tuple(PUBLISHED) if request.is_whole and request.corpora is None else (GENERATED,)
@@ -475,7 +411,7 @@ def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
         variants: list[Options] = [{}, {"bidirectional": False}, {"filters": 50}]
         if name == "wnut17":
             variants.append({"encoding": "io"})
-        options = GENERATED_TAGGERS
+        options = _TABLES["brief_taggers"]
         if name in PUBLISHED:
             options = SMALL_TAGGERS[name] | {"vectors": find_vectors(place) or VECTORS[0]}
             if request.profile == "paper":
@@ -489,50 +425,33 @@ def _taggings(request: Request, place: Place) -> Iterable[Tagging]:
 
 
 PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
-    "gradient_propagation": _gradient_propagation,
-    "natural_bias": _natural_bias,
-    "training_to_skip": _training_to_skip,
-    "word_importance": _word_importance,
-    "few_shot": _few_shot,
-    "learnability": _learnability,
-    "last_state": _last_state,
-    "recurrent_networks": _recurrent_networks,
-    "sequence_labelling": _taggings,
-    "other_architectures": _architectures,
-    "regularisation": _regularised,
-}
-"""The runs of each chapter that needs some, in the order of the book."""
-SMOKE: Options = {
-    "embedding_size": 8, "hidden_size": 8, "feature_size": 4, "epochs": 1, "profiled": 8, "vectors": None,
-    "per_class": 2, "max_tokens": 16, "steps": 2, "looks": 1, "unlabelled": 40, "topics": 4, "pretraining": 4,
-    "texts": 6, "sample": 16, "halvings": 2, "longest": 64, "validation": 20,
+    function.__name__.removeprefix("_"): function
+    for function in (
+        _gradient_propagation, _natural_bias, _training_to_skip, _word_importance, _few_shot, _learnability,
+        _last_state, _recurrent_networks, _sequence_labelling, _other_architectures, _regularisation,
+    )
 }  # fmt: skip
-"""How tests make a run of the profile "quick" so small that it takes a second."""
+"""The runs of each chapter that needs some, in the order of the book."""
 
 
 def plan(chapter: str, request: Request, place: Place) -> list[Run]:
     """The runs of a chapter, none twice: those with the settings and poolings that are asked for, and with
-    models that can be made; all where it has none of these. Raises `InputError` for an unknown chapter, or
-    a request without any runs."""
-    check(chapter in PLANS, f"chapter {chapter!r} has no runs; choose one of {', '.join(PLANS)}")
+    models that can be made. There may be none: the book then shows what is recorded."""
     smoke = request.profile == "smoke"
-    runs = list(
-        dict.fromkeys(PLANS[chapter](replace(request, profile="quick") if smoke else request, place))
-    )
-    sizes = ", ".join(map(str, request.sizes or ()))
-    check(runs, f"the profile {request.profile} has no runs with {sizes} training texts; choose others")
+    runs = PLANS[chapter](replace(request, profile="quick") if smoke else request, place)
 
     def is_asked_for(training: Training) -> bool:
         names = (request.settings, training.setting), (request.poolings, training.pooling)
         return all(name in (asked or [name]) for asked, name in names) and not training.fault
 
-    runs = [run for run in runs if not run.training or is_asked_for(run.training)] or runs
-    return list(dict.fromkeys(_smoke(run, request) for run in runs)) if smoke else runs
+    runs = (run for run in dict.fromkeys(runs) if not run.training or is_asked_for(run.training))
+    return list(dict.fromkeys(_smoke(run, request) for run in runs) if smoke else runs)
 
 
 def _smoke(run: Any, request: Request) -> Any:
-    """A run of the profile "quick" as `SMOKE` says, with fewer texts."""
-    changes = {name: value for name, value in SMOKE.items() if getattr(run, name, None) is not None}
+    """A run of the profile "quick" so small that it takes a second."""
+    smoke = _TABLES["smoke"] | {"vectors": None}
+    changes = {name: value for name, value in smoke.items() if getattr(run, name, None) is not None}
     if isinstance(run, Probe):
         changes["training"] = _smoke(run.training, request)
     elif isinstance(run, Training):

@@ -18,7 +18,6 @@ import pandas as pd
 
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import project_root
-from whenpool.base.tables import Columns, checked_table
 
 KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
@@ -180,4 +179,4 @@ def _read_run(file: Path, *state: int) -> tuple[dict[str, Any] | None, str]:
 @lru_cache(maxsize=64)
 def _read_table(file: Path, changed: int) -> pd.DataFrame:
     """A published file, read anew when it has changed."""
-    return checked_table(file, "reference runs", Columns(), key=str)
+    return pd.read_csv(file, dtype={"key": str})

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import nn
 
 from whenpool.base.errors import check
 from whenpool.base.files import fingerprint
-from whenpool.corpora import Corpus, tokens
+from whenpool.corpora import Corpus, CorpusSource, tokens
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import pretrained as encoders
@@ -23,7 +24,7 @@ from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabell
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.training import EVALUATION, TEST_TEXTS, loaded, scores_of
+from whenpool.runs.kinds.training import EVALUATION, TEST_TEXTS, scores_of
 from whenpool.runs.run import Place, Run, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
@@ -124,19 +125,12 @@ class FewShot(Run):
         return self.put(place, result, provenance(device), outcome.history_rows(), weights)
 
 
-USED_BY = {
-    "max_tokens": (*READ_BY_ENCODER, *CONTRAST),
-    "encoder": READ_BY_ENCODER,
-    "head_learning_rate": ("bert", "tmix", "uda", "mixtext"),
-    "hidden_size": ("max_attention", *CONTRAST),
-    "vectors": CONTRAST,
-    "unlabelled": UNLABELLED,
-    "topics": ("vampire",),
-    "pretraining": ("vampire",),
-    **dict.fromkeys(
-        ("unlabelled_batch", "augmentations", "replaced", "paraphrases"), ("uda", "mixtext")
-    ),
-}
+_AUGMENTED = dict.fromkeys("unlabelled_batch augmentations replaced paraphrases".split(), UNLABELLED[1:])
+USED_BY = _AUGMENTED | {
+    "max_tokens": (*READ_BY_ENCODER, *CONTRAST), "encoder": READ_BY_ENCODER, "vectors": CONTRAST,
+    "head_learning_rate": ("bert", "tmix", "uda", "mixtext"), "hidden_size": ("max_attention", *CONTRAST),
+    "unlabelled": UNLABELLED, "topics": UNLABELLED[:1], "pretraining": UNLABELLED[:1],
+}  # fmt: skip
 """The systems that use a field, for each field that not all of them use."""
 
 
@@ -255,8 +249,14 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
     return model, texts_of(chosen, number), {}, {"test_cut": cut, "tokens_read": run.max_tokens}
 
 
+@lru_cache(maxsize=4)
+def _loaded(source: CorpusSource, fingerprint: str, length: str) -> Corpus:
+    """A corpus, read once by a process; a file that was changed has another fingerprint."""
+    return source.load(length)
+
+
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
     """A run's corpus and texts. Raises `InputError` for files that cannot be read, or too few texts."""
     source, pool = place.source(run), run.unlabelled if run.system in UNLABELLED else 0
-    corpus = loaded(source, source.fingerprint(run.length), run.length)
+    corpus = _loaded(source, source.fingerprint(run.length), run.length)
     return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)

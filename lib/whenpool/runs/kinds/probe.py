@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.models.encoder import word_mask
@@ -218,8 +218,7 @@ class PaddingSweep(Probe):
         return identity | {"data": identity["data"] | {"filler": filler}}
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        if dataset.test_filler is None:
-            raise InputError("a padding sweep needs filler; run `whenpool data fetch wikitext`")
+        assert dataset.test_filler is not None  # of which the identity has the fingerprint
         texts = dataset.test.first(self.texts)
         ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
         points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)
@@ -355,13 +354,19 @@ class UntrainedStates(Probe):
     probe, effort, on_trained = "states", 2 * EVALUATION, False
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
         splits = [dataset.train, dataset.validation, dataset.test]
         read = [_readouts(model, texts.to(_device_of(model))) for texts in splits]
-        labels = [texts.labels.numpy() for texts in splits]
-        rows = [
-            {"readout": name, "accuracy": _regression([split[name] for split in read], labels)}
-            for name in READOUTS
-        ]
+        labels, rows = [texts.labels.numpy() for texts in splits], list[dict[str, Any]]()
+        for name in READOUTS:
+            train, validation, test = (of_split[name] for of_split in read)
+            ways = (LogisticRegression(C=c, max_iter=300) for c in PENALTIES)
+            fitted = [make_pipeline(StandardScaler(), way).fit(train, labels[0]) for way in ways]
+            best = max(fitted, key=lambda way: way.score(validation, labels[1]))
+            rows.append({"readout": name, "accuracy": 100 * float(best.score(test, labels[2]))})
         majority = 100 * float(np.bincount(labels[2]).max()) / len(labels[2])
         return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | _by_name(rows), rows
 
@@ -383,18 +388,6 @@ def _readouts(model: Any, texts: Texts) -> dict[str, Any]:
         for name, rows in outputs.items():
             rows[part.numpy()] = POOLINGS[name](size, True)(states, mask)[0].float().cpu().numpy()
     return outputs
-
-
-def _regression(inputs: Sequence[Any], labels: Sequence[Any]) -> float:
-    """The test accuracy, in %, of a logistic regression with the penalty that validates best; inputs (N, D)
-    and labels (N,) of training, validation and test texts."""
-    from sklearn.linear_model import LogisticRegression
-
-    mean, std = inputs[0].mean(0), inputs[0].std(0)
-    train, validation, test = ((each - mean) / np.where(std > 0, std, 1.0) for each in inputs)
-    fitted = [LogisticRegression(C=c, max_iter=300).fit(train, labels[0]) for c in PENALTIES]
-    best = max(fitted, key=lambda model: model.score(validation, labels[1]))  # the first of equals
-    return 100 * float(best.score(test, labels[2]))
 
 
 def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -486,8 +479,7 @@ def _middle_to_ends(profile: Tensor) -> float:
 
 def _rows(**columns: Tensor) -> list[dict[str, Any]]:
     """A row for each position, from columns (P,)."""
-    values = {name: column.tolist() for name, column in columns.items()}
-    return pd.DataFrame({"position": range(1, POINTS + 1), **values}).to_dict("records")
+    return pd.DataFrame({"position": range(1, POINTS + 1), **columns}).to_dict("records")
 
 
 def _device_of(model: nn.Module) -> torch.device:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,6 @@ def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
     if labels is not None:
         scores["majority_accuracy"] = 100 * int(labels.bincount().max()) / len(labels)
     return scores
-
-
-@lru_cache(maxsize=4)
-def loaded(source: Any, fingerprint: str, *options: str) -> Any:
-    """A corpus, read once by a process; a file that was changed has another fingerprint."""
-    return source.load(*options)
 
 
 @dataclass(frozen=True)
@@ -161,8 +155,6 @@ class Training(Run):
 
     def identity(self, place: Place) -> dict[str, Any]:
         check(not self.fault, self.fault)
-        mixed = not self.trick and self.setting != "standard"
-        check(mixed or not self.fresh, "fresh filler needs a setting with filler, and no trick")
         source = find(self.corpus, place.data)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":

@@ -1,24 +1,34 @@
-"""Data in a folder for a machine that has neither the publishers' files nor torchtext."""
+"""Packs what trainings and probes read into a folder, for a machine that has neither the publishers' files
+nor torchtext: there, ``whenpool run --packed FOLDER`` with the same other options executes them.
 
-import json
+    python scripts/pack.py FOLDER --profile paper --corpus imdb --sizes 1000,10000 --data folder
+"""
+
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import click
 import torch
 
-import whenpool.corpora
 from whenpool.base.errors import InputError, check
-from whenpool.base.files import code_fingerprint, write_atomically, write_pointer
-from whenpool.base.paths import MANIFEST
+from whenpool.base.files import POINTER, fingerprint, write_atomically
+from whenpool.cli.program import (
+    FOLDER,
+    PACKED_BY,
+    chosen,
+    code_of_corpora,
+    planned_runs,
+    runs_options,
+)  # fmt: skip
 from whenpool.corpora.dataset import SPLITS, encode, encoded_file, keep_encoded
 from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
 from whenpool.runs.kinds import Training
 from whenpool.runs.run import Place, Run, key
-
-_CODE = Path(whenpool.corpora.__file__).parent
 
 
 def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
@@ -71,14 +81,31 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         keep_vectors(few, file, cache)
         yield f"{file.name}: {len(rows):,} of {len(vectors.words):,} words"
     shutil.copytree(place.cache / "fingerprints", cache / "fingerprints", dirs_exist_ok=True)
-    write_atomically(folder / MANIFEST, json.dumps({"code": code_fingerprint(_CODE)}))
+    write_atomically(folder / PACKED_BY, code_of_corpora())
 
 
-def check_pack(folder: Path) -> None:
-    """Raises `InputError` unless a folder was packed by these versions of the modules that read corpora."""
+def write_pointer(path: Path, original: Path) -> None:
+    """Write a file, or of a folder files, with the `fingerprint` of another one, which is not there."""
+    if original.is_dir():
+        for file in filter(Path.is_file, original.iterdir()):
+            write_pointer(path / file.name, file)
+    else:
+        write_atomically(path, POINTER + fingerprint(original).encode("ascii"))
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@runs_options
+def main(folder: Path, chapters: tuple[str, ...], **options: Any) -> None:
+    """Pack the data of trainings and probes for another machine."""
     try:
-        made_by = json.loads((folder / MANIFEST).read_text("utf-8"))["code"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{folder} has no packed data; make it with `whenpool pack`") from None
-    if made_by != code_fingerprint(_CODE):
-        raise InputError(f"another version of whenpool packed {folder}; pack the data again")
+        request, place = chosen(options)
+        planned, _ = planned_runs(request, place, chapters)
+        for line in pack(chain(*planned.values()), place, folder):
+            click.echo(line)
+    except InputError as error:
+        raise click.ClickException(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -79,6 +79,8 @@ PROBES = {
     "memory": kinds.MemoryUse(RUNS["transformer"], longest=200, halvings=2, attention="plain"),
     "first steps": kinds.FirstSteps(replace(RUNS["last"], weight_decay=1e-3), texts=30),
     "directions": kinds.DirectionUse(LEARNT, texts=50),
+    "valleys": kinds.Valleys(replace(BASE, seed=3), texts=16, shortest=15, longest=20, until=60),
+    "faithfulness": kinds.Faithfulness(LEARNT, texts=20),
 }
 FEW_SHOTS = {
     system: FewShot(
@@ -152,7 +154,8 @@ def _of_probe(row):
     """Its numbers, and a tenth of its rows."""
     about = ("training", "probe_protocol", "corpus_complete", "corpus_notes", "seconds")
     numbers = {name: value for name, value in row["result"].items() if name not in about}
-    return {"result": numbers, "rows": row["history"][:: max(1, len(row["history"]) // 10)]}
+    points = row["history"][:: max(1, len(row["history"]) // 10)]
+    return {"result": numbers, "rows": [{n: v for n, v in p.items() if n != "seconds"} for p in points]}
 
 
 def _of_few_shot(row):

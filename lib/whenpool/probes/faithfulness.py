@@ -123,8 +123,7 @@ def _scores(name: str, probabilities: Tensor, predicted: Tensor, labels: Tensor)
 def _probabilities(model: Any, words: list[Tensor]) -> Tensor:
     """P(class | text), (N, C), of texts of any lengths."""
     texts = Texts(Ragged.of([ids.tolist() for ids in words]), torch.zeros(len(words), dtype=torch.int64))
-    result = torch.zeros(len(words), model.classifier.out_features, dtype=torch.float64)
-    for part in batches_for(model, texts.ids.lengths, 16_384):
-        batch = texts.batch(part, PADDING_INDEX)
-        result[part] = model(batch.ids, batch.lengths).double().softmax(1)
-    return result
+    parts = [*batches_for(model, texts.ids.lengths, 16_384)]
+    batches = (texts.batch(part, PADDING_INDEX) for part in parts)
+    found = [model(batch.ids, batch.lengths).double().softmax(1) for batch in batches]
+    return torch.cat(found)[torch.cat(parts).argsort()]

@@ -15,6 +15,7 @@ from browsing import DESKTOP, PHONE, looked_at, violations
 from clones import ROOT
 from small_models import SPEC
 
+from whenpool import TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.book import try_it
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.tokens import tokenize
@@ -213,3 +214,43 @@ def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, s
         assert page.locator(".try-words span").count() == 2 * len(tokenize(review))
         assert complaints == []
         assert violations(page) == []  # last: it asks for stylesheets that a page from disk may not read
+
+
+@slow
+def test_a_reader_brings_a_model_lays_two_over_each_other_and_sends_the_address(chromium, tmp_path):
+    torch.manual_seed(3)
+    words = ["<unk>", "<pad>", "a", "boring", "film", "the", "of", "music", "was"]
+    model = TextClassifier(len(words), 3, "max_attention", embedding_size=6, hidden_size=8)
+    save_checkpoint(tmp_path / "mine", model, words, ["bad", "fair", "good"], test_accuracy=61.25)
+    with shown(chromium, tmp_path, DESKTOP, "light") as (page, complaints):
+        page.locator(".try-it summary").click()
+        page.locator("[name=own]").set_input_files(tmp_path / "mine" / "model.json")
+        page.locator(".try-state", has_text="Bring two files").wait_for()
+        page.locator("[name=own]").set_input_files([*(tmp_path / "mine").iterdir()])
+        row = page.locator("tbody tr", has_text="Yours, MaxAtt")
+        row.wait_for()
+        chosen(page, share=0, review="a boring film of the music")
+        mine = load_checkpoint(tmp_path / "mine")
+        (classes, probabilities) = mine.classes, mine.probabilities(["a boring film of the music"])[0]
+        most = int(probabilities.argmax())
+        assert f"{round(100 * float(probabilities[most]))} % {classes[most]}" in row.inner_text()
+        assert "61.3 %" in row.inner_text()
+        page.locator("[name=over]").select_option("max_attention")
+        page.locator("polyline.try-over[points*=',']").wait_for(state="attached")
+        chosen(page, share=35, setting="left")
+        address = page.url
+        page.goto("about:blank")
+        page.goto(address)
+        answered(page)
+        values = [
+            page.locator(f"[name={name}]").input_value()
+            for name in ("share", "setting", "over", "review")
+        ]
+        assert values == ["35", "left", "max_attention", "a boring film of the music"]
+        json_file = tmp_path / "mine" / "model.json"
+        json_file.write_text(json_file.read_text().replace('"lstm"', '"gru"'))
+        page.locator("[name=own]").set_input_files([*(tmp_path / "mine").iterdir()])
+        page.locator(
+            ".try-state", has_text="cannot be used: this page runs bidirectional LSTMs"
+        ).wait_for()
+        assert complaints == []

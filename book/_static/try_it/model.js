@@ -29,6 +29,30 @@ whenpoolTryIt.model = function () {
     return { vectors, numberOf: (word) => numbers.get(word) ?? UNKNOWN };
   }
 
+  // A reader's own model, from the text of model.json and the bytes of model.safetensors, which
+  // `whenpool.save_checkpoint` writes: in the form of a file, with what it shares. Throws what is wrong with it.
+  function checkpoint(json, bytes) {
+    const { model, classes, vocabulary: words, about } = JSON.parse(json);
+    if (!model || !words) throw new Error("model.json is not of a whenpool checkpoint");
+    if (model.cell !== "lstm" || model.layers !== 1 || !model.bidirectional || !model.masked || !POOLINGS[model.pooling]) {
+      throw new Error("this page runs bidirectional LSTMs of one layer, with one of the five poolings and padding masked");
+    }
+    const start = 8 + Number(new DataView(bytes).getBigUint64(0, true)); // behind the header
+    const state = {};
+    for (const [name, { dtype, shape, data_offsets: ends }] of Object.entries(JSON.parse(new TextDecoder().decode(bytes.slice(8, start))))) {
+      if (name === "__metadata__") continue;
+      if (dtype !== "F32") throw new Error(`${name} is stored as ${dtype}, not as F32`);
+      const data = Float64Array.from(new Float32Array(bytes.slice(start + ends[0], start + ends[1])));
+      state[name] = shape.length > 1 ? { data, columns: shape[1] } : [...data];
+    }
+    const { data, columns } = state["classifier.weight"];
+    state["classifier.weight"] = classes.map((_, row) => data.slice(row * columns, (row + 1) * columns));
+    const numbers = new Map(words.map((word, number) => [word, number]));
+    const shared = { vectors: state["embedding.weight"], numberOf: (word) => numbers.get(word) ?? UNKNOWN };
+    const made = new Model({ models: { own: { pooling: model.pooling, state } } }, "own", shared);
+    return { model: made, numberOf: shared.numberOf, classes, pooling: model.pooling, accuracy: about?.test_accuracy };
+  }
+
   // Each pooling: T states of D units -> the text's embedding, the weights of words or null, and `back`,
   // which turns the loss's gradient at the embedding into that at each state.
   const POOLINGS = {
@@ -134,7 +158,7 @@ whenpoolTryIt.model = function () {
   class Model {
     constructor(file, name, { vectors }) {
       const { pooling, state, change = [] } = file.models[name];
-      const matrix = (known) => unpack(file.matrices[known]);
+      const matrix = (known) => (typeof known === "string" ? unpack(file.matrices[known]) : known);
       this.pooling = POOLINGS[pooling];
       this.query = state["pooling.query"];
       this.classifier = state["classifier.weight"];
@@ -286,5 +310,5 @@ whenpoolTryIt.model = function () {
     }
   }
 
-  return { Model, vocabulary, PADDING };
+  return { Model, vocabulary, checkpoint, PADDING };
 };

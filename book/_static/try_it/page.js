@@ -7,7 +7,7 @@
   const folder = document.currentScript.src;
   if (!root) return;
   const form = root.querySelector("form");
-  const { example, review, share, setting, padding, bias, trained, colour, label, texts } = form.elements;
+  const { example, review, share, setting, padding, bias, trained, colour, label, texts, over, own } = form.elements;
   const find = (name) => root.querySelector(`.try-${name}`);
   const [body, words, state, note, button] = ["rows", "words", "state", "norms", "hide"].map(find);
   const DECADES = 6; // of the bar under a word
@@ -22,9 +22,11 @@
 
   // ---- what is asked
 
-  const nameOf = (pooling) =>
+  const nameOf = (pooling) => pooling === "own" ? pooling :
     (pooling === "last" && bias.value === "chrono" ? "chrono" : pooling) + (trained.value === "after" ? "" : " untrained");
-  const poolings = Object.keys(NAMES);
+  const poolings = Object.keys(NAMES); // and "own", once a reader has brought a model
+  const titles = { ...NAMES };
+  let mine = null; // that model
   const chosen = () => form.elements.pooling.value;
   const reviewed = () => tokenize(review.value).slice(0, MOST);
   const asked = () => ({ names: poolings.map(nameOf), setting: setting.value, padded: padding.value === "read" });
@@ -43,6 +45,14 @@
     if (!ask) return first();
     ask("say", { ...asked(), words: found.words });
     ask("look", { name: nameOf(chosen()), words: found.words, padded: asked().padded, label: Number(label.value) });
+    if (over.value) ask("over", { name: nameOf(over.value), words: found.words, padded: asked().padded, label: Number(label.value) });
+  };
+  // The address holds what is shown, so that it can be sent.
+  const remember = () => {
+    const state = new URLSearchParams(new FormData(form));
+    state.delete("own");
+    if (example.value !== "own") state.delete("review");
+    history.replaceState(null, "", `#${state}`);
   };
 
   // ---- what is answered
@@ -55,9 +65,29 @@
     load() {
       state.textContent = "";
       button.disabled = false;
+      if (mine) asks[texts.value]("own", mine);
       update();
     },
-    say({ name, positive, unknown }) {
+    own({ classes, pooling, accuracy, wrong }) {
+      if (wrong) {
+        mine = null;
+        state.textContent = `Your model cannot be used: ${wrong}.`;
+        return;
+      }
+      Object.assign(mine, { classes, accuracy });
+      titles.own = `Yours, ${NAMES[pooling]}`;
+      if (!poolings.includes("own")) {
+        poolings.push("own");
+        body.append(makeRow("own"));
+        over.append(make("option", { value: "own", textContent: "Yours" }));
+      }
+      row("own").querySelector("label span").textContent = titles.own;
+      update();
+    },
+    over({ norms }) {
+      drawLine(find("line").children[2], norms);
+    },
+    say({ name, positive, probabilities, unknown }) {
       if (unknown) {
         [...words.children].forEach((word, place) => word.classList.toggle("unknown", unknown[place]));
         tell();
@@ -66,6 +96,11 @@
       const pooling = poolings.find((one) => nameOf(one) === name);
       if (!pooling) return; // it was asked before a switch was changed
       showAnswer(pooling, positive);
+      if (pooling === "own") {
+        const most = Math.max(...probabilities);
+        row("own").cells[1].children[1].textContent = `${Math.round(100 * most)} % ${mine.classes[probabilities.indexOf(most)]}`;
+        return;
+      }
       says.set(pooling, whenpoolTryIt.verdict(positive));
     },
     look({ attention, norms, windows }) {
@@ -77,13 +112,13 @@
     hide({ name, percent: at, alone, done }) {
       if (done) {
         button.disabled = false;
-        const flips = poolings.map((one) => `${NAMES[one]} ${row(one).cells[3].firstChild.textContent}`);
+        const flips = poolings.map((one) => `${titles[one]} ${row(one).cells[3].firstChild.textContent}`);
         state.textContent = `Each model changes its mind at this share of filler, up to 90 %: ${flips.join(", ")}.`;
       } else if (name) {
         const pooling = poolings.find((one) => nameOf(one) === name);
         if (!pooling) return;
         row(pooling).cells[3].textContent = at ? `${at} %` : "never";
-        if (!at) row(pooling).cells[3].append(make("small", { textContent: `filler alone: ${whenpoolTryIt.verdict(alone)}` }));
+        if (!at && pooling !== "own") row(pooling).cells[3].append(make("small", { textContent: `filler alone: ${whenpoolTryIt.verdict(alone)}` }));
       }
     },
   };
@@ -102,7 +137,7 @@
     bar.setAttribute("aria-hidden", "true");
     bar.style.setProperty("--hue", `var(--${pooling})`);
     bar.style.setProperty("--p", 0.5);
-    const head = make("th", { scope: "row" }, make("label", {}, radio, make("span", { textContent: NAMES[pooling] })));
+    const head = make("th", { scope: "row" }, make("label", {}, radio, make("span", { textContent: titles[pooling] })));
     return make("tr", {}, head, make("td", {}, bar, make("small", { textContent: "…" })), make("td"), make("td"));
   };
   const showAnswer = (pooling, positive) => {
@@ -122,9 +157,13 @@
     const untouched = texts.value === set && setting.value === place && Number(share.value) === percent &&
       examples[example.value]?.title === title && padding.value === "masked" && trained.value === "after";
     if (!untouched) return;
-    for (const pooling of poolings) showAnswer(pooling, answers[nameOf(pooling)].positive);
+    for (const pooling of poolings) if (answers[nameOf(pooling)]) showAnswer(pooling, answers[nameOf(pooling)].positive);
   };
   const showAccuracy = (pooling) => {
+    if (pooling === "own") {
+      row("own").cells[2].textContent = mine.accuracy === undefined ? "" : `${mine.accuracy.toFixed(1)} %`;
+      return;
+    }
     const name = row(pooling).querySelector("label span");
     name.textContent = NAMES[pooling] + (pooling === "last" && bias.value === "chrono" ? ", chrono" : "");
     const known = weights()?.models[nameOf(pooling)] ??
@@ -146,7 +185,9 @@
       make("span", { textContent: word, className: place >= first && place < last ? "review" : "" });
     words.replaceChildren(...all.flatMap((word, place) => [shown(word, place), " "]));
     root.style.setProperty("--hue", `var(--${chosen()})`);
-    const [band, line] = find("line").children;
+    const [band, line, other] = find("line").children;
+    other.setAttribute("points", "");
+    other.style.setProperty("--hue", `var(--${over.value || "last"})`);
     band.setAttribute("x", (100 * first) / Math.max(1, all.length));
     band.setAttribute("width", (100 * (last - first)) / Math.max(1, all.length));
     line.setAttribute("points", "");
@@ -166,7 +207,7 @@
       word.title = `gradient norm ${written(norm)}` + (shades ? `, ${colour.value} ${written(shades[place] ?? 0)}` : "");
     });
     const none = colour.value === "attention" && seen.attention === null;
-    find("none").textContent = none ? `${NAMES[chosen()]} has no attention; colour the words by importance.` : "";
+    find("none").textContent = none ? `${titles[chosen()]} has no attention; colour the words by importance.` : "";
   };
   // Each window's importance above that of the least one, on its five words (thesis §1.9.3).
   const importance = (windows) => windows.flatMap((window) => Array(5).fill(window - Math.min(...windows)));
@@ -177,36 +218,66 @@
     state.textContent = `${words.children.length} words${pads}. ${whenpoolTryIt.summary(says)}.${long}`;
   };
   // The norms over the position, in a line and in words.
-  const drawNorms = (norms) => {
+  const drawLine = (line, norms) => {
     const top = Math.max(...norms, Number.MIN_VALUE);
     const depth = (norm) => Math.min(DECADES, Math.log10(top / norm)); // in factors of ten
     const points = [...norms].map((norm, place) => `${(100 * (place + 0.5)) / norms.length},${1 + (38 * depth(norm)) / DECADES}`);
-    find("line").children[1].setAttribute("points", points.join(" "));
+    line.setAttribute("points", points.join(" "));
+  };
+  const drawNorms = (norms) => {
+    drawLine(find("line").children[1], norms);
     const [first, middle, last] = [norms[0], norms[Math.floor(norms.length / 2)], norms[norms.length - 1]];
     const [a, b, c, ratio] = [first, middle, last, middle / first].map(written);
     note.textContent =
-      `Gradient norm of ${NAMES[chosen()]}: ${a} at the first word, ${b} in the middle, ${c} at the last one; ` +
+      `Gradient norm of ${titles[chosen()]}: ${a} at the first word, ${b} in the middle, ${c} at the last one; ` +
       `the middle divided by the first is ${ratio}.`;
   };
 
   // ---- what the reader does
 
   body.append(...poolings.map(makeRow));
+  over.append(...poolings.map((one) => make("option", { value: one, textContent: NAMES[one] })));
   example.append(...examples.map(({ title }, place) => make("option", { textContent: title, value: place })));
   example.append(make("option", { textContent: "Your own", value: "own" }));
   const take = (one) => [review.value, label.value] = [one.text, one.label];
   take(examples[0]);
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+    const field = form.elements[name];
+    if (!field || field === own) continue;
+    const before = field.value;
+    field.value = value;
+    if (!field.value) field.value = before; // what is no choice here
+    if (field === example && examples[value]) take(examples[value]);
+  }
   let waiting = 0;
   const soon = () => { clearTimeout(waiting); waiting = setTimeout(update, 120); };
   form.addEventListener("input", ({ target }) => {
     if (target === example && example.value !== "own") take(examples[example.value]);
     if (target === review) example.value = "own";
     if (target === colour) return paint();
+    if (target === own) return;
     if (target === texts) load();
-    if (![share, label].includes(target) && target.name !== "pooling") forget();
+    if (![share, label, over].includes(target) && target.name !== "pooling") forget();
     if (target.name !== "pooling") for (const one of body.rows) one.classList.add("old");
     if (target === share) share.nextElementSibling.value = `${share.value} %`;
+    remember();
     soon();
+  });
+  // Two files of a checkpoint, chosen or dropped.
+  const bring = async (files) => {
+    const [json, weights] = [".json", ".safetensors"].map((end) => [...files].find(({ name }) => name.endsWith(end)));
+    if (!json || !weights) {
+      state.textContent = "Bring two files: model.json and model.safetensors of a checkpoint's folder.";
+      return;
+    }
+    mine = { json: await json.text(), bytes: await weights.arrayBuffer() };
+    asks[texts.value]?.("own", mine);
+  };
+  own.addEventListener("change", () => bring(own.files));
+  root.addEventListener("dragover", (event) => event.preventDefault());
+  root.addEventListener("drop", (event) => {
+    event.preventDefault();
+    bring(event.dataTransfer.files);
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   button.addEventListener("click", () => {

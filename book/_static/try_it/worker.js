@@ -43,18 +43,19 @@ whenpoolTryIt.start = function (near, hear, state, set = "plain") {
   return ask;
 };
 
-whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabulary, PADDING }) {
+whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabulary, checkpoint, PADDING }) {
   const models = new Map();
   const latest = {};
-  let file, shared, sentences;
+  let file, shared, sentences, own; // own: a reader's model
 
   const modelOf = (name) => {
+    if (name === "own") return own.model;
     if (!models.has(name)) models.set(name, new Model(file, name, shared));
     return models.get(name);
   };
   // Numbers of words, and behind them as much padding where it is read.
-  const numbers = (words, padded) => {
-    const found = words.map(shared.numberOf);
+  const numbers = (words, padded, name) => {
+    const found = words.map((name === "own" ? own : shared).numberOf);
     return padded ? [...found, ...found.map(() => PADDING)] : found;
   };
   const positive = (name, words) => modelOf(name).read(words).probabilities[1];
@@ -65,15 +66,25 @@ whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabula
       shared = vocabulary(file);
       yield {};
     },
+    *own({ json, bytes }) {
+      try {
+        own = checkpoint(json, bytes);
+        yield { classes: own.classes, pooling: own.pooling, accuracy: own.accuracy };
+      } catch (error) {
+        yield { wrong: error.message };
+      }
+    },
     // What each model says.
     *say({ names, words, padded }) {
-      const read = numbers(words, padded);
-      for (const name of names) yield { name, positive: positive(name, read) };
+      for (const name of names) {
+        const { probabilities } = modelOf(name).read(numbers(words, padded, name));
+        yield { name, positive: probabilities[1], probabilities: [...probabilities] };
+      }
       yield { unknown: words.map((word) => shared.numberOf(word) === 0) };
     },
     // What one model does with each word.
     *look({ name, words, padded, label }) {
-      const [model, read] = [modelOf(name), numbers(words, padded)];
+      const [model, read] = [modelOf(name), numbers(words, padded, name)];
       const { weights } = model.read(read);
       yield { attention: weights && weights.slice(0, words.length) };
       yield { norms: model.gradientNorms(read, label).slice(0, words.length) };
@@ -84,21 +95,25 @@ whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabula
       }
       yield { done: true };
     },
+    // The gradient alone, of a model that is laid over.
+    *over({ name, words, padded, label }) {
+      yield { norms: modelOf(name).gradientNorms(numbers(words, padded, name), label).slice(0, words.length) };
+    },
     // The first share of filler, in steps of 5 %, at which each model changes its mind.
     *hide({ names, words, setting, padded }) {
-      const first = new Map(names.map((name) => [name, positive(name, numbers(words, padded)) > 0.5]));
+      const first = new Map(names.map((name) => [name, positive(name, numbers(words, padded, name)) > 0.5]));
       const left = new Set(names);
       for (let percent = 5; percent <= 90 && left.size; percent += 5) {
-        const read = numbers(compose(words, sentences, setting, percent / 100).words, padded);
+        const around = compose(words, sentences, setting, percent / 100).words;
         for (const name of [...left]) {
-          if (positive(name, read) > 0.5 !== first.get(name)) {
+          if (positive(name, numbers(around, padded, name)) > 0.5 !== first.get(name)) {
             left.delete(name);
             yield { name, percent };
           } else yield {};
         }
       }
-      const alone = numbers(sentences.flat().slice(0, 200), padded); // the filler
-      for (const name of left) yield { name, percent: null, alone: positive(name, alone) };
+      const alone = sentences.flat().slice(0, 200); // the filler
+      for (const name of left) yield { name, percent: null, alone: positive(name, numbers(alone, padded, name)) };
       yield { done: true };
     },
   };

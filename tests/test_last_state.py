@@ -109,8 +109,6 @@ def test_fresh_filler_is_another_in_every_epoch_and_leaves_text_and_labels(place
             assert old[middle] == new[middle]
             assert old[:left] != new[:left]
     assert key(run, place) != key(replace(run, fresh=False), place)
-    with pytest.raises(InputError, match="fresh filler needs a setting with filler"):
-        key(replace(run, setting="standard"), place)
 
 
 def test_untrained_states_are_read_by_the_regression_that_validates_best(place):

@@ -1,6 +1,6 @@
 """Why a classifier says what it says: its classes, and how much each word of a text mattered.
 
-Letters: C classes, T words of a text, W windows of k words.
+Letters: C classes, T words of a text.
 """
 
 from contextlib import suppress
@@ -12,7 +12,7 @@ from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint, strings
 from whenpool.probes.word_importance import occlusion, rounding_error
-from whenpool.words import WordStrip, attention_weights, per_word, strip, strips
+from whenpool.words import WordStrip, attention_weights, strip, strips
 
 LONGEST = 2_000  # Words that are read of a text, where the checkpoint sets no limit
 
@@ -20,15 +20,13 @@ LONGEST = 2_000  # Words that are read of a text, where the checkpoint sets no l
 @dataclass(frozen=True)
 class Explanation:
     """What a classifier makes of one text. Its ``effects`` are for each class T numbers: by how many
-    nats its log-probability falls when the word's window is replaced, above zero where the words speak
-    for the class; NaN for the words after the last full window."""
+    nats its log-probability falls when the word is replaced, above zero where it speaks for the class."""
 
     words: tuple[str, ...]  # T words, as the model reads them
     left_out: int  # words after these, which are not read
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]  # C numbers in the order of the classes
     label: str  # the class that importance is about
-    k: int  # words that were replaced at once
     effects: dict[str, tuple[float, ...]]
     attention: tuple[float, ...] | None  # T weights of the pooling; None where all are the same
     unknown: tuple[str, ...]  # words that the model has never seen, each once
@@ -62,9 +60,7 @@ class Explanation:
         unknown = ", ".join(self.unknown[:10]) + " …" * (len(self.unknown) > 10)
         remarks = {
             "A number above zero speaks for the class, one below zero against it: by so much its "
-            "log-probability falls when unknown words replace the words.": True,
-            f"Words are replaced {self.k} at a time; last ones that fill no window have no number.": self.k
-            > 1,
+            "log-probability falls when the unknown word replaces the word.": True,
             f"Words that the model does not know: {unknown}.": self.unknown,
             f"Only the first {len(self.words):,} words are read, not {self.left_out:,} more.": self.left_out,
         }
@@ -84,7 +80,7 @@ class Explanation:
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
     """Predict the class of a text, and say how much each word mattered to ``label``, by default the
-    likeliest class. A window has 5 words (§1.9.3), and fewer in a text that has less than 10 such windows.
+    likeliest class. Single words are replaced: the windows of §1.9.3 name less of what a prediction rests on.
     Raises `InputError` for a text without words, or an unknown class."""
     model, classes = checkpoint.model, checkpoint.classes
     if label is not None:
@@ -93,12 +89,11 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     check(every, "the text has no words; give at least one")
     words = every[: checkpoint.max_words or LONGEST]
     T = len(words)
-    k = max(1, min(5, T // 10))
     ids, lengths = torch.tensor([[checkpoint.number(word) for word in words]]), torch.tensor([T])
-    plain, changes = occlusion(model, ids, lengths, k, UNKNOWN_INDEX)  # (1, C), (1, W, C)
+    plain, changes = occlusion(model, ids, lengths, 1, UNKNOWN_INDEX)  # (1, C), (1, T, C)
     noise = rounding_error(model, plain[0])[:, 0]  # (C,)
-    kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (W, C)
-    effects = {name: tuple(per_word(kept[:, c], T, k)) for c, name in enumerate(classes)}
+    kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (T, C)
+    effects = {name: tuple(kept[:, c].tolist()) for c, name in enumerate(classes)}
     attention = None
     with suppress(InputError):  # of a pooling without weights
         weights = attention_weights(model, ids, lengths)[0]
@@ -106,6 +101,6 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
             attention = tuple(weights.tolist())
     return Explanation(
         tuple(words), len(every) - T, classes, tuple(plain[0].exp().tolist()),
-        label or classes[int(plain.argmax())], k, effects, attention,
+        label or classes[int(plain.argmax())], effects, attention,
         tuple(dict.fromkeys(word for word in words if checkpoint.number(word) == UNKNOWN_INDEX)),
     )  # fmt: skip

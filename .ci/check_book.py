@@ -59,10 +59,10 @@ def doors(file: str, text: str):
         files = [HTML / "book" / link for link in re.findall(r'href="([^"]+\.csv)"', line)]
         if not files:
             continue  # nothing was run for it
-        rows, runs = (csv.DictReader(each.open(encoding="utf-8")) for each in files)
+        *rows, runs = ([*csv.DictReader(each.open(encoding="utf-8"))] for each in files)
         keys = {row["key"] for row in runs}
-        if not keys or not {row.get("key") or next(iter(keys)) for row in rows} <= keys:
-            yield f"{file}: {files[0].name} has rows of runs that {files[1].name} lacks"
+        if not keys or not {row["key"] for part in rows for row in part if row.get("key")} <= keys:
+            yield f"{file}: {files[0].name} has rows of runs that {files[-1].name} lacks"
         notebook = re.search(r'/blob/\w+/([\w/]+\.ipynb)"', line)
         if not notebook or not (ROOT / notebook[1]).is_file():
             yield f"{file}: below {files[0].stem} no notebook is linked"

@@ -16,6 +16,7 @@ from notebooks import chapters, main
 from packaging.requirements import Requirement
 
 from whenpool import TextClassifier, save_checkpoint
+from whenpool.base.version import __version__
 from whenpool.cli import cli
 
 PINS = {
@@ -42,6 +43,14 @@ def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_t
         assert requirement.specifier.contains(pinned), line
     torch = next(Requirement(line) for line in PROJECT["dependencies"] if line.startswith("torch>"))
     assert all(torch.specifier.contains(version) for version in ("2.6.0", "2.8.0", "2.11.0"))
+
+
+def test_a_release_that_an_archive_takes_is_of_this_version():
+    cited, archived = (
+        yaml.safe_load((ROOT / name).read_text()) for name in ("CITATION.cff", ".zenodo.json")
+    )
+    assert (cited["version"], cited["title"]) == (__version__, archived["title"])
+    assert cited["license"] == archived["license"] == "MIT"
 
 
 def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
@@ -86,7 +95,7 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
             assert {word for word in words if "=" not in word} <= TARGETS, words
         elif program == "whenpool":
             assert words[0] in cli.commands, words
-        else:
+        elif program != "git":
             assert os.access(ROOT / program, os.X_OK), program
 
 

@@ -222,6 +222,8 @@ def test_a_reader_brings_a_model_lays_two_over_each_other_and_sends_the_address(
     words = ["<unk>", "<pad>", "a", "boring", "film", "the", "of", "music", "was"]
     model = TextClassifier(len(words), 3, "max_attention", embedding_size=6, hidden_size=8)
     save_checkpoint(tmp_path / "mine", model, words, ["bad", "fair", "good"], test_accuracy=61.25)
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes(b"\x02" + bytes(7) + b"{}")
     with shown(chromium, tmp_path, DESKTOP, "light") as (page, complaints):
         page.locator(".try-it summary").click()
         page.locator("[name=own]").set_input_files(tmp_path / "mine" / "model.json")
@@ -235,6 +237,10 @@ def test_a_reader_brings_a_model_lays_two_over_each_other_and_sends_the_address(
         most = int(probabilities.argmax())
         assert f"{round(100 * float(probabilities[most]))} % {classes[most]}" in row.inner_text()
         assert "61.3 %" in row.inner_text()
+        page.locator("[name=own]").set_input_files([tmp_path / "mine" / "model.json", broken])
+        page.locator(".try-state", has_text="cannot be used").wait_for()
+        chosen(page, texts="plain")  # the model that was there stays, and is there for other models, too
+        row.locator("small", has_text=classes[most]).wait_for()
         page.locator("[name=over]").select_option("max_attention")
         page.locator("polyline.try-over[points*=',']").wait_for(state="attached")
         chosen(page, share=35, setting="left")

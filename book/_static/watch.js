@@ -4,6 +4,7 @@
   const root = document.getElementById("learning");
   const { examples, lines } = JSON.parse(root.querySelector("script").textContent);
   const [slider, output, svg, body] = ["input", "output", "svg", "tbody"].map((one) => root.querySelector(one));
+  if (!lines.length) return; // no run is here
   root.hidden = false;
   const LEFT = 44, RIGHT = svg.clientWidth - 4, TOP = 14, BOTTOM = 216, DECADES = 8; // of the drawing, in pixels
   svg.setAttribute("viewBox", `0 0 ${RIGHT + 4} 240`);

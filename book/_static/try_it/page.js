@@ -26,7 +26,7 @@
     (pooling === "last" && bias.value === "chrono" ? "chrono" : pooling) + (trained.value === "after" ? "" : " untrained");
   const poolings = Object.keys(NAMES); // and "own", once a reader has brought a model
   const titles = { ...NAMES };
-  let mine = null; // that model
+  let [mine, before] = [null, null]; // that model, and the one that it takes the place of
   const chosen = () => form.elements.pooling.value;
   const reviewed = () => tokenize(review.value).slice(0, MOST);
   const asked = () => ({ names: poolings.map(nameOf), setting: setting.value, padded: padding.value === "read" });
@@ -70,7 +70,7 @@
     },
     own({ classes, pooling, accuracy, wrong }) {
       if (wrong) {
-        mine = null;
+        mine = before; // what was there stays
         state.textContent = `Your model cannot be used: ${wrong}.`;
         return;
       }
@@ -82,6 +82,8 @@
         over.append(make("option", { value: "own", textContent: "Yours" }));
       }
       row("own").querySelector("label span").textContent = titles.own;
+      before = mine;
+      forget();
       update();
     },
     over({ norms }) {
@@ -161,7 +163,7 @@
   };
   const showAccuracy = (pooling) => {
     if (pooling === "own") {
-      row("own").cells[2].textContent = mine.accuracy === undefined ? "" : `${mine.accuracy.toFixed(1)} %`;
+      row("own").cells[2].textContent = (mine.accuracy ?? null) === null ? "" : `${mine.accuracy.toFixed(1)} %`;
       return;
     }
     const name = row(pooling).querySelector("label span");
@@ -243,10 +245,10 @@
   take(examples[0]);
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
     const field = form.elements[name];
-    if (!field || field === own) continue;
-    const before = field.value;
+    if (field === own || !(field instanceof Element || field instanceof RadioNodeList)) continue;
+    const usual = field.value;
     field.value = value;
-    if (!field.value) field.value = before; // what is no choice here
+    if (!field.value) field.value = usual; // what is no choice here
     if (field === example && examples[value]) take(examples[value]);
   }
   let waiting = 0;
@@ -254,8 +256,11 @@
   form.addEventListener("input", ({ target }) => {
     if (target === example && example.value !== "own") take(examples[example.value]);
     if (target === review) example.value = "own";
-    if (target === colour) return paint();
     if (target === own) return;
+    if (target === colour) {
+      remember();
+      return paint();
+    }
     if (target === texts) load();
     if (![share, label, over].includes(target) && target.name !== "pooling") forget();
     if (target.name !== "pooling") for (const one of body.rows) one.classList.add("old");
@@ -271,7 +276,7 @@
       return;
     }
     mine = { json: await json.text(), bytes: await weights.arrayBuffer() };
-    asks[texts.value]?.("own", mine);
+    for (const ask of Object.values(asks)) ask("own", mine);
   };
   own.addEventListener("change", () => bring(own.files));
   root.addEventListener("dragover", (event) => event.preventDefault());

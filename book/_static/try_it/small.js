@@ -20,10 +20,15 @@
     bar.firstChild.style.setProperty("--p", positive);
     words.textContent = whenpoolTryIt.answer(positive);
   };
+  const clear = ({ cells: [, bar, words] }) => {
+    bar.firstChild.style.setProperty("--p", 0.5);
+    words.textContent = "";
+  };
   const update = () => {
     share.nextElementSibling.value = `${share.value} %`;
     const words = compose(tokenize(review.value).slice(0, most), sentences, "mid", share.value / 100).words;
     if (ask && words.length) ask("say", { names, words, padded: false });
+    else for (const row of body.rows) clear(row); // nothing is known of another text
   };
   const hear = {
     load() {

@@ -60,6 +60,11 @@ whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabula
   };
   const positive = (name, words) => modelOf(name).read(words).probabilities[1];
 
+  const verdict = (name, words) => {
+    const { probabilities } = modelOf(name).read(words);
+    return probabilities.indexOf(Math.max(...probabilities));
+  };
+
   const tasks = {
     *load({ weights, filler }) {
       [file, sentences] = [weights, filler.map(tokenize)];
@@ -101,12 +106,12 @@ whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabula
     },
     // The first share of filler, in steps of 5 %, at which each model changes its mind.
     *hide({ names, words, setting, padded }) {
-      const first = new Map(names.map((name) => [name, positive(name, numbers(words, padded, name)) > 0.5]));
+      const first = new Map(names.map((name) => [name, verdict(name, numbers(words, padded, name))]));
       const left = new Set(names);
       for (let percent = 5; percent <= 90 && left.size; percent += 5) {
         const around = compose(words, sentences, setting, percent / 100).words;
         for (const name of [...left]) {
-          if (positive(name, numbers(around, padded, name)) > 0.5 !== first.get(name)) {
+          if (verdict(name, numbers(around, padded, name)) !== first.get(name)) {
             left.delete(name);
             yield { name, percent };
           } else yield {};

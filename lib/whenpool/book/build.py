@@ -41,7 +41,7 @@ from whenpool.book.tables import COMPUTED, duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.plans import chapter_named
+from whenpool.runs.plans import PLANS, chapter_named
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
 
@@ -116,7 +116,11 @@ class Builder:
 
     def _compute(self, chapters: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        runs = [run for name in chapters for run in planned(name, self.request, self.place)]
+        by_chapter = {name: planned(name, self.request, self.place) for name in chapters}
+        for name, of_chapter in by_chapter.items():
+            if name in PLANS and not of_chapter and self.request != Request():
+                self.say(f"{name}: these options leave no runs; the page shows what is recorded")
+        runs = [run for of_chapter in by_chapter.values() for run in of_chapter]
         if not runs:
             return 0
         report = compute(

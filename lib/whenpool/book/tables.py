@@ -180,6 +180,12 @@ def accuracy_table(
     return grid(DataFrame(cells), rows, columns, heads)
 
 
+def _same(values: Series, others: Series) -> bool:
+    """Whether all are equal where there is one."""
+    one, other = values.reset_index(drop=True), others.reset_index(drop=True)
+    return bool((one.eq(other) | one.isna()).all())
+
+
 def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
     """The line below the figure or table ``name`` of a page: on how many ``runs`` it rests, a file with its
     ``rows``, one with the runs, and how to compute these again. The files lie beside the page; a notebook
@@ -191,14 +197,20 @@ def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
     if COMPUTED not in os.environ:
         return f"{count}."
     (folder := Path("rows")).mkdir(exist_ok=True)
-    data = rows[[column for column in rows if column not in runs or column in SHOWN]]
-    for file, frame in ((name, data), (f"{name}-runs", runs)):
+    # what a row has beside its run's columns; random word vectors have no name
+    beside = runs.drop_duplicates("key").set_index("key", drop=False).reindex(rows.get("key"))
+    own = [column for column in rows if column not in runs or not _same(rows[column], beside[column])]
+    files = {f"{name}-runs": runs.replace({"vectors": {"random": None}})}
+    if own:
+        files[name] = rows[[column for column in rows if column in own or column in SHOWN]]
+    for file, frame in files.items():
         filled = frame.dropna(axis=1, how="all")
         filled.to_csv(folder / f"{file}.csv", index=False, float_format="%.8g", lineterminator="\n")
+    data = f"{{download}}`data <rows/{name}.csv>`, " if own else ""
     url = re.findall(r"(?m)^  url: *(\S+)", Path("..", "_config.yml").read_text("utf-8"))[0]
     place = f"{url.partition('github.com/')[2]}/blob/{commit().rstrip('+') or 'main'}/book/{page}.ipynb"
     return (
-        f"{count}: {{download}}`data <rows/{name}.csv>`, {{download}}`runs <rows/{name}-runs.csv>`. "
+        f"{count}: {data}{{download}}`runs <rows/{name}-runs.csv>`. "
         f"Redo: `whenpool run --redo {name}-runs.csv`, or the "
         f"[page on Colab](https://colab.research.google.com/github/{place})."
     )

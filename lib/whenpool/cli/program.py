@@ -132,6 +132,7 @@ def planned_runs(
     named = list(dict.fromkeys(chapter_named(name, PLANS) for name in (PLANS if every else chapters)))
     if named == ["sequence_labelling"] and request.corpora:  # beside others it has its own corpora
         mistake = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a file of some"
+        mistake += " (a .tsv is read as texts; rename it to .txt)" * (".tsv" in mistake)
         check(any(map(is_tagged, request.corpora)), mistake)
     what = "every chapter" if every else ", ".join(named)
     runs = {name: plan(name, request, place) for name in named}
@@ -147,16 +148,21 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
     corpora, smoke = corpora_named(options["corpus"]), options["profile"] == "smoke"
+    mine = smoke and (options["labels"] or options["unlabelled"])
+    check(not mine, "the profile smoke has its own --labels and --unlabelled; leave them out")
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     data = options["data"]
     if packed := options["packed"]:
         data, made_by = packed.resolve(), packed / PACKED_BY
         same = made_by.is_file() and made_by.read_text() == code_of_corpora()
-        check(same, f"this version of whenpool has not packed {packed}; run scripts/pack.py again")
+        check(same, f"another version of whenpool packed {packed}, or none; run scripts/pack.py again")
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
     return request, Place.default(data, options["store"], smoke)
 
 
+NARROWED = "chapters corpus sizes settings poolings seeds cell layers labels systems dry_run".split()
+"""Options that say which runs there are."""
+GIVEN = click.core.ParameterSource.COMMANDLINE
 PACKED_BY = "packed_by.txt"  # In a folder that `scripts/pack.py` wrote, which version of the code did
 
 
@@ -266,7 +272,10 @@ def run(
     chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, redo: Path | None, **options: Any
 ) -> None:
     """Execute the runs that are not stored yet. You can stop it at any time: the same command continues."""
-    check(not (redo and dry_run), "--redo computes all runs of the file; leave out --dry-run")
+    context = click.get_current_context()
+    for option in context.command.params if redo else ():
+        narrows = option.name in NARROWED and context.get_parameter_source(option.name) is GIVEN
+        check(not narrows, f"--redo computes all runs of its file; leave out {option.opts[0]}")
     if dry_run:
         return status.callback(chapters, **options)  # type: ignore[misc]
     from whenpool.book.progress import outcome_table
@@ -281,9 +290,10 @@ def run(
     else:
         planned, line = planned_runs(request, place, chapters)
         runs = list(dict.fromkeys(chain(*planned.values())))
+    leaves_out = (lambda run: True) if redo else request.leaves_out
     before = standing(runs, place)
     report = compute(
-        runs, place, workforce, skip_absent=request.leaves_out, keep_weights=keep_weights,
+        runs, place, workforce, skip_absent=leaves_out, keep_weights=keep_weights,
         say=partial(click.echo, err=True),
     )  # fmt: skip
     click.echo(

@@ -60,7 +60,7 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
     sizes = publication.sizes.get(length, SplitSizes(25_000, 12_500))
     try:
         corpus = select_and_split(of_right_length(), sizes, str(path))
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except Exception as error:  # each kind of file has errors of its own
         wrong = f"{path} is damaged or not the publisher's file ({error!s:.200})"
@@ -96,7 +96,7 @@ def _read_zhang(path: Path, classes: tuple[str, ...]) -> Iterator[Raw]:
     class_of = {str(number): name for number, name in enumerate(classes, 1)}
     with tarfile.open(path) as archive:
         for name in ("train.csv", "test.csv"):
-            (member,) = (m for m in archive if m.isreg() and m.name.endswith(f"/{name}"))
+            member = next(m for m in archive if m.isreg() and m.name.endswith(f"/{name}"))
             file: Any = archive.extractfile(member)
             for row in csv.reader(io.TextIOWrapper(file, "utf-8", newline="")):
                 yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), class_of[row[0]])

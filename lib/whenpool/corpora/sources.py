@@ -233,12 +233,11 @@ def read_own(
     check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
-    wanted = [text_column.strip(), label_column.strip()]
-    is_json = path.suffix.lower() == ".jsonl"
+    wanted, is_json = [text_column, label_column], path.suffix.lower() == ".jsonl"
     rows = json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path, wanted)
     for number, (where, row) in enumerate(rows):
-        for column in wanted if not number else ():
-            check(column in row, f"{path} has no column {column!r}; name one of {[*row]!r:.300}")
+        if not number:
+            _check_columns(path, wanted, [*row])
         text, label = map(row.get, wanted)
         gap = ""
         if text is None or (isinstance(text, str) and not text.strip()):
@@ -257,6 +256,11 @@ def read_own(
         yield Raw(*clean)
 
 
+def _check_columns(path: Path, wanted: list[str], columns: list[str]) -> None:
+    for column in wanted:
+        check(column in columns, f"{path} has no column {column!r}; name one of {columns!r:.300}")
+
+
 def _table(path: Path, wanted: list[str]) -> list[tuple[str, dict[str, str]]]:
     """Where each row of a table stands, and its fields by the header; quotes enclose fields, and between tabs
     they may be letters like others."""
@@ -267,37 +271,40 @@ def _table(path: Path, wanted: list[str]) -> list[tuple[str, dict[str, str]]]:
     # other marks than commas may separate a .csv: the one by which the header has the columns asked for
     marks = ["\t"] if path.suffix.lower() == ".tsv" else [",", ";", "\t", "|"]
     headers = {m: [cell.strip() for cell in next(csv.reader(lines[:1], delimiter=m))] for m in marks}
-    mark = max(marks, key=lambda mark: ({*wanted} <= {*headers[mark]}, len(headers[mark])))
+    stripped = [column.strip() for column in wanted]
+    mark = max(marks, key=lambda mark: ({*stripped} <= {*headers[mark]}, len(headers[mark])))
+    _check_columns(path, stripped, headers[mark])
+    places = [headers[mark].index(column) for column in stripped]  # of two with one name the first
     try:
-        return _rows_of(path, lines, mark, headers[mark], wanted, csv.QUOTE_MINIMAL)
+        found = _rows_of(path, lines, mark, len(headers[mark]), places, csv.QUOTE_MINIMAL)
     except InputError:
         if mark != "\t":
             raise
-        return _rows_of(path, lines, mark, headers[mark], wanted, csv.QUOTE_NONE)
+        found = _rows_of(path, lines, mark, len(headers[mark]), places, csv.QUOTE_NONE)
+    return [(where, dict(zip(wanted, cells, strict=True))) for where, cells in found]
 
 
 def _rows_of(
-    path: Path, lines: list[str], mark: str, header: list[str], wanted: list[str], quoting: Any
-) -> list[tuple[str, dict[str, str]]]:
+    path: Path, lines: list[str], mark: str, width: int, places: list[int], quoting: Any
+) -> list[tuple[str, list[str]]]:
+    """Where each row stands, and its cells at the ``places`` of text and label."""
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
-    rows, where = list[tuple[str, dict[str, str]]](), f"{path}, line 1"
+    rows, where = list[tuple[str, list[str]]](), f"{path}, line 1"
     advice = "end each quoted field with a quote, and write a quote within it twice"
     try:
         for row in reader:
-            wrong = f"the line has {len(row)} fields, but the header has {len(header)}"
-            fits = not any(row[len(header) :])
-            check(fits, f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
+            wrong = f"the line has {len(row)} fields, but the header has {width}"
+            check(not any(row[width:]), f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
             if row:
-                rows.append((where, dict(zip(header, row + [""] * len(header), strict=False))))
+                rows.append((where, [row[place] if place < len(row) else "" for place in places]))
             where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
     # a quote that the quote of a later row closes: the lines between look like rows
-    text, at = wanted[0], header.index(wanted[1]) if {*wanted} <= {*header} else 0
-    labels = {row.get(wanted[1]) for _, row in rows[1:]}
-    for where, cells in rows:
-        joined = [*csv.reader(cells.get(text, "").splitlines()[:-1], delimiter=mark)]
-        like = all(len(one) == len(header) and one[at] in labels for one in joined)
+    labels = {label for _, (_, label) in rows[1:]}
+    for where, (text, _) in rows:
+        joined = [*csv.reader(text.splitlines()[:-1], delimiter=mark)]
+        like = all(len(one) == width and one[places[1]] in labels for one in joined)
         open_quote = f"{where}: a quote is not closed (the text holds other rows); {advice}"
         check(len(joined) < 2 or not like, open_quote)
     return rows[1:]

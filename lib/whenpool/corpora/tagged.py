@@ -87,7 +87,7 @@ def read_tagged(path: Path) -> list[Tagged]:
             cells = line.strip().split("\t" if is_conllu or "\t" in line else None)
             fits = len(cells) == 10 if is_conllu else len(cells) > 1
             word, tag = (cells[1], cells[3]) if is_conllu and fits else (cells[0], cells[-1])
-            named = word.strip() and tag.strip() not in ("", "_")
+            named = word.strip() and tag.strip() not in ("", "_" if is_conllu else "")
             check(fits and named, f"{path}, line {number} has not {form}")
             sentences[-1].append((word.strip(), tag.strip()))
     check(any(sentences), f"{path} has no sentence; write a word and its tag on each line")
@@ -148,7 +148,8 @@ def _load(name: str, label: str, paths: tuple[Path, ...], changed: tuple[int, ..
     train, validation, test = parts
     corpus = TaggedCorpus(label, train, validation, test, complete, notes)
     if corpus.has_entities:
-        entities(sorted({tag for part in parts for sentence in part for tag in sentence.tags}))
+        for tag in sorted({tag for part in parts for sentence in part for tag in sentence.tags}):
+            check(_is_iob(tag), f"{label}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
     return corpus
 
 
@@ -224,13 +225,17 @@ class Entity(NamedTuple):
     stop: int  #: the word after its last one
 
 
+def _is_iob(tag: str) -> bool:
+    return bool(re.fullmatch("O|[BI]-.+", tag))
+
+
 def entities(tags: Sequence[str]) -> list[Entity]:
     """The entities of one sentence, from left to right. Raises `InputError` for a tag that is none of "O",
     "B-TYPE" and "I-TYPE"."""
     ended: list[Entity] = []
     kind, start = "", 0  # of the entity that is open; no type where none is
     for place, tag in enumerate((*tags, "O")):
-        check(re.fullmatch("O|[BI]-.+", tag), f"the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
+        check(_is_iob(tag), f"the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
         if tag[0] == "I" and tag[2:] == kind:
             continue
         if kind:

@@ -14,7 +14,7 @@ from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint, strings
 from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.words import WordStrip, attention_weights, strip, strips
 
-LONGEST = 2_000  # Words that are read of a text, where the checkpoint sets no limit
+LONGEST = 1_000  # Words that are read of a text, where the checkpoint sets no limit
 
 
 @dataclass(frozen=True)

@@ -307,12 +307,15 @@ class LocalPool:
         return len(self._busy) < self.size
 
     def submit(self, task: Task) -> Future[Any]:
-        while self._idle and not self._idle[-1].process.is_alive():
-            self._idle.pop().stop()
-        worker = self._idle.pop() if self._idle else Worker.begun(next(self.devices))
-        future = worker.executor.submit(do, task, self._place, worker.device, self._precision)
-        self._busy[future] = worker
-        return future
+        while True:
+            worker = self._idle.pop() if self._idle else Worker.begun(next(self.devices))
+            try:
+                future = worker.executor.submit(do, task, self._place, worker.device, self._precision)
+            except BrokenProcessPool:  # it has died while it was idle
+                worker.stop()
+                continue
+            self._busy[future] = worker
+            return future
 
     def result(self, future: Future[Any]) -> Result:
         """How a task ended. Raises `InputError` where all others would end like it."""

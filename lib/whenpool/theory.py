@@ -98,22 +98,22 @@ class Gate(NamedTuple):
 
 class Slopes(NamedTuple):
     """The three numbers of a unit that keeps the largest of its inputs x in [-1, 1] (§2.1.3). With y = x + 1,
-    and u = h/s, which is to follow the maximum of y from u = 0:
+    and u = h/a, which is to follow the maximum of y from u = 0:
 
-        f = o = 1,  i = σ(K(y - u) - b),  g = tanh(s(y - u)),  hence  h' = tanh(atanh(h) + i·g)
+        f = o = 1,  i = σ(K(y - u) - b),  g = tanh(a(y - u)),  hence  h' = tanh(atanh(h) + i·g)
 
-    It is never too high, and too low by at most (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)s², with
+    It is never too high, and too low by at most (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)a², with
     Lambert's W (book/theory.md has the proof).
     """
 
     gate: float  # K, how sharply the input gate tells a new maximum
     caution: float  # b, how far it is shut where input and maximum are equal
-    scale: float  # s, the cell holds s times the maximum, where tanh is nearly linear
+    scale: float  # a, the cell holds a times the maximum, where tanh is nearly linear
 
 
 def running_max_slopes(precision: float, longest: int) -> Slopes:
-    """K, b and s for an error of at most ``precision`` after up to ``longest`` words: a third of it for s, as
-    this makes K/s, the largest weight, smallest."""
+    """K, b and a for an error of at most ``precision`` after up to ``longest`` words: a third of it for a, as
+    this makes K/a, the largest weight, smallest."""
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
     lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
     gate = (missed + longest * lost) / (precision * 2 / 3)
@@ -121,7 +121,7 @@ def running_max_slopes(precision: float, longest: int) -> Slopes:
 
 
 def read_running_max(states: Tensor, precision: float) -> Tensor:
-    """h/s - 1 (..., H): maxima from the states of units built for a ``precision`` (§2.1.3)."""
+    """h/a - 1 (..., H): maxima from the states of units built for a ``precision`` (§2.1.3)."""
     return states / running_max_slopes(precision, 1).scale - 1
 
 

@@ -80,6 +80,17 @@ def test_a_slider_shows_how_models_lose_the_middle_while_they_learn(html, chromi
         assert complaints == []
 
 
+def test_the_front_page_shows_stored_answers_of_the_text_that_it_opens_with_alone(html, chromium):
+    with looked_at(chromium, html / f"{TOC['root']}.html") as (page, complaints):
+        says = page.locator("#try-it-small tbody td:last-child")
+        assert all(says.all_inner_texts())
+        page.locator("#try-it-small [name=share]").fill("30")
+        page.wait_for_function(
+            "() => ![...document.querySelectorAll('#try-it-small td:last-child')].some(t => t.innerText)"
+        )
+        assert complaints == []
+
+
 def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html, chromium):
     code = """all => all.map(i => [i.currentSrc, i.clientWidth / i.naturalWidth,
         i.getBoundingClientRect().right <= innerWidth])"""

@@ -54,6 +54,6 @@ def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
         list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
     context = cli.commands["status"].make_context("status", ["--packed", str(tmp_path)])
     with pytest.raises(
-        InputError, match="this version of whenpool has not packed .*; run scripts/pack.py"
+        InputError, match="another version of whenpool packed .*, or none; run scripts/pack.py again"
     ):
         chosen(context.params)

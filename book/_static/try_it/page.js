@@ -163,7 +163,7 @@
   };
   const showAccuracy = (pooling) => {
     if (pooling === "own") {
-      row("own").cells[2].textContent = (mine.accuracy ?? null) === null ? "" : `${mine.accuracy.toFixed(1)} %`;
+      row("own").cells[2].textContent = mine.accuracy == null ? "" : `${mine.accuracy.toFixed(1)} %`;
       return;
     }
     const name = row(pooling).querySelector("label span");

@@ -16,6 +16,9 @@ from whenpool.models.registry import POOLING_NAMES
 from whenpool.runs.run import commit
 
 CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Yelp"}
+COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
+SHOWN = "key seed model corpus setting size system per_class encoding value test_accuracy".split()
+"""Columns of runs that the file of a figure's rows has, too."""
 MAJORITY = "majority class"  # What the row is called that says how often guessing is right
 _MARKS = re.compile(r"[\\`*_{}\[\]<>|&$~#]|:(?=:)|^\W|(?<=^\d)[.)]")
 
@@ -59,11 +62,6 @@ def spoken_number(value: float) -> str:
     """A number as one says it, in two digits: 0.0164 -> 0.016, 30.47 -> 30."""
     text = f"{float(f'{value:.2g}'):g}" if 1e-3 <= abs(value) < 1e4 else number_text(value)
     return text.replace("-", "−")
-
-
-COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
-SHOWN = "key seed model corpus setting size system per_class encoding value test_accuracy".split()
-"""Columns of runs that the file of a figure's rows has, too."""
 
 
 def mean_text(mean: float, std: float, n: int) -> str:

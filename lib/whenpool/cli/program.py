@@ -160,8 +160,6 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     return request, Place.default(data, options["store"], smoke)
 
 
-NARROWED = "chapters corpus sizes settings poolings seeds cell layers labels systems dry_run".split()
-"""Options that say which runs there are."""
 GIVEN = click.core.ParameterSource.COMMANDLINE
 PACKED_BY = "packed_by.txt"  # In a folder that `scripts/pack.py` wrote, which version of the code did
 
@@ -272,9 +270,11 @@ def run(
     chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, redo: Path | None, **options: Any
 ) -> None:
     """Execute the runs that are not stored yet. You can stop it at any time: the same command continues."""
-    context = click.get_current_context()
+    from whenpool.runs.request import NARROWING
+
+    context, narrowing = click.get_current_context(), (*NARROWING, "chapters", "corpus", "dry_run")
     for option in context.command.params if redo else ():
-        narrows = option.name in NARROWED and context.get_parameter_source(option.name) is GIVEN
+        narrows = option.name in narrowing and context.get_parameter_source(option.name) is GIVEN
         check(not narrows, f"--redo computes all runs of its file; leave out {option.opts[0]}")
     if dry_run:
         return status.callback(chapters, **options)  # type: ignore[misc]

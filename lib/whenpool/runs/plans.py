@@ -317,7 +317,8 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, *_GATED)
         for run in each(middle, seed=seeds[:1] if compact else ()):
             for start in _SEEN_LEARNING:
-                yield probe.Valleys(replace(run, **start), 200, shortest=350, longest=412, until=3_000)
+                watched = replace(run, **start)
+                yield probe.Valleys(watched, 200, shortest=shortest, longest=longest, until=3_000)
     if 10_000 in sizes:
         for run in each(middle, size=[10_000], seed=seeds[:3]):
             yield from each(run, *_GATED, _CHRONO, _POOLED)

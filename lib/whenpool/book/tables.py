@@ -208,7 +208,7 @@ def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
     url = re.findall(r"(?m)^  url: *(\S+)", Path("..", "_config.yml").read_text("utf-8"))[0]
     place = f"{url.partition('github.com/')[2]}/blob/{commit().rstrip('+') or 'main'}/book/{page}.ipynb"
     return (
-        f"{count}: {data}{{download}}`runs <rows/{name}-runs.csv>`. "
+        f"{count}: {data}{{download}}`runs <rows/{name}-runs.csv>`, {{ref}}`what they decide <ledger-runs>`. "
         f"Redo: `whenpool run --redo {name}-runs.csv`, or the "
         f"[page on Colab](https://colab.research.google.com/github/{place})."
     )

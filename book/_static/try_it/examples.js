@@ -5,14 +5,14 @@ globalThis.whenpoolTryIt ??= {};
 
 whenpoolTryIt.examples = [
   {
-    "title": "The opinion in the middle alone",
-    "label": 0,
-    "text": "The film opens at a train station in winter. A man carries a bag to the wrong train and meets a woman who has been waiting since the morning. What follows is awful, a boring and stupid script, terrible acting, no jokes, a waste of two hours. The two of them go to the coast, where his brother keeps a small hotel. The last scene shows the same station in the summer, with other people waiting."
-  },
-  {
     "title": "The opinion at the start",
     "label": 1,
     "text": "I loved it. The acting is wonderful, the story is beautiful, and this is one of the best films of the year. It is about two brothers who are given a farm and cannot agree who should run it. One wants to sell the cows, and the other wants to buy more of them. Their father left a letter, and they look for it in the house, under the trees and by the river until the snow comes."
+  },
+  {
+    "title": "The opinion in the middle alone",
+    "label": 0,
+    "text": "The film opens at a train station in winter. A man carries a bag to the wrong train and meets a woman who has been waiting since the morning. What follows is awful, a boring and stupid script, terrible acting, no jokes, a waste of two hours. The two of them go to the coast, where his brother keeps a small hotel. The last scene shows the same station in the summer, with other people waiting."
   },
   {
     "title": "The opinion at the end",

@@ -171,11 +171,10 @@
     const known = weights()?.models[nameOf(pooling)] ??
       (texts.value === whenpoolTryIt.first.set && whenpoolTryIt.first.answers[nameOf(pooling)]);
     if (!known) return row(pooling).cells[2].replaceChildren();
-    const stored = known.accuracy === undefined ? "–" : `${known.accuracy.toFixed(1)} %`;
-    row(pooling).cells[2].replaceChildren(stored, make("small", { textContent: `here ${known.here.toFixed(1)} %` }));
+    row(pooling).cells[2].textContent = `${known.here.toFixed(1)} %`;
   };
   const forget = () => {
-    for (const pooling of poolings) row(pooling).cells[3].textContent = "";
+    body.parentElement.classList.remove("flips");
     for (const ask of Object.values(asks)) ask.forget("hide");
     button.disabled = !asks[texts.value];
   };
@@ -209,7 +208,8 @@
       word.title = `gradient norm ${written(norm)}` + (shades ? `, ${colour.value} ${written(shades[place] ?? 0)}` : "");
     });
     const none = colour.value === "attention" && seen.attention === null;
-    find("none").textContent = none ? `${titles[chosen()]} has no attention; colour the words by importance.` : "";
+    find("none").textContent = none ? `${titles[chosen()]} has no attention; colour the words by importance.`
+      : shades ? `The strongest shade stands for ${colour.value} ${written(most)}.` : "";
   };
   // Each window's importance above that of the least one, on its five words (thesis §1.9.3).
   const importance = (windows) => windows.flatMap((window) => Array(5).fill(window - Math.min(...windows)));
@@ -228,6 +228,9 @@
   };
   const drawNorms = (norms) => {
     drawLine(find("line").children[1], norms);
+    const top = Math.max(...norms);
+    const [highest, lowest] = find("plot").querySelectorAll("span");
+    [highest.textContent, lowest.textContent] = [written(top), `${written(top / 10 ** DECADES)} or less`];
     const [first, middle, last] = [norms[0], norms[Math.floor(norms.length / 2)], norms[norms.length - 1]];
     const [a, b, c, ratio] = [first, middle, last, middle / first].map(written);
     note.textContent =
@@ -287,6 +290,7 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   button.addEventListener("click", () => {
     button.disabled = true;
+    body.parentElement.classList.add("flips"); // the last column shows
     for (const pooling of poolings) row(pooling).cells[3].textContent = "…";
     asks[texts.value]("hide", { ...asked(), words: reviewed() });
   });

@@ -46,10 +46,10 @@
     },
   };
 
-  body.innerHTML = names.map((name) =>
-    `<tr><th scope="row">${poolings[name]}</th><td><span class="try-bar" aria-hidden="true"` +
-    ` style="--hue: var(--${name}); --p: 0.5"><span></span></span></td><td></td></tr>`).join("");
   const { title, answers } = whenpoolTryIt.first; // what they say of the page as it opens shows at once
+  body.innerHTML = names.map((name) =>
+    `<tr><th scope="row">${poolings[name]}<small>right on ${Math.round(answers[name].here)} %</small></th><td><span class="try-bar" aria-hidden="true"` +
+    ` style="--hue: var(--${name}); --p: 0.5"><span></span></span></td><td></td></tr>`).join("");
   review.value = examples.find((one) => one.title === title).text;
   for (const name of names) show(name, answers[name].positive);
   form.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(update, 120); });

@@ -7,13 +7,19 @@ whenpoolTryIt.poolings = { last: "BiLSTM", mean: "MeanPool", max: "MaxPool", att
 whenpoolTryIt.classes = ["negative", "positive"];
 whenpoolTryIt.most = 200; // words of a review
 
-// What a model says by its probability of "positive"; and which models say what, by pooling.
-whenpoolTryIt.verdict = (positive) => whenpoolTryIt.classes[Number(positive > 0.5)];
-whenpoolTryIt.answer = (positive) =>
-  `${Math.round(100 * Math.max(positive, 1 - positive))} % ${whenpoolTryIt.verdict(positive)}`;
+// What a model says by its probability of "positive", which near one half is a guess; and which models say what, by
+// pooling.
+const GUESS = "a guess";
+whenpoolTryIt.verdict = (positive) =>
+  Math.abs(positive - 0.5) < 0.055 ? GUESS : whenpoolTryIt.classes[Number(positive > 0.5)];
+whenpoolTryIt.answer = (positive) => {
+  const verdict = whenpoolTryIt.verdict(positive);
+  if (verdict === GUESS) return `${Math.round(100 * positive)} % positive: ${GUESS}`;
+  return `${Math.round(100 * Math.max(positive, 1 - positive))} % ${verdict}`;
+};
 whenpoolTryIt.summary = (verdicts) => {
   const { classes, poolings } = whenpoolTryIt;
-  const groups = classes.map((verdict) => [verdict, Object.keys(poolings).filter((one) => verdicts.get(one) === verdict)]);
+  const groups = [...classes, GUESS].map((verdict) => [verdict, Object.keys(poolings).filter((one) => verdicts.get(one) === verdict)]);
   const said = groups.filter(([, some]) => some.length);
   return said.map(([verdict, some]) => `${some.map((one) => poolings[one]).join(", ")}: ${verdict}`).join("; ");
 };

@@ -20,7 +20,7 @@
 
   for (let log = 0; log >= -DECADES; log -= 2) {
     draw("line", { x1: LEFT, x2: RIGHT, y1: y(log), y2: y(log), class: "grid" });
-    draw("text", { x: LEFT - 6, y: y(log) + 4, "text-anchor": "end" }, log ? power(log) : "1");
+    draw("text", { x: LEFT - 6, y: y(log) + 4, "text-anchor": "end" }, log === -DECADES ? `≤ ${power(log)}` : log ? power(log) : "≥ 1");
   }
   draw("text", { x: LEFT, y: BOTTOM + 18 }, "first word");
   draw("text", { x: (LEFT + RIGHT) / 2, y: BOTTOM + 18, "text-anchor": "middle" }, "position in the text");

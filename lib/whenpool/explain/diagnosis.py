@@ -81,7 +81,7 @@ def survey(
     counts = texts["label"].value_counts()
     single = f"{path}: column {label_column!r} has one class, {counts.index[0]!r:.60}"
     check(len(counts) > 1, f"{single} ({several} texts have several labels); give at least two")
-    check_classes(counts.to_dict(), path, several)
+    check_classes(counts.to_dict(), path)
     # shuffled, however the file is sorted; then the first texts of each class
     shuffled = texts.sort_values("text").sample(frac=1, random_state=0)
     quota = (counts * min(1, limit / len(texts))).astype(int).clip(lower=FEWEST)

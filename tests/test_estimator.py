@@ -179,8 +179,6 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     probabilities = found.probabilities(READ)
     torch.testing.assert_close(probabilities, model_of()(ids, lengths).softmax(1))
     assert found.predict(READ) == [CLASSES[i] for i in probabilities.argmax(1)]
-    assert found.knows("film")
-    assert not found.knows("nothing")
     assert found.about == {"test_accuracy": 81.5, "made": "here"}
 
 

@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -67,12 +66,11 @@ class Pretrained:
         rows, cut = list[list[int]](), 0
         for start in range(0, len(texts), 1_000):  # at once
             some = [text.encode("utf-8", "replace").decode() for text in texts[start : start + 1_000]]
-            with _quiet():
-                numbered = self.tokenizer(
-                    some, truncation=True, max_length=max_tokens, return_attention_mask=False,
-                    return_token_type_ids=False,
-                    split_special_tokens=True,  # "[PAD]" in a text is an ordinary word
-                )  # fmt: skip
+            numbered = self.tokenizer(
+                some, truncation=True, max_length=max_tokens, return_attention_mask=False,
+                return_token_type_ids=False,
+                split_special_tokens=True,  # "[PAD]" in a text is an ordinary word
+            )  # fmt: skip
             rows += numbered["input_ids"]
             cut += sum(bool(encoding.overflowing) for encoding in numbered.encodings)
         return Ragged.of(rows), cut
@@ -124,19 +122,22 @@ def encoder_fingerprint(name: str) -> str:
 
 
 def load_encoder(name: str) -> Pretrained:
-    """An encoder, downloaded if it is not here; asked for again, it is the same object. Raises
-    `InputError` when it is neither here nor can be downloaded, cannot be read, is no encoder of text, or
-    its tokenizer has no fast version."""
+    """An encoder, downloaded if it is not here; asked for again, it is the same object; transformers shows no
+    warnings and bars from then on. Raises `InputError` when it is neither here nor can be downloaded, cannot
+    be read, or is no encoder of text."""
     return _load(name, locate(name, download=True), encoder_fingerprint(name))
 
 
 @lru_cache(maxsize=2)
 def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     here = {"local_files_only": True, "trust_remote_code": False}
-    with _quiet(), torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
+    with torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
         torch.default_generator.manual_seed(0)
         from transformers import AutoConfig, AutoModel, AutoTokenizer
+        from transformers.utils import logging
 
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         try:
             config = AutoConfig.from_pretrained(folder, **here)
             model, report = AutoModel.from_pretrained(
@@ -152,8 +153,6 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     unfit = f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more"
     check(not lost, f"{unfit}; fetch its files again")  # transformers would go on with random ones
-    slow = f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version"
-    check(tokenizer.is_fast, f"{slow}; choose an encoder that has one")
     tokenizer.truncation_side = "right"
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     longest = min(limit for limit in limits if limit and limit > 0)
@@ -162,22 +161,6 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No bars and warnings of transformers' for a while."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 @dataclass(frozen=True)
@@ -202,7 +185,7 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
     """The last hidden states of an encoder for every token, computed once and kept as an array of numpy.
 
     Encoder and texts, numbers of its tokens, are hashed into the name of the file: ``states.npy`` becomes
-    ``states-3fa0….npy``. Raises `InputError` for texts or a file that cannot be read, or not written.
+    ``states-3fa0….npy``. Raises `InputError` for a file that cannot be written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -214,10 +197,6 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         >>> contextual_classifier(384, classes=2, hidden_size=16)(batch.ids, batch.lengths).shape
         torch.Size([1, 2])
     """
-    lengths, longest = texts.ids.lengths, pretrained.max_tokens
-    for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
-        wrong = f"text {index} has {int(lengths[index])} tokens, but {pretrained.name} reads"
-        raise InputError(f"{wrong} 1 to {longest}; leave such texts out, or cut them")
     digest = hashlib.sha256(pretrained.fingerprint.encode())
     for part in (texts.ids.offsets, texts.ids.flat.int()):
         digest.update(part.cpu().contiguous().numpy().tobytes())
@@ -231,10 +210,7 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
             for index, states in _states(pretrained, texts.ids, torch.device(device)):
                 stream.seek(start + width * int(texts.ids.offsets[index]))
                 stream.write(states.numpy().tobytes())
-    try:
-        mapped = np.load(file, mmap_mode="c")  # changes would stay in memory
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read ({error}); delete it") from None
+    mapped = np.load(file, mmap_mode="c")  # changes would stay in memory
     return EmbeddedTexts(Ragged(torch.from_numpy(mapped), texts.ids.offsets), texts.labels)
 
 

@@ -210,7 +210,7 @@ def _versions(run: FewShot, texts: Sequence[str], chosen: Selection) -> list[lis
     """Other versions of some unlabelled texts, each of all of them: paraphrases, or with other words."""
     if run.paraphrases:
         return [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]
-    replacement = TfIdfReplacement(map(tokens.tokenize, chosen.unlabelled), run.replaced)
+    replacement = TfIdfReplacement([*map(tokens.tokenize, chosen.unlabelled)], run.replaced)
     first = run.seed * run.augmentations
     return [replacement.augment(texts, first + number) for number in range(run.augmentations)]
 

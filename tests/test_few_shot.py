@@ -18,7 +18,7 @@ from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged
 from whenpool.corpora.corpus import Corpus, Split
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select
-from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
+from whenpool.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot, read
 from whenpool.runs.run import key
 
@@ -156,15 +156,14 @@ def test_a_vocabulary_has_frequent_words_first():
     texts = ["fish fish swim 1990 !", "fish jump !", "birds swim jump !", "the birds fly !"] * 3
     texts += ["swim swim", "a b c d e f g h i", "k l m n", "o p q r"]
     # 16 texts: each of these is in 3 to 8; "1990" and "!" hold no letter, the rest is too rare
-    vocabulary = bag_vocabulary(texts)
-    assert vocabulary.words == ("fish", "swim", "birds", "jump", "fly", "the")
+    vocabulary = BagVocabulary(texts)
+    assert [*vocabulary.numbers] == ["fish", "swim", "birds", "jump", "fly", "the"]
     assert vocabulary.counts.tolist() == [9, 8, 6, 6, 3, 3]
-    few = bag_vocabulary(["Fish swim .", "Fish swim", "fish swim", "a", "b", "c"])
-    assert few.words == ("fish", "swim")
+    few = BagVocabulary(["Fish swim .", "Fish swim", "fish swim", "a", "b", "c"])
     rows = few.number(["Swim, FISH, swim!", "birds", ""]).to_lists()
     assert rows == [[3, 2, 3], [UNKNOWN_INDEX], [UNKNOWN_INDEX]]
     with pytest.raises(InputError, match="5 unlabelled texts are too few .* 0 words .* more texts"):
-        bag_vocabulary(["always the same"] * 5)
+        BagVocabulary(["always the same"] * 5)
 
 
 def slow_elbo(vae, bag, noise, training):
@@ -235,8 +234,3 @@ def test_the_mixture_is_its_formula():
             centred = layer - layer.mean()
             mixed += 1.7 * share * centred / (centred.square().mean() + 1e-5).sqrt()
         torch.testing.assert_close(logits, model.classifier(mixed))
-
-
-def test_what_cannot_be_learnt_from_is_told():
-    with pytest.raises(InputError, match="no longer a number after . steps"):
-        pretrain(small_vae(), Ragged.of(ROWS), steps=5, learning_rate=1e30)

@@ -268,9 +268,7 @@ def _table(path: Path) -> list[tuple[str, dict[str, str]]]:
         return _rows_of(path, lines, mark, csv.QUOTE_NONE)
 
 
-def _rows_of(
-    path: Path, lines: list[str], mark: str, quoting: Any
-) -> list[tuple[str, dict[str, str]]]:
+def _rows_of(path: Path, lines: list[str], mark: str, quoting: Any) -> list[tuple[str, dict[str, str]]]:
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
     rows, where = list[tuple[str, list[str]]](), f"{path}, line 1"
     try:

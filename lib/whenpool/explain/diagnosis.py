@@ -4,7 +4,6 @@ Letters: N texts, E numbers of a word's vector.
 """
 
 import io
-import json
 import math
 import re
 import shlex
@@ -339,10 +338,10 @@ def drawing(setting: str, sweep: pd.DataFrame) -> Markup:
         figure = Figure(figsize=(4.2, 3.0), layout="constrained")
         axes = figure.add_subplot(title=title, xlabel="share of added filler")
         for pooling, line in sweep[sweep["setting"] == setting].groupby("pooling", sort=False):
-            name, first, *_, last = POOLING_NAMES[pooling], *line["accuracy"]
-            axes.plot(line["share"], line["accuracy"], label=name, color=COLOURS[pooling],
+            name, values = POOLING_NAMES[pooling], line["accuracy"].tolist()
+            axes.plot(line["share"], values, label=name, color=COLOURS[pooling],
                       marker=MARKERS[pooling])  # fmt: skip
-            described.append(f"{name} from {first:.3g} to {last:.3g}")
+            described.append(f"{name} from {values[0]:.3g} to {values[-1]:.3g}")
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(buffer, format="svg", transparent=True)
     svg = re.sub(r' id="[\w.]+_\d+"|<metadata>.*?</metadata>', "", buffer.getvalue(), flags=re.S)

@@ -65,10 +65,9 @@ class Pretrained:
         check(fits, f"max_tokens must be from 8 to {self.max_tokens} for {self.name}, not {max_tokens}")
         rows, cut = list[list[int]](), 0
         for start in range(0, len(texts), 1_000):  # at once
-            some = [text.encode("utf-8", "replace").decode() for text in texts[start : start + 1_000]]
             numbered = self.tokenizer(
-                some, truncation=True, max_length=max_tokens, return_attention_mask=False,
-                return_token_type_ids=False,
+                texts[start : start + 1_000], truncation=True, max_length=max_tokens,
+                return_attention_mask=False, return_token_type_ids=False,
                 split_special_tokens=True,  # "[PAD]" in a text is an ordinary word
             )  # fmt: skip
             rows += numbered["input_ids"]
@@ -121,16 +120,12 @@ def encoder_fingerprint(name: str) -> str:
     return hash_of(*sorted(parts))
 
 
+@lru_cache(maxsize=2)
 def load_encoder(name: str) -> Pretrained:
     """An encoder, downloaded if it is not here; asked for again, it is the same object; transformers shows no
     warnings and bars from then on. Raises `InputError` when it is neither here nor can be downloaded, cannot
     be read, or is no encoder of text."""
-    return _load(name, locate(name, download=True), encoder_fingerprint(name))
-
-
-@lru_cache(maxsize=2)
-def _load(name: str, folder: Path, hashed: str) -> Pretrained:
-    here = {"local_files_only": True, "trust_remote_code": False}
+    folder, here = locate(name, download=True), {"local_files_only": True, "trust_remote_code": False}
     with torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
         torch.default_generator.manual_seed(0)
         from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -140,9 +135,7 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
         logging.disable_progress_bar()
         try:
             config = AutoConfig.from_pretrained(folder, **here)
-            model, report = AutoModel.from_pretrained(
-                folder, config=config, use_safetensors=True, output_loading_info=True, **here
-            )
+            model = AutoModel.from_pretrained(folder, config=config, use_safetensors=True, **here)
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
         except Exception as error:  # each kind of file has errors of its own
             reason = f"encoder {name!r} in {folder} cannot be read"
@@ -150,13 +143,11 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     reads_texts = model.main_input_name == "input_ids" and hasattr(config, "hidden_size")
     other = f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT"
     check(reads_texts and not config.is_encoder_decoder, other)
-    lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
-    unfit = f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more"
-    check(not lost, f"{unfit}; fetch its files again")  # transformers would go on with random ones
     tokenizer.truncation_side = "right"
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     longest = min(limit for limit in limits if limit and limit > 0)
-    return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, longest)
+    files = encoder_fingerprint(name)
+    return Pretrained(name, tokenizer, model.float().eval(), files, config.hidden_size, longest)
 
 
 def _first_line(error: Exception) -> str:

@@ -107,11 +107,13 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     versions: dict[str, list[str]] = {}
     expected = '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase'
     for where, item in json_lines(file, expected):
-        paraphrases = item.get("paraphrases")
-        usable = "text" in item and isinstance(paraphrases, list) and paraphrases
-        check(usable and all(isinstance(p, str) for p in paraphrases), f"{where}: expected {expected}")
-        versions.setdefault(item["text"], []).extend(paraphrases)
+        listed = item.get("paraphrases")
+        given = [item.get("text"), *listed] if isinstance(listed, list) else []
+        usable = len(given) > 1 and all(isinstance(text, str) for text in given)
+        check(usable, f"{where}: expected {expected}")
+        versions.setdefault(given[0], []).extend(given[1:])
     missing = next((text for text in texts if text not in versions), "")
-    check(not missing, f"{file} has no paraphrases of {missing!r:.60}; add a line with exactly this text")
+    none = f"{file} has no paraphrases of {missing!r:.60}; add a line with exactly this text"
+    check(not missing, none)
     K = min(len(versions[text]) for text in texts)
     return [versions[text][:K] for text in texts]

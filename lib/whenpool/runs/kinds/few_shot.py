@@ -20,9 +20,9 @@ from whenpool.corpora import Corpus, CorpusSource, tokens
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import pretrained as encoders
-from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
+from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
-from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
+from whenpool.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import EVALUATION, TEST_TEXTS, scores_of
 from whenpool.runs.run import Place, Run, provenance
@@ -196,10 +196,8 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     if run.system in UNLABELLED:
         steps = steps_of(run, len(chosen.labelled))
         few = chosen.unlabelled[: steps * run.unlabelled_batch]
-        original, *augmented = (
-            pretrained.tokenize(texts, limit)[0] for texts in (few, *_versions(run, few, chosen))
-        )
-        pool = Unlabelled(original, tuple(augmented))
+        versions = few, *_versions(run, few, chosen)
+        pool = [pretrained.tokenize(texts, limit)[0] for texts in versions]
         about["unlabelled_read"] = len(few)
         kind = UDA if run.system == "uda" else MixText
         objective = kind(pool, classes, steps, run.seed, run.unlabelled_batch)
@@ -217,7 +215,7 @@ def _versions(run: FewShot, texts: Sequence[str], chosen: Selection) -> list[lis
 
 def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> System:
     """VAMPIRE, pretrained on the unlabelled texts. It reads all words of a text."""
-    vocabulary = bag_vocabulary(chosen.unlabelled)
+    vocabulary = BagVocabulary(chosen.unlabelled)
     vae = BagOfWordsVAE(vocabulary.counts, run.topics)
     pool, batch = vocabulary.number(chosen.unlabelled), 64  # unlabelled texts
     pretrain(vae, pool, run.pretraining, batch, seed=run.seed, device=device)

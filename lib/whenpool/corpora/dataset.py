@@ -128,7 +128,9 @@ def _numbered(
     composed, passes = {}, {}
     for split, count in zip(SPLITS, counts, strict=True):
         have, start = len(encoded.texts[split]), draw * count if split == "train" else 0
-        few = f"the corpus has {have:,} {split} texts, but {start + count:,} were asked for; choose fewer"
+        few = (
+            f"the corpus has {have:,} {split} texts, but {start + count:,} were asked for; choose fewer"
+        )
         check(1 <= count <= have - start, few)
         composed[split], passes[split] = _composed(
             encoded, split, (start, count), setting, share, max_words, f"{split} filler"

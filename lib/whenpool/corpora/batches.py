@@ -55,6 +55,18 @@ class Ragged:
         """(N,) int64; asked for in every step."""
         return self.offsets.diff()
 
+    def places(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Where the rows of these numbers (B,) stand, padded to the longest: on the device of the values
+        places in ``flat`` (B, T), whether there is a value (B, T), the lengths (B,), and the indices."""
+        device, lengths = self.flat.device, self.lengths[indices]
+        position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
+        facts = torch.stack([self.offsets[indices], lengths, indices])
+        if device.type == "cuda":  # from pinned memory, so that nothing waits for what is computed there
+            facts = facts.pin_memory().to(device, non_blocking=True)
+        starts, lengths, indices = facts
+        is_there = position < lengths.unsqueeze(1)  # (B, T)
+        return torch.where(is_there, starts.unsqueeze(1) + position, 0), is_there, lengths, indices
+
     def to_lists(self) -> list[list[int]]:
         flat, offsets = self.flat.tolist(), self.offsets.tolist()
         return [flat[start:stop] for start, stop in pairwise(offsets)]
@@ -91,15 +103,8 @@ class Texts:
         return self._copies[str(device)]
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The texts with these indices, padded to the longest of them, on the device of the words."""
-        device, lengths = self.ids.flat.device, self.ids.lengths[indices]
-        position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
-        facts = torch.stack([self.ids.offsets[indices], lengths, indices])
-        if device.type == "cuda":  # from pinned memory, so that nothing waits for what is computed there
-            facts = facts.pin_memory().to(device, non_blocking=True)
-        starts, lengths, indices = facts
-        is_word = position < lengths.unsqueeze(1)  # (B, T)
-        places = torch.where(is_word, starts.unsqueeze(1) + position, 0)
+        """The texts with these indices, padded to the longest of them."""
+        places, is_word, lengths, indices = self.ids.places(indices)
         ids = self.ids.flat[places].long().masked_fill(~is_word, padding_index)  # (B, T)
         return Batch(ids, lengths, self.labels[indices])
 

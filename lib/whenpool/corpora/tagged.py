@@ -93,16 +93,8 @@ def read_tagged(path: Path) -> list[Tagged]:
     return [Tagged(*zip(*rows, strict=True)) for rows in sentences if rows]
 
 
-PUBLISHED = {
-    "ud_ewt": {
-        "en_ewt-ud-train.conllu": 12_544, "en_ewt-ud-dev.conllu": 2_001, "en_ewt-ud-test.conllu": 2_077,
-    },
-    "wnut17": {
-        "wnut17train.conll": 3_394, "emerging.dev.conll": 1_009, "emerging.test.annotated": 1_287,
-    },
-}  # fmt: skip
-"""UD English EWT (2.15), and WNUT 2017: files of training, validation and test, with their numbers of
-sentences; each file as it is published, or gzipped, in a folder of the corpus's name or above."""
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+CLAUSES, PUBLISHED = _TABLES["clauses"], _TABLES["published"]
 GENERATED = "generated"
 
 
@@ -159,9 +151,6 @@ def is_tagged(name: str) -> bool:
 
 
 # The grammar
-
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-CLAUSES = _TABLES["clauses"]
 
 
 @dataclass(frozen=True)

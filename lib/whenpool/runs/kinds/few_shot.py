@@ -70,8 +70,6 @@ class FewShot(Run):
         unused = [name for name, systems in USED_BY.items() if self.system not in systems]
         for name in [*unused, *(("augmentations", "replaced") if self.paraphrases else ())]:
             object.__setattr__(self, name, getattr(FewShot, name))  # the default
-        if self.encoder in encoders.MINILM_NAMES:
-            object.__setattr__(self, "encoder", encoders.MINILM)
 
     @property
     def has_encoder(self) -> bool:

@@ -348,7 +348,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
     folder = data or paths.data_directory()
     if action != "fetch":
         check(not names, f"`whenpool data {action}` takes no names; leave out {' '.join(names)}")
-        lines = published.listing(folder, verify=action == "verify")
+        lines = published.listing(folder)
     else:
         check(names, f"no download is named; choose some of {', '.join(published.DOWNLOADS)}")
         lines = (f"{path} is there" for name in names for path in published.fetch(name, folder))

@@ -19,10 +19,10 @@ from torch import Tensor
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
-from whenpool.corpora.batches import PADDING, UNKNOWN, UNKNOWN_INDEX, Ragged, Splits, Texts
+from whenpool.corpora.batches import UNKNOWN, Ragged, Splits, Texts
 from whenpool.corpora.corpus import SPLITS
 from whenpool.corpora.settings import SHARE, FillerStream, compose
-from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from, tokenize
+from whenpool.corpora.tokens import WordVectors, build_vocabulary, number, start_from, tokenize
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,24 +136,17 @@ def _numbered(
             encoded, split, (start, count), setting, share, max_words, f"{split} filler"
         )
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
-    vocabulary = [*build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))]
-    number = _numbers_in(vocabulary, encoded)
+    vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))
+    new = number([encoded.words], vocabulary).flat  # of each word of the corpus
 
     def renumbered(rows: Ragged) -> Ragged:
-        return Ragged(number[rows.flat], rows.offsets)
+        return Ragged(new[rows.flat], rows.offsets)
 
     return Dataset(
         **{split: Texts(renumbered(texts.ids), texts.labels) for split, texts in composed.items()},
-        vocabulary=vocabulary, vectors=None, classes=encoded.classes, filler_passes=passes,
+        vocabulary=list(vocabulary), vectors=None, classes=encoded.classes, filler_passes=passes,
         test_filler=renumbered(encoded.filler["test"]) if encoded.filler else None,
     )  # fmt: skip
-
-
-def _numbers_in(vocabulary: list[str], encoded: EncodedCorpus) -> Tensor:
-    """The number in a run's vocabulary of each word of the corpus."""
-    number_of = {word: number for number, word in enumerate(vocabulary)}
-    number_of[PADDING] = UNKNOWN_INDEX  # where a text has such a word
-    return torch.tensor([number_of.get(word, UNKNOWN_INDEX) for word in encoded.words]).int()
 
 
 def _composed(
@@ -179,11 +172,12 @@ def refiller(
     max_words: int | None, draw: int,
 ) -> Callable[[int], Tensor]:  # fmt: skip
     """What gives the words of a dataset's training texts for an epoch, from 1 on, with filler drawn anew."""
-    number, part = _numbers_in(dataset.vocabulary, encoded), (draw * size, size)
+    vocabulary = {word: place for place, word in enumerate(dataset.vocabulary)}
+    new, part = number([encoded.words], vocabulary).flat, (draw * size, size)
 
     def words_of(epoch: int) -> Tensor:
         seed = f"train filler {epoch}"
         texts, _ = _composed(encoded, "train", part, setting, share, max_words, seed)
-        return number[texts.ids.flat]
+        return new[texts.ids.flat]
 
     return words_of

@@ -187,15 +187,15 @@ def fetch(name: str, directory: Path) -> list[Path]:
     return [directory / download.file for download in DOWNLOADS[name]]
 
 
-def listing(directory: Path, verify: bool = False) -> Iterator[str]:
-    """A line for each file that can be downloaded: whether it is there and, if asked, the publisher's."""
+def listing(directory: Path) -> Iterator[str]:
+    """A line for each file that can be downloaded: whether it is there, and the publisher's."""
     yield f"Data folder: {directory}{'' if directory.is_dir() else ', which does not exist yet'}"
     for name, downloads in DOWNLOADS.items():
         here = [download for download in downloads if (directory / download.file).is_file()]
         if not here:
             yield f"{name:8} not there; `whenpool data fetch {name}` downloads it from {downloads[0].url}"
         for download in here:
-            yield f"{name:8} {download.file}{f' ({download.verdict(directory)})' if verify else ''}"
+            yield f"{name:8} {download.file} ({download.verdict(directory)})"
 
 
 def notes_on_files(name: str, directory: Path) -> tuple[str, ...]:

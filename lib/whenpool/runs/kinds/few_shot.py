@@ -17,7 +17,7 @@ from torch import nn
 from whenpool.base.errors import check
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, CorpusSource, tokens
-from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, Ragged, Texts
 from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import pretrained as encoders
 from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix
@@ -233,10 +233,9 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
     for text in chosen.labelled.texts:
         counts.update(words_of(text))
     vocabulary = tokens.build_vocabulary(counts, len(counts))
-    number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
 
     def number(texts: list[str]) -> Ragged:
-        return Ragged.of([number_of.get(word, UNKNOWN_INDEX) for word in words_of(t)] for t in texts)
+        return tokens.number(map(words_of, texts), vocabulary)
 
     cut = sum(len(tokens.tokenize(text)) > run.max_tokens for text in chosen.test.texts)
     model = TextClassifier(

@@ -116,24 +116,18 @@ def test_a_download_that_fails_is_told(hub):
     assert hub == [name]
 
 
-def tiny_bert(seed=0, name="tiny", act=lambda: None):
-    """A BERT with random weights; large ones, so that the whole text tells in each embedding. A function is
-    called before each batch that it reads."""
+def tiny_bert(seed=0):
+    """A BERT with random weights; large ones, so that the whole text tells in each embedding."""
     more = {"vocab_size": TOKENS, "max_position_embeddings": LONGEST, "initializer_range": 0.3}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = transformers.BertModel(transformers.BertConfig(**SIZES | more))
-    model.register_forward_pre_hook(lambda module, given: act())
-    return pretrained.Pretrained(name, None, model.eval(), f"hash of {name} {seed}", E, LONGEST)
+    return pretrained.Pretrained("tiny", None, model.eval(), f"hash of {seed}", E, LONGEST)
 
 
-def some_texts(lengths=LENGTHS):
-    generator = torch.Generator().manual_seed(5)
-    rows = [torch.randint(0, TOKENS, (n,), generator=generator).tolist() for n in lengths]
-    return Texts(Ragged.of(rows), torch.arange(len(rows)) % 2)
-
-
-NUMBERED = some_texts()
+DRAWN = torch.Generator().manual_seed(5)
+ROWS = [torch.randint(0, TOKENS, (n,), generator=DRAWN).tolist() for n in LENGTHS]
+NUMBERED = Texts(Ragged.of(ROWS), torch.arange(len(ROWS)) % 2)
 
 
 @pytest.fixture

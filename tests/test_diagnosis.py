@@ -113,13 +113,13 @@ def test_numbers_and_notes_on_the_page_are_those_of_the_trainings(made):
 
 
 @pytest.mark.slow
-def test_the_command_uses_vectors_at_hand_and_several_seeds(tmp_path, monkeypatch):
+def test_the_command_uses_vectors_at_hand(tmp_path, monkeypatch):
     vectors = [f"w{i} {i % 7} {i % 5} {i % 3} {i % 2}\n" for i in range(20)]
     (tmp_path / "glove.6B.100d.txt").write_text("".join(vectors))
     rows = [f"w{2 + n % 18} w{2 + n % 11} w{2 + n % 7} w{n % 2},{n % 2}" for n in range(100)]
     (tmp_path / "own.csv").write_text("\n".join(["text,label", *rows]))
     monkeypatch.chdir(tmp_path)
-    words = "diagnose own.csv --poolings max --epochs 1 --seeds 2 --workers 1".split()
+    words = "diagnose own.csv --poolings max --epochs 2 --workers 1".split()
     done = CliRunner().invoke(cli, [*words, "--data", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0
     for said in (

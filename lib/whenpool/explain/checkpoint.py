@@ -110,14 +110,9 @@ def strings(texts: Iterable[str]) -> list[str]:
 
 
 def save_checkpoint(
-    folder: str | Path,
-    model: TextClassifier,
-    vocabulary: Sequence[str],
-    classes: Sequence[str],
-    max_words: int | None = None,
-    tokenizer: str = "basic_english",
-    **about: Scalar,
-) -> Path:
+    folder: str | Path, model: TextClassifier, vocabulary: Sequence[str], classes: Sequence[str],
+    max_words: int | None = None, tokenizer: str = "basic_english", **about: Scalar,
+) -> Path:  # fmt: skip
     """Write a classifier into a folder, which is made; returns the folder. The arguments are those of
     `Checkpoint`; ``about`` holds plain values such as ``test_accuracy=81.5``. The vocabulary is as
     `whenpool.corpora.tokens.build_vocabulary` makes it. Raises `InputError` for another model than a

@@ -94,7 +94,7 @@ class Score(NamedTuple):
 
     pooling: str  # its name as an option; "" of a baseline
     name: str
-    right: np.ndarray  # (N,), which texts it got right, or with several seeds how often
+    right: np.ndarray  # (N,), which texts it got right
     filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
 
     @property
@@ -130,23 +130,14 @@ class Diagnosis:
 
 def diagnose(
     path: Path, text_column: str = "text", label_column: str = "label", *,
-    poolings: Sequence[str] = COMPARED, seeds: int = 1, epochs: int = 6, limit: int = 2_000,
-    words: int = 1_000, vectors: str | None = None, output: Path | None = None, data: Path | None = None,
+    poolings: Sequence[str] = COMPARED, epochs: int = 6, limit: int = 2_000, words: int = 1_000,
+    vectors: str | None = None, output: Path | None = None, data: Path | None = None,
     workers: int | None = None, device: str = "cpu", say: Callable[[str], None] = print,
 ) -> Diagnosis:  # fmt: skip
     """Cross-validate a small model with each pooling on a user's labelled texts, read them among filler, and
-    write the page, the texts and the models. Raises `InputError` for texts that cannot be used, or senseless
-    options.
-
-    Args:
-        path: a ``.csv``, ``.tsv`` or ``.jsonl`` file with a column of texts and one of labels.
-        seeds: trainings of each pooling on each two thirds of the texts.
-        limit, words: about so many texts are used, and so many first words of each are read.
-        vectors: a file or a name of word vectors, or "random"; None: GloVe's, if it is there.
-        output: folder for all that is written; None: one named after the file.
-        data: folder of filler sentences and vectors; None: as `whenpool.base.paths` says.
-        workers, say: processes, by default one for each processor; what is called with each line.
-    """
+    write the page, the texts and the models into the folder ``output``. The options are those of the command
+    `whenpool diagnose`; ``say`` is called with each line of progress. Raises `InputError` for texts that
+    cannot be used, or senseless options."""
     started, place = time.monotonic(), Place.default(data)
     for pooling in poolings:
         check_known("pooling", pooling, POOLINGS)
@@ -165,14 +156,13 @@ def diagnose(
     workers = workers or (processors() if device == "cpu" else 1)
     right, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
     for pooling in dict.fromkeys(poolings):
-        right[pooling] = np.zeros(len(texts))
-        for seed in range(seeds):
-            model = PoolingClassifier(pooling, epochs=epochs, vectors=file, seed=seed, device=device)
-            how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
-            made = cross_validate(model, texts, labels, **how)["estimator"]
-            for fitted, (_, test) in zip(made, folds, strict=True):
-                right[pooling][test] += (fitted.predict(texts[test]) == labels[test]) / seeds
-            models.setdefault(pooling, made[0])
+        right[pooling] = np.zeros(len(texts), dtype=bool)
+        model = PoolingClassifier(pooling, epochs=epochs, vectors=file, device=device)
+        how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
+        made = cross_validate(model, texts, labels, **how)["estimator"]
+        for fitted, (_, test) in zip(made, folds, strict=True):
+            right[pooling][test] = fitted.predict(texts[test]) == labels[test]
+        models[pooling] = made[0]
         say(f"{POOLING_NAMES[pooling]}: {100 * right[pooling].mean():.1f} %")
         saved = models[pooling].checkpoint_
         save_checkpoint(
@@ -200,7 +190,7 @@ def diagnose(
     # autoescape: what texts and names hold is shown, never run
     template = Path(__file__).with_suffix(".html").read_text("utf-8")
     page = Template(template, autoescape=True, trim_blocks=True, lstrip_blocks=True).render(
-        diagnosis=diagnosis, epochs=epochs, seeds=seeds, vectors=named, filler=source.filler_file,
+        diagnosis=diagnosis, epochs=epochs, vectors=named, filler=source.filler_file,
         probed=len(some), figures=[drawing(setting, sweep) for setting in PLACES],
         seconds=time.monotonic() - started,
     )  # fmt: skip

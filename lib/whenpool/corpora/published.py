@@ -73,8 +73,6 @@ def _read_imdb(path: Path) -> Iterator[Raw]:
     """``aclImdb/{train,test}/{neg,pos}/ID_RATING.txt``; the two parts share no film and do not mix."""
     with tarfile.open(path) as archive:
         for member in archive:
-            if not member.isreg():  # no link is followed
-                continue
             match member.name.removeprefix("./").split("/"):
                 case ["aclImdb", ("train" | "test") as part, ("neg" | "pos") as label, _]:
                     file = archive.extractfile(member)

@@ -65,7 +65,7 @@ def numbered(label, count):
     ("body,stars\nx,1\n", "has no column 'text'; name one of .*'body', 'stars'"),
     ("text,label\nx,1\na, b,1\n", "line 3: the line has 3 fields, but the header has 2; put fields"),
     ('text,label\nx,1\n"never ends,2\nx,1\n', "line 3: a quote is not closed"),
-    ("text,label\nx,1\nx,2\n", "one class, '1' \\(1 texts have several labels"),
+    ("text,label\nx,1\nx,2\n", "there is one class, '1'; give texts"),
     ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.* of 2 classes has 1 different texts"),
     ("text,label\n这部电影很好看我喜欢它,1\n", "no spaces between words; add them with a segmenter"),
     (b"text,label\nfine,1\ncaf\xe9,1\n", "line 3 is not UTF-8 text; save it as"),

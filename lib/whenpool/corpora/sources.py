@@ -207,7 +207,7 @@ def load_own(
     check(rows or length == "any", f"{path} has no {length} texts; see whenpool.corpora.load")
     counts = Counter({row.text: row.label for row in reversed(rows)}.values())
     check_classes(counts, path)
-    used = len(counts) * min(counts.values(), default=0)
+    used = len(counts) * min(counts.values())
     fifth = max(1, used // 5)
     corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
     note = (
@@ -217,11 +217,11 @@ def load_own(
 
 
 def check_classes(counts: Mapping[str, int], path: Path) -> None:
-    """Raises `InputError` for a class with fewer than `FEWEST` different texts."""
+    """Raises `InputError` for a single class, or one with fewer than `FEWEST` different texts."""
     rare = min(counts, key=lambda label: counts[label], default="")
-    if len(counts) > 1 and counts[rare] < FEWEST:
-        few = f"{path}: class {rare!r:.60} of {len(counts)} classes has {counts[rare]} different texts"
-        raise InputError(f"{few}; each class needs {FEWEST}: merge or leave out rare classes")
+    check(len(counts) > 1, f"{path}: there is one class, {rare!r:.60}; give texts of at least two")
+    few = f"{path}: class {rare!r:.60} of {len(counts)} classes has {counts[rare]} different texts"
+    check(counts[rare] >= FEWEST, f"{few}; each class needs {FEWEST}: merge or leave out rare classes")
 
 
 def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw], list[str]]:

@@ -67,8 +67,6 @@ def survey(
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
     texts = table.drop_duplicates("text")
     counts = texts["label"].value_counts()
-    single = f"{path}: column {label_column!r} has one class, {counts.index[0]!r:.60}"
-    check(len(counts) > 1, f"{single} ({several} texts have several labels); give at least two")
     check_classes(counts.to_dict(), path)
     # shuffled, however the file is sorted; then the first texts of each class
     shuffled = texts.sort_values("text").sample(frac=1, random_state=0)

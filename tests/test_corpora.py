@@ -45,9 +45,7 @@ def test_splits_share_no_text_and_do_not_depend_on_the_order_of_the_file():
     assert select_and_split(rows[::-1], sizes, "file") == corpus
     assert corpus.classes == ("9", "10")  # ordered as numbers
     assert all(f" {corpus.classes[label]} " in text for text, label in corpus.train)
-
-
-def test_each_class_gives_equally_many_and_splits_shrink_alike_where_texts_are_too_few():
+    # each class gives equally many, and splits shrink alike where texts are too few
     corpus = select_and_split(raw(500, "a") + raw(100, "b"), SplitSizes(1_200, 400, 400), "file")
     splits_of(corpus, 120, 40, 40)
     assert sum(sum(split.labels) for split in corpus.splits.values()) == 100

@@ -3,7 +3,6 @@ to a page."""
 
 import re
 from html import escape
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -17,12 +16,6 @@ from whenpool.explain.diagnosis import Score, diagnose, differences, verdict_on
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")
 TFIDF = "Use TF-IDF"
-
-
-def outline(page):
-    """The tags of a page, which must close them in order, with their attributes."""
-    root = ElementTree.fromstring(re.sub(r"<(?:!doctype|meta|br)\b[^>]*>", "", page))
-    return [(each.tag.rpartition("}")[2], each.attrib) for each in root.iter()]
 
 
 def score(pooling, right, total=400, first=0, filled=0.0):
@@ -48,9 +41,8 @@ def right(filled=None, **counts):
      "It is right on 97.5 %.*If you still want a pooling: Take MAX .max.[.]"),
     (right(max=340, last=240), {"TF-IDF": 338}, TFIDF, "84.5 %"),
     (right(max=340, last=240), {"TF-IDF": 250}, "Take MAX (max)", ""),
-    # nothing, where nothing was learnt or texts are few
+    # nothing, where nothing was learnt
     (right(max=215, last=200), {"TF-IDF": 216}, "No pooling learnt enough", "53.8 % of 400 texts"),
-    ([score("max", 20, 20), score("last", 1, 20)], {}, "Too few texts", "give 30 texts or more"),
 ])  # fmt: skip
 def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
     total = len(scores[0].right)
@@ -91,14 +83,10 @@ def made(tmp_path_factory):
 def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
     file, found, _ = made
     text = found.report.read_text("utf-8")
-    tags = outline(text)
-    assert {"script", "img", "link", "iframe", "a"} & {tag for tag, _ in tags} == set()
     assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;" in text
     assert escape(file.name) in text
-    assert not re.search(r'(src|href)="(?!#)', text)  # but for the marks of a drawing
-    drawings = [facts for tag, facts in tags if tag == "svg"]
-    assert len(drawings) == 4  # three places of the text, and gradients
-    assert all(facts["aria-label"] for facts in drawings)
+    assert not re.search(r'<script|<img|<link|(src|href)="(?!#)', text)  # but for the marks of a drawing
+    assert text.count('<svg role="img" aria-label="Accuracy with') == 3  # three places of the text
 
 
 @pytest.mark.slow
@@ -119,21 +107,19 @@ def test_numbers_and_notes_on_the_page_are_those_of_the_trainings(made):
     for cell in [*scores[0], *found.verdict.sentences]:
         assert cell in page
         assert cell in found.text
-    assert set(found.survey.notes) < set(said)
+    assert set(found.notes) < set(said)
     for words in ("121 rows of", "1 rows repeat a text", "1 rows were left out", "longer than 12 words"):
         assert words in page
 
 
 @pytest.mark.slow
-def test_the_command_uses_vectors_at_hand_and_several_seeds(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    vectors = [f"w{i} {' '.join(map(str, rng.normal(size=4).round(3)))}\n" for i in range(20)]
+def test_the_command_uses_vectors_at_hand(tmp_path, monkeypatch):
+    vectors = [f"w{i} {i % 7} {i % 5} {i % 3} {i % 2}\n" for i in range(20)]
     (tmp_path / "glove.6B.100d.txt").write_text("".join(vectors))
-    texts = [[f"w{i}" for i in rng.integers(2, 20, 6)] + [f"w{n % 2}"] for n in range(100)]
-    rows = "\n".join(["text,label", *(f"{' '.join(t)},{t[-1]}" for t in texts)])
-    (tmp_path / "own.csv").write_text(rows)
+    rows = [f"w{2 + n % 18} w{2 + n % 11} w{2 + n % 7} w{n % 2},{n % 2}" for n in range(100)]
+    (tmp_path / "own.csv").write_text("\n".join(["text,label", *rows]))
     monkeypatch.chdir(tmp_path)
-    words = "diagnose own.csv --poolings max --epochs 1 --seeds 2 --workers 1".split()
+    words = "diagnose own.csv --poolings max --epochs 2 --workers 1".split()
     done = CliRunner().invoke(cli, [*words, "--data", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0
     for said in (

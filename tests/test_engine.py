@@ -17,7 +17,7 @@ from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
 BAD = replace(SMALL, size=1000)
-TOO_MANY = "the corpus has 60 train texts, but 1,000 were asked for; choose from 1 to 60"
+TOO_MANY = "the corpus has 60 train texts, but 1,000 were asked for; choose fewer"
 DIVERGING = replace(SMALL, learning_rate=3e38)
 ORDERED = sorted(GRID, key=lambda run: run.rank())
 PAIRED = [replace(run, setting="right") if run.setting == "standard" else run for run in GRID]

@@ -18,7 +18,7 @@ from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged
 from whenpool.corpora.corpus import Corpus, Split
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select
-from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
+from whenpool.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot, read
 from whenpool.runs.run import key
 
@@ -114,26 +114,20 @@ def test_words_go_the_likelier_the_less_they_say_about_their_text(p):
         assert replacement.probabilities(text) == pytest.approx(expected, abs=1e-12)
 
 
-def paraphrased(folder, lines, texts):
-    file = folder / "paraphrases.jsonl"
-    file.write_text("\n".join(lines))
-    return load_paraphrases(file, texts)
-
-
-def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path):
-    found = paraphrased(tmp_path, [*GOOD, "", "  "], ["three", "Ünder\ntwo lines", "One film.", "three"])
+@pytest.mark.parametrize("line", ["no json", '{"text": "three"}', item("three")])
+def test_paraphrases_are_as_many_of_each_text_and_lines_that_have_none_are_named(tmp_path, line):
+    file = tmp_path / "paraphrases.jsonl"
+    file.write_text("\n".join([*GOOD, "", "  "]))
+    found = load_paraphrases(file, ["three", "Ünder\ntwo lines", "One film.", "three"])
     assert found == [["f", "g"], ["d", "e"], ["a", "b"], ["f", "g"]]
-
-
-@pytest.mark.parametrize("line", ["no json", '{"text": "three"}', item("  ", "f"), item("three")])
-def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line):
+    file.write_text("\n".join([GOOD[0], "", line]))
     with pytest.raises(InputError, match=r"paraphrases.jsonl, line 3: expected {\"text\""):
-        paraphrased(tmp_path, [GOOD[0], "", line], ["One film."])
+        load_paraphrases(file, ["One film."])
 
 
 WORDS = 7
 ROWS = [[2, 3, 3, 8], [5], [0, 4, 4, 4, 2, 6], [7, 8], [0]]
-TEXTS, LABELS = Ragged.of(ROWS), torch.tensor([0, 1, 0, 1, 1])
+TEXTS = Ragged.of(ROWS)
 
 
 def counted(rows):
@@ -145,26 +139,18 @@ def small_vae(topics=3):
     return BagOfWordsVAE(torch.arange(1.0, WORDS + 1), topics).double()
 
 
-def used_vae():
-    """Whose running statistics are no longer those it began with."""
-    vae = small_vae(topics=8)
-    pretrain(vae, TEXTS, 6, batch_size=2)
-    return vae.float()
-
-
 def test_a_vocabulary_has_frequent_words_first():
     texts = ["fish fish swim 1990 !", "fish jump !", "birds swim jump !", "the birds fly !"] * 3
     texts += ["swim swim", "a b c d e f g h i", "k l m n", "o p q r"]
     # 16 texts: each of these is in 3 to 8; "1990" and "!" hold no letter, the rest is too rare
-    vocabulary = bag_vocabulary(texts)
-    assert vocabulary.words == ("fish", "swim", "birds", "jump", "fly", "the")
+    vocabulary = BagVocabulary(texts)
+    assert [*vocabulary.numbers] == ["fish", "swim", "birds", "jump", "fly", "the"]
     assert vocabulary.counts.tolist() == [9, 8, 6, 6, 3, 3]
-    few = bag_vocabulary(["Fish swim .", "Fish swim", "fish swim", "a", "b", "c"])
-    assert few.words == ("fish", "swim")
+    few = BagVocabulary(["Fish swim .", "Fish swim", "fish swim", "a", "b", "c"])
     rows = few.number(["Swim, FISH, swim!", "birds", ""]).to_lists()
     assert rows == [[3, 2, 3], [UNKNOWN_INDEX], [UNKNOWN_INDEX]]
     with pytest.raises(InputError, match="5 unlabelled texts are too few .* 0 words .* more texts"):
-        bag_vocabulary(["always the same"] * 5)
+        BagVocabulary(["always the same"] * 5)
 
 
 def slow_elbo(vae, bag, noise, training):
@@ -223,7 +209,9 @@ def test_pretraining_is_its_formula():
 
 
 def test_the_mixture_is_its_formula():
-    model = VampireClassifier(used_vae(), 2, hidden=4).double().eval()
+    vae = small_vae(topics=8)
+    pretrain(vae, TEXTS, 6, batch_size=2)  # so that running statistics are not those of the start
+    model = VampireClassifier(vae.float(), 2, hidden=4).double().eval()
     weights = torch.tensor([0.3, -1.0, 0.7]).double()
     model.mixing.data.copy_(weights)
     model.scale.data.fill_(1.7)
@@ -235,8 +223,3 @@ def test_the_mixture_is_its_formula():
             centred = layer - layer.mean()
             mixed += 1.7 * share * centred / (centred.square().mean() + 1e-5).sqrt()
         torch.testing.assert_close(logits, model.classifier(mixed))
-
-
-def test_what_cannot_be_learnt_from_is_told():
-    with pytest.raises(InputError, match="no longer a number after . steps"):
-        pretrain(small_vae(), Ragged.of(ROWS), steps=5, learning_rate=1e30)

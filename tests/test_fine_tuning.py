@@ -12,7 +12,7 @@ from torch import nn
 
 from whenpool import InputError
 from whenpool.corpora.batches import Ragged
-from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled, draw_mix, find_layers
+from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, draw_mix, find_layers
 
 PARTNER = torch.tensor([2, 3, 1, 0])
 IDS, TEXTS = BATCH.ids, texts_of(BATCH)
@@ -97,7 +97,7 @@ COUNTS = [(5, 3, 9, 2), (4, 3, 8, 6), (6, 1, 7, 2)]
 DRAWN = torch.Generator().manual_seed(0)
 VERSIONS = [[torch.randint(2, WORDS, (n,), generator=DRAWN) for n in counts] for counts in COUNTS]
 ORIGINAL, VERSION, OTHER = (Ragged.of(row.tolist() for row in version) for version in VERSIONS)
-UNLABELLED, ONE_VERSION = Unlabelled(ORIGINAL, (VERSION, OTHER)), Unlabelled(ORIGINAL, (VERSION,))
+UNLABELLED, ONE_VERSION = (ORIGINAL, VERSION, OTHER), (ORIGINAL, VERSION)
 
 
 MODEL = fine_tuned()

@@ -348,7 +348,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
     folder = data or paths.data_directory()
     if action != "fetch":
         check(not names, f"`whenpool data {action}` takes no names; leave out {' '.join(names)}")
-        lines = published.listing(folder, verify=action == "verify")
+        lines = published.listing(folder)
     else:
         check(names, f"no download is named; choose some of {', '.join(published.DOWNLOADS)}")
         lines = (f"{path} is there" for name in names for path in published.fetch(name, folder))
@@ -395,7 +395,6 @@ def check_command(device: str, profile: str, data: Path | None, store: Path | No
 @click.option("--text-column", default="text", show_default=True, help="Name of the column of texts.")
 @click.option("--label-column", default="label", show_default=True, help="Name of the column of labels.")
 @click.option("--poolings", type=NAMES, default=",".join(COMPARED), help="Poolings to train.")
-@count_option("--seeds", default=1, help="Number of seeds for each pooling.")
 @count_option("--epochs", default=6, help="Number of epochs of each training.")
 @count_option("--limit", default=2_000, help="About how many texts to use.")
 @count_option("--words", default=1_000, help="Number of words to read of a text.")

@@ -1,9 +1,9 @@
 """What a corpus is, and the rules by which texts are selected and split (thesis §1.4.1)."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
 
@@ -123,11 +123,7 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
 
 def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
     """In an order that depends on nothing but the texts and the salt."""
-
-    def digest(item: Raw) -> bytes:
-        return hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest()
-
-    return sorted(items, key=digest)
+    return sorted(items, key=lambda item: sha256(f"{salt} {item.text}".encode()).digest())
 
 
 def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Raw]]:

@@ -6,7 +6,7 @@ corpus, split and setting alone: every model reads the same texts.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,10 +19,10 @@ from torch import Tensor
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
-from whenpool.corpora.batches import PADDING, UNKNOWN, UNKNOWN_INDEX, Ragged, Splits, Texts
+from whenpool.corpora.batches import UNKNOWN, Ragged, Splits, Texts
 from whenpool.corpora.corpus import SPLITS
 from whenpool.corpora.settings import SHARE, FillerStream, compose
-from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from, tokenize
+from whenpool.corpora.tokens import WordVectors, build_vocabulary, number, start_from, tokenize
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,20 +127,20 @@ def _numbered(
     """A dataset of so many texts of each split, without vectors."""
     composed, passes = {}, {}
     for split, count in zip(SPLITS, counts, strict=True):
-        have = len(encoded.texts[split])
-        start = draw * count if split == "train" else 0
-        if not 1 <= count <= have - start:
-            few = f"the corpus has {have:,} {split} texts, but {start + count:,} were asked for"
-            raise InputError(f"{few}; choose from 1 to {have // (1 + (draw if start else 0)):,}")
+        have, start = len(encoded.texts[split]), draw * count if split == "train" else 0
+        few = (
+            f"the corpus has {have:,} {split} texts, but {start + count:,} were asked for; choose fewer"
+        )
+        check(1 <= count <= have - start, few)
         composed[split], passes[split] = _composed(
-            encoded, split, setting, share, count, max_words, start
+            encoded, split, (start, count), setting, share, max_words, f"{split} filler"
         )
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
     vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))
-    number = _numbers_in(vocabulary, encoded)
+    new = number([encoded.words], vocabulary).flat  # of each word of the corpus
 
     def renumbered(rows: Ragged) -> Ragged:
-        return Ragged(number[rows.flat], rows.offsets)
+        return Ragged(new[rows.flat], rows.offsets)
 
     return Dataset(
         **{split: Texts(renumbered(texts.ids), texts.labels) for split, texts in composed.items()},
@@ -149,10 +149,22 @@ def _numbered(
     )  # fmt: skip
 
 
-def _numbers_in(vocabulary: Mapping[str, int], encoded: EncodedCorpus) -> Tensor:
-    """The number in a run's vocabulary of each word of the corpus."""
-    number_of = {**vocabulary, PADDING: UNKNOWN_INDEX}  # where a text has such a word
-    return torch.tensor([number_of.get(word, UNKNOWN_INDEX) for word in encoded.words]).int()
+def _composed(
+    encoded: EncodedCorpus, split: str, part: tuple[int, int], setting: str, share: float,
+    max_words: int | None, seed: str,
+) -> tuple[Texts, int]:  # fmt: skip
+    """A part of a split's texts, its start and size, cut first, then with filler around them that a seed
+    shuffles; and how often the filler was begun."""
+    start, count = part
+    texts, sentences = encoded.texts[split].first(count, start), []
+    if setting == "standard" and max_words is None:
+        return texts, 0
+    if setting != "standard":
+        check(encoded.filler, f"setting {setting!r} needs filler; run `whenpool data fetch wikitext`")
+        sentences = encoded.filler[split].to_lists()
+    stream = FillerStream(sentences, seed)
+    rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
+    return Texts(Ragged.of(rows), texts.labels), stream.passes
 
 
 def refiller(
@@ -160,39 +172,12 @@ def refiller(
     max_words: int | None, draw: int,
 ) -> Callable[[int], Tensor]:  # fmt: skip
     """What gives the words of a dataset's training texts for an epoch, from 1 on, with filler drawn anew."""
-    number = _numbers_in({word: place for place, word in enumerate(dataset.vocabulary)}, encoded)
-    texts, sentences = (
-        encoded.texts["train"].first(size, draw * size),
-        encoded.filler["train"].to_lists(),
-    )
+    vocabulary = {word: place for place, word in enumerate(dataset.vocabulary)}
+    new, part = number([encoded.words], vocabulary).flat, (draw * size, size)
 
     def words_of(epoch: int) -> Tensor:
-        stream = FillerStream(sentences, f"train filler {epoch}")
-        return number[_surrounded(texts, stream, setting, share, max_words).ids.flat]
+        seed = f"train filler {epoch}"
+        texts, _ = _composed(encoded, "train", part, setting, share, max_words, seed)
+        return new[texts.ids.flat]
 
     return words_of
-
-
-@lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts
-def _composed(
-    encoded: EncodedCorpus, split: str, setting: str, share: float, count: int, max_words: int | None,
-    start: int,
-) -> tuple[Texts, int]:  # fmt: skip
-    """Some texts of a split, from a ``start`` on, in a setting, and how often the filler was begun."""
-    texts = encoded.texts[split].first(count, start)
-    if setting == "standard" and max_words is None:
-        return texts, 0
-    sentences = []
-    if setting != "standard":
-        check(encoded.filler, f"setting {setting!r} needs filler; run `whenpool data fetch wikitext`")
-        sentences = encoded.filler[split].to_lists()
-    stream = FillerStream(sentences, f"{split} filler")
-    return _surrounded(texts, stream, setting, share, max_words), stream.passes
-
-
-def _surrounded(
-    texts: Texts, stream: FillerStream[int], setting: str, share: float, max_words: int | None
-) -> Texts:
-    """Texts, cut first, with filler around them."""
-    rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
-    return Texts(Ragged.of(rows), texts.labels)

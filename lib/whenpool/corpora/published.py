@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -20,7 +20,6 @@ from zipfile import ZipFile
 from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import fingerprint, json_lines, whole_file
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
-from whenpool.corpora.settings import FILES
 
 _TABLE = tomllib.loads(Path(__file__).with_name("downloads.toml").read_text("utf-8"))
 AMAZON_CATEGORIES, YAHOO_TOPICS = (tuple(_TABLE.pop(name)) for name in ("categories", "topics"))
@@ -47,20 +46,13 @@ class Publication:
 
 def load_published(name: str, path: Path, length: str) -> Corpus:
     """Read, select and split one of `PUBLICATIONS` from where it lies."""
-    publication = PUBLICATIONS[name]
-    total = 0
-
-    def of_right_length() -> Iterator[Raw]:
-        nonlocal total
-        for item in publication.read(path):
-            total += 1
-            if has_length(item.text, length, publication.longest):
-                yield item
-
+    publication, counter = PUBLICATIONS[name], count()
+    read = zip(publication.read(path), counter, strict=False)  # which counts all texts
+    fitting = (item for item, _ in read if has_length(item.text, length, publication.longest))
     sizes = publication.sizes.get(length, SplitSizes(25_000, 12_500))
     try:
-        corpus = select_and_split(of_right_length(), sizes, str(path))
-    except (InputError, MemoryError):
+        corpus, total = select_and_split(fitting, sizes, str(path)), next(counter)
+    except InputError:
         raise
     except Exception as error:  # each kind of file has errors of its own
         wrong = f"{path} is damaged or not the publisher's file ({error!s:.200})"
@@ -81,8 +73,6 @@ def _read_imdb(path: Path) -> Iterator[Raw]:
     """``aclImdb/{train,test}/{neg,pos}/ID_RATING.txt``; the two parts share no film and do not mix."""
     with tarfile.open(path) as archive:
         for member in archive:
-            if not member.isreg():  # no link is followed
-                continue
             match member.name.removeprefix("./").split("/"):
                 case ["aclImdb", ("train" | "test") as part, ("neg" | "pos") as label, _]:
                     file = archive.extractfile(member)
@@ -145,15 +135,14 @@ class Download:
 
     file: str  # its place under the data directory
     url: str
-    sha256: str | None  # of its bytes, where it is known
+    sha256: str | None  # of what is downloaded, where it is known
     member: str | None = None  # the file that is wanted of a zip archive
 
     def verdict(self, directory: Path) -> str:
         """Whether the file that is there is the publisher's."""
-        sha256 = fingerprint(directory / self.file)
         if self.member or self.sha256 is None:
-            return f"no checksum is published for it; sha256 {sha256[:16]}..."
-        if sha256 == self.sha256:
+            return "no checksum is published for it"
+        if (sha256 := fingerprint(directory / self.file)) == self.sha256:
             return "the publisher's, checksum verified"
         return f"not the publisher's file (sha256 {sha256[:16]}...); it is used as it is"
 
@@ -196,23 +185,19 @@ def fetch(name: str, directory: Path) -> list[Path]:
     return [directory / download.file for download in DOWNLOADS[name]]
 
 
-def listing(directory: Path, verify: bool = False) -> Iterator[str]:
-    """A line for each file that the book can use: whether it is there and, if asked, the publisher's."""
+def listing(directory: Path) -> Iterator[str]:
+    """A line for each file that can be downloaded: whether it is there, and the publisher's."""
     yield f"Data folder: {directory}{'' if directory.is_dir() else ', which does not exist yet'}"
     for name, downloads in DOWNLOADS.items():
         here = [download for download in downloads if (directory / download.file).is_file()]
         if not here:
             yield f"{name:8} not there; `whenpool data fetch {name}` downloads it from {downloads[0].url}"
         for download in here:
-            yield f"{name:8} {download.file}{f' ({download.verdict(directory)})' if verify else ''}"
-    for kind, files in (("filler", FILES), ("vectors", sorted(directory.glob("vectors/*.txt*")))):
-        for path in (directory / file for file in files):
-            if path.is_file():
-                yield f"{kind:8} {path.relative_to(directory).as_posix()}"
+            yield f"{name:8} {download.file} ({download.verdict(directory)})"
 
 
 def notes_on_files(name: str, directory: Path) -> tuple[str, ...]:
     """A sentence for each file of a corpus that is there but is not what its publisher gives."""
-    files = (d for d in DOWNLOADS.get(name, ()) if d.sha256 and (directory / d.file).is_file())
+    files = (d for d in DOWNLOADS.get(name, ()) if (directory / d.file).is_file())
     verdicts = ((download.file, download.verdict(directory)) for download in files)
     return tuple(f"{file} is {verdict}." for file, verdict in verdicts if verdict.startswith("not"))

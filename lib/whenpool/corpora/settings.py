@@ -29,11 +29,6 @@ SHARE = 0.66  # The part of all words that is filler (§1.8.1)
 Word = TypeVar("Word")
 
 
-def check_setting(setting: str) -> None:
-    """Raises `InputError` for a setting that is not one of `SETTINGS`."""
-    check_known("setting", setting, SETTINGS)
-
-
 def compose(
     words: Sequence[Word], filler: Iterable[Sequence[Word]], setting: str, share: float = SHARE,
     rng: Any = None,
@@ -66,7 +61,7 @@ def compose(
 
 def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = None) -> tuple[int, int]:
     """Filler words left and right of a text of so many words. Raises `InputError` as `compose`."""
-    check_setting(setting)
+    check_known("setting", setting, SETTINGS)
     check(0 <= share < 1, f"share, the filler's part of all words, must be in [0, 1), not {share}")
     total = 0 if setting == "standard" else round(words * share / (1 - share))
     left = {"left": 0, "right": total}.get(setting, total // 2)

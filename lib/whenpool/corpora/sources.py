@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from os.path import isfile
 from pathlib import Path
@@ -201,110 +201,87 @@ def load_own(
     path: Path, text_column: str = "text", label_column: str = "label", length: str = "any"
 ) -> Corpus:
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
-    texts count once, and each class gives as many as the rarest one has."""
-    rows = [row for row in read_own(path, text_column, label_column) if has_length(row.text, length)]
+    texts count once, with their first label, and each class gives as many as the rarest one has."""
+    read, gaps = read_own(path, text_column, label_column)
+    rows = [row for row in read if has_length(row.text, length)]
     check(rows or length == "any", f"{path} has no {length} texts; see whenpool.corpora.load")
-    texts: dict[str, str] = {}
-    several = {row.text for row in rows if texts.setdefault(row.text, row.label) != row.label}
-    counts = Counter(texts.values())
-    check_classes(counts, path, len(several))
-    used = len(counts) * min(counts.values(), default=0)
+    counts = Counter({row.text: row.label for row in reversed(rows)}.values())
+    check_classes(counts, path)
+    used = len(counts) * min(counts.values())
     fifth = max(1, used // 5)
     corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
-    more = f"; {len(several):,} texts have several labels, of which the first counts" * bool(several)
-    note = f"{path.name}: {used:,} of {len(rows):,} rows are used, equally many of each class{more}."
+    note = (
+        f"{path.name}: {used:,} of {len(rows) + len(gaps):,} rows are used, equally many of each class."
+    )
     return replace(corpus, name=str(path), notes=(note,))
 
 
-def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
-    """Raises `InputError` for a class with fewer than `FEWEST` different texts."""
+def check_classes(counts: Mapping[str, int], path: Path) -> None:
+    """Raises `InputError` for a single class, or one with fewer than `FEWEST` different texts."""
     rare = min(counts, key=lambda label: counts[label], default="")
+    check(len(counts) > 1, f"{path}: there is one class, {rare!r:.60}; give texts of at least two")
     few = f"{path}: class {rare!r:.60} of {len(counts)} classes has {counts[rare]} different texts"
-    note = f" ({several} texts have several labels, of which the first counts)" * bool(several)
-    advice = f"each class needs {FEWEST}: merge or leave out rare classes"
-    check(len(counts) < 2 or counts[rare] >= FEWEST, f"{few}; {advice}{note}")
+    check(counts[rare] >= FEWEST, f"{few}; each class needs {FEWEST}: merge or leave out rare classes")
 
 
-def read_own(
-    path: Path, text_column: str, label_column: str, gaps: list[str] | None = None
-) -> Iterator[Raw]:
-    """The rows of a file, as they come; a row that cannot be read is named by its line. Those without text or
-    label are left out and named in the list of ``gaps``, where there is such a list."""
+def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw], list[str]]:
+    """The rows of a file, and a line for each row that has no text or no label and is left out. Raises
+    `InputError` for a row that cannot be read, named by its line, or where none is left."""
     check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
-    wanted, is_json = [text_column, label_column], path.suffix.lower() == ".jsonl"
-    rows = json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path, wanted)
+    wanted, is_json = (text_column, label_column), path.suffix.lower() == ".jsonl"
+    rows = json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path)
+    read, gaps = list[Raw](), list[str]()
     for number, (where, row) in enumerate(rows):
-        if not number:
-            _check_columns(path, wanted, [*row])
-        text, label = map(row.get, wanted)
-        gap = ""
-        if text is None or (isinstance(text, str) and not text.strip()):
-            gap = f"{where}: column {text_column!r} has no text; fill it or delete the row"
-        elif label is None or label != label or not str(label).strip():
-            gap = f"{where}: column {label_column!r} has no label; fill it or delete the row"
-        check(not gap or gaps is not None, gap)
-        if gap and gaps is not None:
-            gaps.append(gap)
+        for column in wanted if number == 0 else ():
+            check(column in row, f"{path} has no column {column!r}; name one of {[*row]!r:.300}")
+        text, label = values = [*map(row.get, wanted)]
+        empty = [value is None or value != value or not str(value).strip() for value in values]
+        if any(empty):
+            gaps.append(f"{where}: column {wanted[empty.index(True)]!r} is empty")
             continue
         kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
         fits = isinstance(text, str) and not isinstance(label, list | dict)
         check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
         # without halves of characters, which JSON may hold
         clean = (re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (str(text), str(label).strip()))
-        yield Raw(*clean)
+        read.append(Raw(*clean))
+    check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
+    return read, gaps
 
 
-def _check_columns(path: Path, wanted: list[str], columns: list[str]) -> None:
-    for column in wanted:
-        check(column in columns, f"{path} has no column {column!r}; name one of {columns!r:.300}")
-
-
-def _table(path: Path, wanted: list[str]) -> list[tuple[str, dict[str, str]]]:
+def _table(path: Path) -> list[tuple[str, dict[str, str]]]:
     """Where each row of a table stands, and its fields by the header; quotes enclose fields, and between tabs
     they may be letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
     lines = list(lines_of(path))
     named = f"{path} has no header; write the names of its columns into the first line"
     check(lines and lines[0].strip(), named)
-    # other marks than commas may separate a .csv: the one by which the header has the columns asked for
-    marks = ["\t"] if path.suffix.lower() == ".tsv" else [",", ";", "\t", "|"]
-    headers = {m: [cell.strip() for cell in next(csv.reader(lines[:1], delimiter=m))] for m in marks}
-    stripped = [column.strip() for column in wanted]
-    mark = max(marks, key=lambda mark: ({*stripped} <= {*headers[mark]}, len(headers[mark])))
-    _check_columns(path, stripped, headers[mark])
-    places = [headers[mark].index(column) for column in stripped]  # of two with one name the first
+    # other marks than commas may separate a .csv: the one by which the header has most columns
+    marks = "\t" if path.suffix.lower() == ".tsv" else ",;\t|"
+    mark = max(marks, key=lambda mark: len(next(csv.reader(lines[:1], delimiter=mark))))
     try:
-        found = _rows_of(path, lines, mark, len(headers[mark]), places, csv.QUOTE_MINIMAL)
+        return _rows_of(path, lines, mark, csv.QUOTE_MINIMAL)
     except InputError:
         if mark != "\t":
             raise
-        found = _rows_of(path, lines, mark, len(headers[mark]), places, csv.QUOTE_NONE)
-    return [(where, dict(zip(wanted, cells, strict=True))) for where, cells in found]
+        return _rows_of(path, lines, mark, csv.QUOTE_NONE)
 
 
-def _rows_of(
-    path: Path, lines: list[str], mark: str, width: int, places: list[int], quoting: Any
-) -> list[tuple[str, list[str]]]:
-    """Where each row stands, and its cells at the ``places`` of text and label."""
+def _rows_of(path: Path, lines: list[str], mark: str, quoting: Any) -> list[tuple[str, dict[str, str]]]:
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
     rows, where = list[tuple[str, list[str]]](), f"{path}, line 1"
-    advice = "end each quoted field with a quote, and write a quote within it twice"
     try:
         for row in reader:
-            wrong = f"the line has {len(row)} fields, but the header has {width}"
-            check(not any(row[width:]), f"{where}: {wrong}; put fields that hold {mark!r} in quotes")
-            if row:
-                rows.append((where, [row[place] if place < len(row) else "" for place in places]))
+            rows.append((where, row))
             where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
+        advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
-    # a quote that the quote of a later row closes: the lines between look like rows
-    labels = {label for _, (_, label) in rows[1:]}
-    for where, (text, _) in rows:
-        joined = [*csv.reader(text.splitlines()[:-1], delimiter=mark)]
-        like = all(len(one) == width and one[places[1]] in labels for one in joined)
-        open_quote = f"{where}: a quote is not closed (the text holds other rows); {advice}"
-        check(len(joined) < 2 or not like, open_quote)
-    return rows[1:]
+    header = [name.strip() for name in rows[0][1]]
+    for where, row in rows:
+        wrong = f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
+        check(not any(row[len(header) :]), f"{wrong}; put fields that hold {mark!r} in quotes")
+        row += [""] * (len(header) - len(row))
+    return [(where, dict(zip(header, row, strict=False))) for where, row in rows[1:] if any(row)]

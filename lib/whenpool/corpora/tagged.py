@@ -65,8 +65,7 @@ class TaggedCorpus:
         texts = []
         for split, sentences in self.splits.items():
             texts.append(f"{split} {len(sentences)}")
-            for sentence in sentences:
-                texts += ["\t".join(sentence.words), "\t".join(sentence.tags)]
+            texts += ["\t".join(part) for each in sentences for part in (each.words, each.tags)]
         return hash_of(*texts)
 
 
@@ -94,16 +93,8 @@ def read_tagged(path: Path) -> list[Tagged]:
     return [Tagged(*zip(*rows, strict=True)) for rows in sentences if rows]
 
 
-PUBLISHED = {
-    "ud_ewt": {
-        "en_ewt-ud-train.conllu": 12_544, "en_ewt-ud-dev.conllu": 2_001, "en_ewt-ud-test.conllu": 2_077,
-    },
-    "wnut17": {
-        "wnut17train.conll": 3_394, "emerging.dev.conll": 1_009, "emerging.test.annotated": 1_287,
-    },
-}  # fmt: skip
-"""UD English EWT (2.15), and WNUT 2017: files of training, validation and test, with their numbers of
-sentences; each file as it is published, or gzipped, in a folder of the corpus's name or above."""
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+CLAUSES, PUBLISHED = _TABLES["clauses"], _TABLES["published"]
 GENERATED = "generated"
 
 
@@ -116,20 +107,20 @@ def find_tagged(name: str, data: Path) -> TaggedCorpus:
     if name == GENERATED:
         options = checked(SentenceGrammar, given, "generated corpus")
         return replace(make_tagged(SentenceGrammar(**dict(options))), label=label_of(name, options))
-    path, folder = Path(name).expanduser(), data / name if (data / name).is_dir() else data
-    wanted = [folder / file for file in PUBLISHED.get(name, ())]
-    fits = not given or (not wanted and set(given) == {"dev", "test"})
-    check(
-        fits, f"{name} cannot have the options {', '.join(given)}; a file takes dev= and test=, or none"
-    )
-    wanted = wanted or [path, *(path.with_name(given[key]) for key in sorted(given))]
-    paths = [file if isfile(file) else Path(f"{file}.gz") for file in wanted]
-    advice = f"give {GENERATED}, {' or '.join(PUBLISHED)} with --data, or the path of a file"
+    if name in PUBLISHED:
+        folder = data / name if (data / name).is_dir() else data
+        wanted, options = [folder / file for file in PUBLISHED[name]], ()
+    else:
+        path, options = Path(name).expanduser(), tuple(sorted(given.items()))
+        wanted = [path, *(path.with_name(file) for _, file in options)]
+    takes = f"{name} takes no options, and a file of your own dev= and test= together"
+    check(dict(options) == given and {*given} in (set(), {"dev", "test"}), takes)
+    paths = tuple(file if isfile(file) else Path(f"{file}.gz") for file in wanted)
     for file, path in zip(wanted, paths, strict=True):
         lacks = f"tagged corpus {name!r:.200}: {file.name} is not in {file.parent}"
+        advice = f"give {GENERATED}, {' or '.join(PUBLISHED)} with --data, or the path of a file"
         check(isfile(path), f"{lacks}; {advice}")
-    changed = (path.stat().st_mtime_ns for path in paths)
-    return _load(name, label_of(name, tuple(sorted(given.items()))), tuple(paths), tuple(changed))
+    return _load(name, label_of(name, options), paths, tuple(path.stat().st_mtime_ns for path in paths))
 
 
 @lru_cache(maxsize=4)  # runs of one corpus follow each other
@@ -160,9 +151,6 @@ def is_tagged(name: str) -> bool:
 
 
 # The grammar
-
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-CLAUSES = _TABLES["clauses"]
 
 
 @dataclass(frozen=True)
@@ -262,12 +250,11 @@ def entity_scores(
         expected, given = (
             [entity for entity in entities(of) if kind in (None, entity.type)] for of in (tags, answer)
         )
-        missed = sum(_judged(entity, given) == "spurious" for entity in expected)
-        counts.update(true=len(expected), predicted=len(given), missed=missed)
-        counts.update(_judged(entity, expected) for entity in given)
-    right = counts["right"]
-    precision, recall = (100 * right / max(counts[of], 1) for of in ("predicted", "true"))
-    f1 = 2 * precision * recall / (precision + recall) if right else 0.0
+        judged = [_judged(entity, expected) for entity in given]
+        missed = [_judged(entity, given) for entity in expected].count("spurious")
+        counts.update(judged, true=len(expected), predicted=len(given), missed=missed)
+    precision, recall = (100 * counts["right"] / max(counts[of], 1) for of in ("predicted", "true"))
+    f1 = 2 * precision * recall / max(precision + recall, 1e-9)
     rates = {"entity_precision": precision, "entity_recall": recall, "entity_f1": f1}
     return rates | {f"entities_{name}": count for name, count in counts.items()}
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, write_atomically
-from whenpool.corpora.batches import PADDING, UNKNOWN
+from whenpool.corpora.batches import PADDING, UNKNOWN, UNKNOWN_INDEX, Ragged
 
 VOCABULARY_LIMIT = 25_000  # Words of the largest vocabulary, besides the two special ones (§1.4.2)
 
@@ -71,6 +71,12 @@ def build_vocabulary(counts: Mapping[str, int], limit: int = VOCABULARY_LIMIT) -
     seen = [word for word, count in counts.items() if count > 0 and word not in special]
     words = special + sorted(seen, key=lambda word: (-counts[word], word))[:limit]
     return {word: number for number, word in enumerate(words)}
+
+
+def number(texts: Iterable[Iterable[str]], vocabulary: Mapping[str, int]) -> Ragged:
+    """The numbers of the words of each text; one that the vocabulary lacks, or of padding, is unknown."""
+    number_of = {**vocabulary, PADDING: UNKNOWN_INDEX}
+    return Ragged.of([number_of.get(word, UNKNOWN_INDEX) for word in words] for words in texts)
 
 
 def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -> Tensor | None:

@@ -69,10 +69,6 @@ class Checkpoint:
         """The row of the embedding that stands for a word, known or not."""
         return self._numbers.get(word, UNKNOWN_INDEX)
 
-    def knows(self, word: str) -> bool:
-        """Whether the model has a vector of its own for a word."""
-        return self.number(word) != UNKNOWN_INDEX
-
     def words(self, text: str) -> list[str]:
         """What the model reads of a text: its first lower-case words and punctuation marks."""
         return TOKENIZERS[self.tokenizer](text)[: self.max_words]
@@ -114,34 +110,14 @@ def strings(texts: Iterable[str]) -> list[str]:
 
 
 def save_checkpoint(
-    folder: str | Path,
-    model: TextClassifier,
-    vocabulary: Sequence[str],
-    classes: Sequence[str],
-    max_words: int | None = None,
-    tokenizer: str = "basic_english",
-    **about: Scalar,
-) -> Path:
-    """Write a classifier into a folder, which is made; returns the folder. Raises `InputError` for
-    another model than a `whenpool.TextClassifier`, a vocabulary or classes that do not fit it,
-    ``max_words`` below 1, or a folder that cannot be written.
-
-    Args:
-        vocabulary: the words by number, ``<unk>`` and ``<pad>`` first, as
-            `whenpool.corpora.tokens.build_vocabulary` makes it.
-        classes: names of the labels, in the order of the logits.
-        max_words: so many of a text's first words are read, if it was so in training; None: all.
-        tokenizer: a name in `TOKENIZERS`.
-        about: where the model comes from, plain values such as ``test_accuracy=81.5``.
-
-    Examples:
-        >>> import tempfile
-        >>> model = TextClassifier(4, classes=2, embedding_size=8, hidden_size=16)
-        >>> words, classes = ("<unk>", "<pad>", "good", "bad"), ("negative", "positive")
-        >>> folder = save_checkpoint(tempfile.mkdtemp(), model, words, classes, test_accuracy=81.5)
-        >>> sorted(path.name for path in folder.iterdir())
-        ['model.json', 'model.safetensors']
-    """
+    folder: str | Path, model: TextClassifier, vocabulary: Sequence[str], classes: Sequence[str],
+    max_words: int | None = None, tokenizer: str = "basic_english", **about: Scalar,
+) -> Path:  # fmt: skip
+    """Write a classifier into a folder, which is made; returns the folder. The arguments are those of
+    `Checkpoint`; ``about`` holds plain values such as ``test_accuracy=81.5``. The vocabulary is as
+    `whenpool.corpora.tokens.build_vocabulary` makes it. Raises `InputError` for another model than a
+    `whenpool.TextClassifier`, a vocabulary or classes that do not fit it, ``max_words`` below 1, or a folder
+    that cannot be written; see `load_checkpoint` for an example."""
     folder = Path(folder)
     usual = type(model) is TextClassifier  # a subclass may compute something else
     check(usual, f"only a whenpool.TextClassifier can be saved, not {type(model).__name__}")

@@ -1,17 +1,15 @@
-"""Which pooling for one's own texts: a small model with each, cross-validated, and what probes show of it.
+"""Which pooling for one's own texts: a small model with each, cross-validated, and read among filler.
 
 Letters: N texts, E numbers of a word's vector.
 """
 
 import io
-import json
 import math
 import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +17,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Template
 from joblib import Parallel, delayed
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
@@ -30,65 +28,53 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import check, check_known
 from whenpool.base.files import write_atomically
-from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
-from whenpool.corpora.settings import find_filler, load_filler
-from whenpool.corpora.sources import FEWEST, check_classes, read_own
-from whenpool.corpora.synthetic import encyclopedia
+from whenpool.corpora.batches import PADDING_INDEX
+from whenpool.corpora.sources import FEWEST, CorpusSource, check_classes, read_own
 from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize, without_spaces
 from whenpool.explain.checkpoint import TOKENIZERS, save_checkpoint
 from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
-from whenpool.probes import gradient_norms, gradient_profile, padding_sweep
+from whenpool.probes import padding_sweep
 from whenpool.runs.engine import check_device, processors
 from whenpool.runs.run import Place, find_vectors
 
 FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds
-PROBED = 300  # Test texts that are probed
+PROBED = 300  # Test texts that are read among filler
 LEVEL = 0.95
-FEW = 30  # Texts below which nothing is called surer than chance
 PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
-
-
-class Survey(NamedTuple):
-    """What of a file of labelled texts is used."""
-
-    texts: list[str]  # as models read them: words with spaces between them
-    labels: list[str]
-    notes: list[str]  # what was cut and left out, a sentence each
 
 
 def survey(
     path: Path, text_column: str = "text", label_column: str = "label", *, limit: int = 2_000,
     words: int = 1_000,
-) -> Survey:  # fmt: skip
+) -> tuple[pd.DataFrame, list[str]]:  # fmt: skip
     """Read a file of labelled texts, see `diagnose`, and choose about ``limit`` of them: which ones depends
     on the texts alone; each class keeps its share, and at least `FEWEST` texts. Texts are cut before they are
-    compared, so that none is there twice. Raises `InputError` for texts that cannot be used."""
-    gaps = list[str]()
-    table = pd.DataFrame(read_own(path, text_column, label_column, gaps), columns=["text", "label", ""])
+    compared, so that none is there twice. Returns the columns "text", words with spaces between them, and
+    "label", and a sentence for each thing that was cut or left out. Raises `InputError` for texts that cannot
+    be used."""
+    rows, gaps = read_own(path, text_column, label_column)
+    table = pd.DataFrame(rows)
     read = table["text"].map(TOKENIZERS["untagged"])
     table = table.assign(text=[" ".join(text[:words]) for text in read], length=read.map(len))
-    first = f"; {gaps[0]}" if gaps else ""
-    rows, table = len(table), table[table["length"] > 0]
-    check(len(table), f"{path}: no row has a text and a label{first}")
+    table = table[table["length"] > 0]
+    check(len(table), f"{path}: no text has a word")
     spaced = not without_spaces(table["text"])
     check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
     texts = table.drop_duplicates("text")
     counts = texts["label"].value_counts()
-    single = f"{path}: column {label_column!r} has one class, {counts.index[0]!r:.60}"
-    check(len(counts) > 1, f"{single} ({several} texts have several labels); give at least two")
-    check_classes(counts.to_dict(), path, several)
+    check_classes(counts.to_dict(), path)
     # shuffled, however the file is sorted; then the first texts of each class
     shuffled = texts.sort_values("text").sample(frac=1, random_state=0)
     quota = (counts * min(1, limit / len(texts))).astype(int).clip(lower=FEWEST)
     used = shuffled[shuffled.groupby("label").cumcount() < shuffled["label"].map(quota)]
     notes = {
-        f"rows of {path.name} have a text and a label": rows,
-        f"rows were left out, without a text or a label{first}": len(gaps),
+        f"rows of {path.name} have a text and a label": len(rows),
+        f"rows were left out, without a text or a label; {''.join(gaps[:1])}": len(gaps),
         "rows repeat a text, which counts once": len(table) - len(texts),
         "texts have several labels, of which the first counts": several,
         "more texts were left out to save time (--limit)": len(texts) - len(used),
@@ -97,7 +83,7 @@ def survey(
     shares = [f"{label} ({count:,})" for label, count in used["label"].value_counts().items()]
     sentences = [f"{count:,} {what}." for what, count in notes.items() if count]
     sentences.append(f"{len(shares)} classes: {', '.join(shares[:20])}{' …' * (len(shares) > 20)}.")
-    return Survey(used["text"].tolist(), used["label"].tolist(), sentences)
+    return used[["text", "label"]], sentences
 
 
 class Score(NamedTuple):
@@ -105,7 +91,7 @@ class Score(NamedTuple):
 
     pooling: str  # its name as an option; "" of a baseline
     name: str
-    right: np.ndarray  # (N,), which texts it got right, or with several seeds how often
+    right: np.ndarray  # (N,), which texts it got right
     filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
 
     @property
@@ -126,7 +112,7 @@ class Diagnosis:
     """What is recommended for the texts of a file, and why."""
 
     file: str
-    survey: Survey
+    notes: list[str]  # what of the file was cut or left out
     scores: pd.DataFrame
     verdict: Verdict
     report: Path  # the page, which has it all
@@ -141,50 +127,39 @@ class Diagnosis:
 
 def diagnose(
     path: Path, text_column: str = "text", label_column: str = "label", *,
-    poolings: Sequence[str] = COMPARED, seeds: int = 1, epochs: int = 6, limit: int = 2_000,
-    words: int = 1_000, vectors: str | None = None, output: Path | None = None, data: Path | None = None,
+    poolings: Sequence[str] = COMPARED, epochs: int = 6, limit: int = 2_000, words: int = 1_000,
+    vectors: str | None = None, output: Path | None = None, data: Path | None = None,
     workers: int | None = None, device: str = "cpu", say: Callable[[str], None] = print,
 ) -> Diagnosis:  # fmt: skip
-    """Cross-validate a small model with each pooling on a user's labelled texts, probe it, and write the
-    page, the texts and the models. Raises `InputError` for texts that cannot be used, or senseless options.
-
-    Args:
-        path: a ``.csv``, ``.tsv`` or ``.jsonl`` file with a column of texts and one of labels.
-        seeds: trainings of each pooling on each two thirds of the texts.
-        limit, words: about so many texts are used, and so many first words of each are read.
-        vectors: a file or a name of word vectors, or "random"; None: GloVe's, if it is there.
-        output: folder for all that is written; None: one named after the file.
-        data: folder of filler sentences and vectors; None: as `whenpool.base.paths` says.
-        workers, say: processes, by default one for each processor; what is called with each line.
-    """
+    """Cross-validate a small model with each pooling on a user's labelled texts, read them among filler, and
+    write the page, the texts and the models into the folder ``output``. The options are those of the command
+    `whenpool diagnose`; ``say`` is called with each line of progress. Raises `InputError` for texts that
+    cannot be used, or senseless options."""
     started, place = time.monotonic(), Place.default(data)
     for pooling in poolings:
         check_known("pooling", pooling, POOLINGS)
     check_device(device)
-    chosen = survey(path, text_column, label_column, limit=limit, words=words)
+    table, notes = survey(path, text_column, label_column, limit=limit, words=words)
     named = None if vectors == "random" else vectors or find_vectors(place)
     file = named and (Path(named) if Path(named).is_file() else place.vectors_file(named))
     folder = output or Path(f"{path.stem}-diagnosis")
-    pairs = zip(chosen.texts, chosen.labels, strict=True)
-    lines = (json.dumps({"text": text, "label": label}) + "\n" for text, label in pairs)
-    write_atomically(folder / "texts.jsonl", "".join(lines))
-    for note in [*chosen.notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
+    write_atomically(folder / "texts.jsonl", table.to_json(orient="records", lines=True))
+    for note in [*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
         say(note)
 
-    texts, labels = np.array(chosen.texts, dtype=object), np.array(chosen.labels)
+    texts, labels = table["text"].to_numpy(object), table["label"].to_numpy(str)
     folds = [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels)]
-    learnt, tested = folds[0]  # of the models that are saved and probed
+    learnt, tested = folds[0]  # of the models that are saved and read among filler
     workers = workers or (processors() if device == "cpu" else 1)
     right, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
     for pooling in dict.fromkeys(poolings):
-        right[pooling] = np.zeros(len(texts))
-        for seed in range(seeds):
-            model = PoolingClassifier(pooling, epochs=epochs, vectors=file, seed=seed, device=device)
-            how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
-            made = cross_validate(model, texts, labels, **how)["estimator"]
-            for fitted, (_, test) in zip(made, folds, strict=True):
-                right[pooling][test] += (fitted.predict(texts[test]) == labels[test]) / seeds
-            models.setdefault(pooling, made[0])
+        right[pooling] = np.zeros(len(texts), dtype=bool)
+        model = PoolingClassifier(pooling, epochs=epochs, vectors=file, device=device)
+        how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
+        made = cross_validate(model, texts, labels, **how)["estimator"]
+        for fitted, (_, test) in zip(made, folds, strict=True):
+            right[pooling][test] = fitted.predict(texts[test]) == labels[test]
+        models[pooling] = made[0]
         say(f"{POOLING_NAMES[pooling]}: {100 * right[pooling].mean():.1f} %")
         saved = models[pooling].checkpoint_
         save_checkpoint(
@@ -193,64 +168,47 @@ def diagnose(
             test_accuracy=100 * right[pooling][tested].mean(),
         )  # fmt: skip
 
-    try:
-        articles = find_filler(place.data)
-        filler, sentences = articles.name, load_filler(articles)["test"]
-    except InputError:
-        filler, sentences = "", encyclopedia("test")
-    read = [*filter(None, map(tokenize, sentences[:20_000]))]
-    some = tested[:PROBED]
-    probed = Parallel(workers)(
-        delayed(probe)(models[name], texts[some], labels[some], read) for name in models
+    source, some = CorpusSource(str(path), (), path, place.data), tested[:PROBED]
+    read = [*filter(None, map(tokenize, source.load_filler()["test"][:20_000]))]
+    sweeps = Parallel(workers)(
+        delayed(sweep_of)(model, texts[some], labels[some], read) for model in models.values()
     )
-    sweep, gradients = (pd.concat(frames) for frames in zip(*probed, strict=True))
-    filled = sweep[sweep["x"] > 0].groupby("pooling")["y"].mean()
+    sweep = pd.concat(sweeps)
+    filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()
     scores = [Score(name, POOLING_NAMES[name], right[name], filled[name]) for name in models]
     simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
-    usual = pd.Series(labels).mode()[0]
-    majority = Score("", "most frequent class", labels == usual)
+    majority = Score("", "most frequent class", labels == table["label"].mode()[0])
     verdict = verdict_on(scores, simple, majority)
     model_folder = folder / "models" / (verdict.pooling or ranked(scores)[0].pooling)
     diagnosis = Diagnosis(
-        path.name, chosen, scores_table(scores, [*simple, majority]), verdict, folder / "report.html",
+        path.name, notes, scores_table(scores, [*simple, majority]), verdict, folder / "report.html",
         f'whenpool explain --model {shlex.quote(str(model_folder))} --text "..."',
     )  # fmt: skip
-    panels = [
-        *((f"Accuracy with the {title}", sweep[sweep["setting"] == setting], "share of added filler")
-          for setting, title in PLACES.items()),
-        ("Gradient norm after training", gradients, "position in the text, %", "log"),
-    ]  # fmt: skip
-    facts = {
-        "epochs": epochs, "seeds": seeds, "vectors": named, "filler": filler, "probed": len(some),
-        "figures": list(starmap(drawing, panels)), "seconds": time.monotonic() - started,
-    }  # fmt: skip
-    templates = Environment(  # what texts and names hold is shown, never run
-        loader=PackageLoader("whenpool.explain", ""), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+    # autoescape: what texts and names hold is shown, never run
+    template = Path(__file__).with_suffix(".html").read_text("utf-8")
+    page = Template(template, autoescape=True, trim_blocks=True, lstrip_blocks=True).render(
+        diagnosis=diagnosis, epochs=epochs, vectors=named, filler=source.filler_file,
+        probed=len(some), figures=[drawing(setting, sweep) for setting in PLACES],
+        seconds=time.monotonic() - started,
     )  # fmt: skip
-    page = templates.get_template("diagnosis.html").render(diagnosis=diagnosis, **facts)
     write_atomically(diagnosis.report, page)
     return diagnosis
 
 
-def probe(
+def sweep_of(
     classifier: PoolingClassifier, texts: Iterable[str], labels: Sequence[str],
     filler: Iterable[Sequence[str]],
-) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
-    """Of a trained model its accuracies (y) over filler (x), and gradient norms (y) over positions (x)."""
-    checkpoint, model = classifier.checkpoint_, classifier.checkpoint_.model
+) -> pd.DataFrame:  # fmt: skip
+    """The accuracies of a trained model by setting and share of filler, see `padding_sweep`."""
+    checkpoint = classifier.checkpoint_
 
     def numbered(rows: Iterable[Sequence[str]]) -> list[list[int]]:
         return [[checkpoint.number(word) for word in row] for row in rows]
 
-    ids = numbered(map(checkpoint.words, texts))
-    read = Texts(Ragged.of(ids), torch.from_numpy(np.searchsorted(classifier.classes_, labels)))
-    points = padding_sweep(model, ids, read.labels, numbered(filler), padding_index=PADDING_INDEX)
-    batches = [read.batch(part, PADDING_INDEX) for part in torch.arange(len(ids)).split(16)]
-    norms = [gradient_profile(gradient_norms(model, *batch), batch.lengths) for batch in batches]
-    sweep = pd.DataFrame(points).rename(columns={"share": "x", "accuracy": "y"})
-    gradients = pd.DataFrame({"x": range(100), "y": torch.cat(norms).mean(0)})
-    return sweep.assign(pooling=classifier.pooling), gradients.assign(pooling=classifier.pooling)
+    ids, filled = numbered(map(checkpoint.words, texts)), numbered(filler)
+    targets = torch.from_numpy(np.searchsorted(classifier.classes_, labels))
+    points = padding_sweep(checkpoint.model, ids, targets, filled, padding_index=PADDING_INDEX)
+    return pd.DataFrame(points).assign(pooling=classifier.pooling)
 
 
 def baselines(
@@ -303,9 +261,6 @@ def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: Score
     beat the most frequent class, and may be the best as far as chance goes, the one that does best on the
     texts as they are and under added filler taken together, each counting half."""
     best, N = ranked(scores)[0], len(scores[0].right)
-    if N < FEW:
-        few = f"{N} texts cannot tell poolings apart; give {FEW} texts or more."
-        return Verdict("", "Too few texts to recommend a pooling", [few])
 
     def learnt(among: Sequence[Score]) -> list[Score]:
         return [score for score in ranked(among) if difference(score, majority, len(among))[1] > 0]
@@ -353,26 +308,24 @@ def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def drawing(title: str, rows: pd.DataFrame, across: str, scale: str = "linear") -> Markup:
+def drawing(setting: str, sweep: pd.DataFrame) -> Markup:
     """A line for each pooling, as a drawing in the colour of the page's text, described for who sees none."""
     look: Any = {
-        "svg.fonttype": "none", "svg.hashsalt": title, "font.size": 9, "axes.grid": True,
+        "svg.fonttype": "none", "svg.hashsalt": setting, "font.size": 9, "axes.grid": True,
         "grid.color": "#80808060", "axes.spines.top": False, "axes.spines.right": False,
     }  # fmt: skip
-    described, buffer = [], io.StringIO()
+    title, described, buffer = f"Accuracy with the {PLACES[setting]}", [], io.StringIO()
     with mpl.rc_context(look):
         figure = Figure(figsize=(4.2, 3.0), layout="constrained")
-        axes = figure.add_subplot(title=title, xlabel=across, yscale=scale)
-        for pooling, line in rows.groupby("pooling", sort=False):
-            name, first, last = POOLING_NAMES[pooling], line["y"].iloc[0], line["y"].iloc[-1]
-            axes.plot(line["x"], line["y"], label=name, color=COLOURS[pooling], marker=MARKERS[pooling],
-                      markevery=0.12)  # fmt: skip
-            described.append(f"{name} from {first:.3g} to {last:.3g}")
+        axes = figure.add_subplot(title=title, xlabel="share of added filler")
+        for pooling, line in sweep[sweep["setting"] == setting].groupby("pooling", sort=False):
+            name, values = POOLING_NAMES[pooling], line["accuracy"].tolist()
+            axes.plot(line["share"], values, label=name, color=COLOURS[pooling],
+                      marker=MARKERS[pooling])  # fmt: skip
+            described.append(f"{name} from {values[0]:.3g} to {values[-1]:.3g}")
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(buffer, format="svg", transparent=True)
-    svg = buffer.getvalue()
-    svg = re.sub(
-        r' id="[\w.]+_\d+"|<metadata>.*?</metadata>', "", svg[svg.index("<svg") + 4 :], flags=re.S
-    )
+    svg = re.sub(r' id="[\w.]+_\d+"|<metadata>.*?</metadata>', "", buffer.getvalue(), flags=re.S)
     label = escape(f"{title}: {'; '.join(described)}")
-    return Markup(f'<svg role="img" aria-label="{label}"{svg.replace("#000000", "currentColor")}')  # noqa: S704
+    drawn = svg.partition("<svg")[2].replace("#000000", "currentColor")
+    return Markup(f'<svg role="img" aria-label="{label}"{drawn}')  # noqa: S704

@@ -21,8 +21,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
-from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
-from whenpool.corpora.dataset import Splits
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, Splits, Texts
 from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
 from whenpool.explain.explanation import Explanation, explain
 from whenpool.models.text_classifier import TextClassifier
@@ -112,12 +111,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             words, targets = [words[row] for row in learnt], targets[learnt]
         vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
         vocabulary = tokens.build_vocabulary(Counter(chain(*words)), int(self.vocabulary_limit))
-        number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
-
-        def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
-            rows = ([number_of.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
-            return Texts(Ragged.of(rows), torch.tensor(targets))
-
+        read, judged = (
+            Texts(tokens.number(texts, vocabulary), torch.tensor(classes))
+            for texts, classes in ((words, targets), (held_words, held))
+        )
         seed = int(self.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -126,10 +123,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 vectors.size if vectors else int(self.embedding_size), int(self.hidden_size),
                 padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, seed),
             )  # fmt: skip
-            judged = numbered(held_words, held)
-            splits = Splits(numbered(words, targets), judged, judged)
             recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
-            outcome = train(model, splits, recipe, seed, self.device)
+            outcome = train(model, Splits(read, judged, judged), recipe, seed, self.device)
         names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
         self.checkpoint_ = Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit)
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
@@ -167,12 +162,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """A classifier that `save` wrote. Raises `InputError` for a folder that holds none."""
         made = load_checkpoint(folder)
-        try:
-            facts = json.loads(str(made.about["estimator"]))
-            labels = np.asarray(facts.pop("labels"))
-            classifier = cls(**facts)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{folder} is not a saved PoolingClassifier: {error!s:.200}") from None
+        other = f"{folder} is not a saved PoolingClassifier; use whenpool.load_checkpoint"
+        check("estimator" in made.about, other)
+        facts = json.loads(str(made.about["estimator"]))
+        labels = np.asarray(facts.pop("labels"))
+        classifier = cls(**facts)
         classifier.classes_, classifier.checkpoint_ = labels, made
         return classifier
 

@@ -42,11 +42,6 @@ class Explanation:
         return sorted(zip(self.classes, self.probabilities, strict=True), key=lambda pair: -pair[1])
 
     @property
-    def predicted(self) -> str:
-        """The likeliest class."""
-        return self.by_probability[0][0]
-
-    @property
     def strips(self) -> list[WordStrip]:
         """What speaks for and against the label and, of several, the four likeliest others; and attention."""
         others = [name for name, _ in self.by_probability if name != self.label]
@@ -57,14 +52,15 @@ class Explanation:
     @property
     def remarks(self) -> list[str]:
         """What a reader should know of the numbers."""
-        unknown = ", ".join(self.unknown[:10]) + " …" * (len(self.unknown) > 10)
-        remarks = {
+        remarks = [
             "A number above zero speaks for the class, one below zero against it: by so much its "
-            "log-probability falls when the unknown word replaces the word.": True,
-            f"Words that the model does not know: {unknown}.": self.unknown,
-            f"Only the first {len(self.words):,} words are read, not {self.left_out:,} more.": self.left_out,
-        }
-        return [remark for remark, holds in remarks.items() if holds]
+            "log-probability falls when the unknown word replaces the word."
+        ]
+        if self.unknown:
+            remarks.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}.")
+        if self.left_out:
+            remarks.append(f"Only the first {len(self.words):,} words are read.")
+        return remarks
 
     @property
     def text(self) -> str:
@@ -88,8 +84,8 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     every = TOKENIZERS[checkpoint.tokenizer](*strings([text]))
     check(every, "the text has no words; give at least one")
     words = every[: checkpoint.max_words or LONGEST]
-    T = len(words)
-    ids, lengths = torch.tensor([[checkpoint.number(word) for word in words]]), torch.tensor([T])
+    T, numbers = len(words), [*map(checkpoint.number, words)]
+    ids, lengths = torch.tensor([numbers]), torch.tensor([T])
     plain, changes = occlusion(model, ids, lengths, 1, UNKNOWN_INDEX)  # (1, C), (1, T, C)
     noise = rounding_error(model, plain[0])[:, 0]  # (C,)
     kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (T, C)
@@ -102,5 +98,5 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     return Explanation(
         tuple(words), len(every) - T, classes, tuple(plain[0].exp().tolist()),
         label or classes[int(plain.argmax())], effects, attention,
-        tuple(dict.fromkeys(word for word in words if checkpoint.number(word) == UNKNOWN_INDEX)),
+        tuple(dict.fromkeys(w for w, n in zip(words, numbers, strict=True) if n == UNKNOWN_INDEX)),
     )  # fmt: skip

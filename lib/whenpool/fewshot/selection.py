@@ -3,13 +3,13 @@
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 from whenpool.base.files import json_lines
 from whenpool.corpora import Corpus
 from whenpool.corpora.corpus import Split
@@ -67,43 +67,37 @@ class TfIdfReplacement:
     the vocabulary of the N ``texts``, the likelier, the lower its frequency times IDF, ln(N / texts with the
     word). p is the mean probability to be replaced, 0.7 in the paper for DBPedia."""
 
-    def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
-        frequency, holding, N = Counter[str](), Counter[str](), 0
-        for words in texts:
-            frequency.update(words)
-            holding.update(set(words))
-            N += 1
-        check(frequency, "the texts have no words to count and replace; give others")
+    def __init__(self, texts: Sequence[Sequence[str]], p: float = 0.7) -> None:
+        frequency = Counter(word for words in texts for word in words)
+        holding = Counter(word for words in texts for word in {*words})
         self.p = p
         self.words = sorted(frequency)
-        self._idf = {word: math.log(N / holding[word]) for word in self.words}
-        self._idf_of_others = math.log(N)
+        self._idf = {word: math.log(len(texts) / holding[word]) for word in self.words}
         scores = np.array([frequency[word] * self._idf[word] for word in self.words])  # (V,)
         room = scores.max() - scores
         room = room if room.any() else np.ones_like(room)  # all words may be alike
         self._until = np.cumsum(room) / room.sum()  # (V,), each word's part of 0 to 1 ends here
 
     def probabilities(self, words: Sequence[str]) -> np.ndarray:
-        """Of each word to be replaced, (n,): min(p (C - TFIDF) / Z, 1), C the largest, Z the mean of that."""
+        """Of each word of one of the texts to be replaced, (n,): min(p (C - TFIDF) / Z, 1), C the largest, Z
+        the mean of that."""
         count = Counter(words)
-        tf_idf = {w: c / len(words) * self._idf.get(w, self._idf_of_others) for w, c in count.items()}
-        values = np.array([tf_idf[word] for word in words])
-        room = values.max(initial=0.0) - values
+        tf_idf = np.array([count[word] / len(words) * self._idf[word] for word in words])
+        room = tf_idf.max(initial=0.0) - tf_idf
         return np.minimum(self.p * room / room.mean(), 1.0) if room.any() else np.zeros(len(words))
 
-    def replace(self, words: Sequence[str], random: np.random.Generator) -> list[str]:
-        """A version of a text; a word may be replaced by itself."""
-        goes = random.random(len(words)) < self.probabilities(words)
-        numbers = np.searchsorted(self._until, random.random(int(goes.sum())), side="right")
-        come = iter(numbers.clip(max=len(self.words) - 1))  # the end of 1 may be rounded
-        return [self.words[next(come)] if gone else word for word, gone in zip(words, goes, strict=True)]
-
     def augment(self, texts: Sequence[str], seed: int) -> list[str]:
-        """A version of each text, lower-case words with spaces between, by the seed and its place alone."""
-        return [
-            " ".join(self.replace(tokenize(text), np.random.default_rng([seed, place])))
-            for place, text in enumerate(texts)
-        ]
+        """A version of each text, lower-case words with spaces between, by the seed and its place alone; a
+        word may be replaced by itself."""
+        versions = []
+        for place, words in enumerate(map(tokenize, texts)):
+            random = np.random.default_rng([seed, place])
+            goes = random.random(len(words)) < self.probabilities(words)
+            numbers = np.searchsorted(self._until, random.random(int(goes.sum())), side="right")
+            come = iter(numbers.clip(max=len(self.words) - 1))  # the end of 1 may be rounded
+            pairs = zip(words, goes, strict=True)
+            versions.append(" ".join(self.words[next(come)] if gone else word for word, gone in pairs))
+        return versions
 
 
 def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
@@ -111,16 +105,15 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first K,
     the smallest number that any of these texts has. Raises `InputError` for a line that cannot be used."""
     versions: dict[str, list[str]] = {}
-    expected = '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase, none empty'
+    expected = '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase'
     for where, item in json_lines(file, expected):
-        text, paraphrases = item.get("text"), item.get("paraphrases")
-        given = [text, *paraphrases] if isinstance(paraphrases, list) and paraphrases else [""]
-        usable = all(isinstance(version, str) and version.strip() for version in given)
+        listed = item.get("paraphrases")
+        given = [item.get("text"), *listed] if isinstance(listed, list) else []
+        usable = len(given) > 1 and all(isinstance(text, str) for text in given)
         check(usable, f"{where}: expected {expected}")
         versions.setdefault(given[0], []).extend(given[1:])
-    if missing := [text for text in texts if text not in versions]:
-        none = f"{file} has no paraphrases of {len(missing):,} of {len(texts):,} unlabelled texts"
-        first = f"the first of which is {missing[0]!r:.60}; add a line with exactly this text for each"
-        raise InputError(f"{none}, {first}")
-    K = min((len(versions[text]) for text in texts), default=0)
+    missing = next((text for text in texts if text not in versions), "")
+    none = f"{file} has no paraphrases of {missing!r:.60}; add a line with exactly this text"
+    check(not missing, none)
+    K = min(len(versions[text]) for text in texts)
     return [versions[text][:K] for text in texts]

@@ -1,7 +1,7 @@
 """VAMPIRE: topics learnt from unlabelled texts, used to classify a few labelled ones (thesis §1.10.2).
 
 The method is that of Gururangan et al. (2019), §3, with the 64 topics and two hidden layers of their
-published settings. What differs is small: counts enter as log(1 + count), `bag_vocabulary` takes the
+published settings. What differs is small: counts enter as log(1 + count), `BagVocabulary` takes the
 place of a list of stop words, and the number of steps is fixed.
 
 Letters: N texts, B of them in a batch, T words of the longest in the batch, V words of the vocabulary,
@@ -10,7 +10,6 @@ K topics, which are also the units of a hidden layer, C classes.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +48,7 @@ class BagOfWordsVAE(nn.Module):
     def elbo(self, bag: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """The two parts of each bag's evidence lower bound, reconstruction - kl: (B, V) -> log p(bag | θ),
         with one draw of ε from the generator, and KL(N(μ, σ²) ‖ N(0, 1)), (B,) each."""
-        hidden = self.hidden(bag)[-1]  # (B, K)
+        _, hidden, _ = self.features(bag)  # (B, K)
         mean, log_variance = self.mean(hidden), self.log_variance(hidden)
         noise = torch.randn(mean.shape, generator=generator, device=generator.device)
         theta = (mean + (log_variance / 2).exp() * noise.to(mean)).softmax(1)  # (B, K)
@@ -58,15 +57,11 @@ class BagOfWordsVAE(nn.Module):
         kl = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
         return reconstruction, kl
 
-    def hidden(self, bag: Tensor) -> list[Tensor]:
-        """(B, V) -> each hidden layer, (B, K)."""
+    def features(self, bag: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, V) -> both hidden layers, and θ of the mean: (B, K) each."""
         first = functional.softplus(self.layers[0](bag.log1p()))
-        return [first, functional.softplus(self.layers[1](first))]
-
-    def features(self, bag: Tensor) -> list[Tensor]:
-        """(B, V) -> each hidden layer, and θ of the mean: (B, K) each."""
-        hidden = self.hidden(bag)
-        return [*hidden, self.mean(hidden[-1]).softmax(1)]
+        second = functional.softplus(self.layers[1](first))
+        return first, second, self.mean(second).softmax(1)
 
 
 def pretrain(
@@ -75,7 +70,7 @@ def pretrain(
 ) -> None:  # fmt: skip
     """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises from 0
     to 1 over the first half of the steps. The VAE is moved to the device and left in evaluation mode; the
-    seed is that of the order of texts and of ε. Raises `InputError` where the loss diverges."""
+    seed is that of the order of texts and of ε."""
     vae.to(device).train()
     read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
     optimizer = torch.optim.Adam(filter(lambda p: p.requires_grad, vae.parameters()), lr=learning_rate)
@@ -93,7 +88,6 @@ def pretrain(
             loss.backward()
             optimizer.step()
             step += 1
-        check(loss.isfinite(), f"the VAE's loss is no longer a number after {step:,} steps")
     vae.eval()
 
 
@@ -124,33 +118,28 @@ class VampireClassifier(nn.Module):
         return self.classifier(r)
 
 
-@dataclass(frozen=True, eq=False)
 class BagVocabulary:
-    """V words, from frequent to rare: word i has the number i + 2, behind the unknown word and padding."""
+    """V frequent words, at most ``limit``, with a letter, in at least 3 of the texts and at most half of
+    them. Word i, from frequent to rare, has the number i + 2, behind the unknown word and padding."""
 
-    words: tuple[str, ...]
-    counts: Tensor  # (V,) float32, how often each occurs in the texts they were taken from
+    def __init__(self, texts: Sequence[str], limit: int = 5_000) -> None:
+        tokens = [tokenize(text) for text in texts]
+        counts = Counter(word for words in tokens for word in words)
+        spread = Counter(word for words in tokens for word in {*words})
+        telling = [word for word, held in spread.items() if 3 <= held <= len(texts) / 2]
+        lettered = [word for word in telling if any(map(str.isalpha, word))]
+        kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
+        few = (
+            f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words occur"
+        )
+        check(len(kept) >= 2, f"{few} in at least 3 and at most half of them; give more texts")
+        self.counts = torch.tensor([float(counts[word]) for word in kept])  # (V,), in these texts
+        self.numbers = {word: number for number, word in enumerate(kept, FIRST)}
 
     def number(self, texts: Sequence[str]) -> Ragged:
         """The numbers of the known words of each text; a text without any is one unknown word."""
-        numbers = {word: number for number, word in enumerate(self.words, FIRST)}
-        rows = ([numbers[word] for word in tokenize(text) if word in numbers] for text in texts)
-        return Ragged.of(row or [UNKNOWN_INDEX] for row in rows)
-
-
-def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
-    """At most ``limit`` frequent words with a letter, in at least 3 of the texts and at most half of them."""
-    counts, spread = Counter[str](), Counter[str]()
-    for text in texts:
-        words = Counter(tokenize(text))
-        counts.update(words)
-        spread.update(words.keys())
-    telling = [word for word, held in spread.items() if 3 <= held <= len(texts) / 2]
-    lettered = [word for word in telling if any(map(str.isalpha, word))]
-    kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
-    few = f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words occur"
-    check(len(kept) >= 2, f"{few} in at least 3 and at most half of them; give more texts")
-    return BagVocabulary(tuple(kept), torch.tensor([float(counts[word]) for word in kept]))
+        known = ([self.numbers[w] for w in tokenize(text) if w in self.numbers] for text in texts)
+        return Ragged.of(row or [UNKNOWN_INDEX] for row in known)
 
 
 def bags(ids: Tensor, words: int) -> Tensor:

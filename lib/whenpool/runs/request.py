@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from whenpool.base.errors import check, check_known
 from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.corpora.settings import check_setting
+from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED, LISTED_CELLS
 
 PROFILES = ("smoke", "quick", "compact", "paper")
@@ -59,7 +59,7 @@ class Request:
             check(not small, f"{name} must be at least 1, not {given}")
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
-            check_setting(setting)
+            check_known("setting", setting, SETTINGS)
         for pooling in self.poolings or ():
             check_known("pooling", pooling, LISTED)
         if self.cell is not None:

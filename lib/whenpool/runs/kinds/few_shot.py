@@ -17,12 +17,12 @@ from torch import nn
 from whenpool.base.errors import check
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, CorpusSource, tokens
-from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, Ragged, Texts
 from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import pretrained as encoders
-from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
+from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
-from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
+from whenpool.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import EVALUATION, TEST_TEXTS, scores_of
 from whenpool.runs.run import Place, Run, provenance
@@ -70,8 +70,6 @@ class FewShot(Run):
         unused = [name for name, systems in USED_BY.items() if self.system not in systems]
         for name in [*unused, *(("augmentations", "replaced") if self.paraphrases else ())]:
             object.__setattr__(self, name, getattr(FewShot, name))  # the default
-        if self.encoder in encoders.MINILM_NAMES:
-            object.__setattr__(self, "encoder", encoders.MINILM)
 
     @property
     def has_encoder(self) -> bool:
@@ -196,10 +194,8 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     if run.system in UNLABELLED:
         steps = steps_of(run, len(chosen.labelled))
         few = chosen.unlabelled[: steps * run.unlabelled_batch]
-        original, *augmented = (
-            pretrained.tokenize(texts, limit)[0] for texts in (few, *_versions(run, few, chosen))
-        )
-        pool = Unlabelled(original, tuple(augmented))
+        versions = few, *_versions(run, few, chosen)
+        pool = [pretrained.tokenize(texts, limit)[0] for texts in versions]
         about["unlabelled_read"] = len(few)
         kind = UDA if run.system == "uda" else MixText
         objective = kind(pool, classes, steps, run.seed, run.unlabelled_batch)
@@ -210,14 +206,14 @@ def _versions(run: FewShot, texts: Sequence[str], chosen: Selection) -> list[lis
     """Other versions of some unlabelled texts, each of all of them: paraphrases, or with other words."""
     if run.paraphrases:
         return [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]
-    replacement = TfIdfReplacement(map(tokens.tokenize, chosen.unlabelled), run.replaced)
+    replacement = TfIdfReplacement([*map(tokens.tokenize, chosen.unlabelled)], run.replaced)
     first = run.seed * run.augmentations
     return [replacement.augment(texts, first + number) for number in range(run.augmentations)]
 
 
 def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> System:
     """VAMPIRE, pretrained on the unlabelled texts. It reads all words of a text."""
-    vocabulary = bag_vocabulary(chosen.unlabelled)
+    vocabulary = BagVocabulary(chosen.unlabelled)
     vae = BagOfWordsVAE(vocabulary.counts, run.topics)
     pool, batch = vocabulary.number(chosen.unlabelled), 64  # unlabelled texts
     pretrain(vae, pool, run.pretraining, batch, seed=run.seed, device=device)
@@ -237,10 +233,9 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
     for text in chosen.labelled.texts:
         counts.update(words_of(text))
     vocabulary = tokens.build_vocabulary(counts, len(counts))
-    number_of = vocabulary | {PADDING: UNKNOWN_INDEX}  # where a text has such a word
 
     def number(texts: list[str]) -> Ragged:
-        return Ragged.of([number_of.get(word, UNKNOWN_INDEX) for word in words_of(t)] for t in texts)
+        return tokens.number(map(words_of, texts), vocabulary)
 
     cut = sum(len(tokens.tokenize(text)) > run.max_tokens for text in chosen.test.texts)
     model = TextClassifier(

@@ -11,12 +11,12 @@ import export_try_it as script
 import pandas as pd
 import pytest
 import torch
+import try_it
 from browsing import DESKTOP, PHONE, looked_at, violations
 from clones import ROOT
 from small_models import SPEC
 
 from whenpool import TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.book import try_it
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.tokens import tokenize
 from whenpool.probes import gradient_norms

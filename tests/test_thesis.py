@@ -19,6 +19,7 @@ from whenpool.book import thesis
 from whenpool.book.chapter import Chapter
 from whenpool.book.figures import drawn_twice, parted
 from whenpool.book.pages import with_dark_colours
+from whenpool.book.results import Runs, with_model
 from whenpool.book.tables import CaptionedTable
 from whenpool.book.thesis import by_source, judge, judged
 from whenpool.runs.compute import runs_of_file
@@ -39,7 +40,7 @@ COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
 
 
 def runs(accuracies, **changes):
-    return pd.DataFrame(trained(accuracies, **CELL | PLAIN | changes), columns=COLUMNS)
+    return with_model(pd.DataFrame(trained(accuracies, **CELL | PLAIN | changes), columns=COLUMNS))
 
 
 @pytest.mark.parametrize(("accuracies", "verdict"), [
@@ -130,7 +131,7 @@ def put_all(place, accuracies, **changes):
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
     put_all(place, [80.0, math.nan, 80.5, math.nan, 81.0], trick="gradient_directed")
     put_all(place, [math.nan] * 3, trick="penalty_attention")
-    cells = thesis.trick_cells(place.store.current("training")).set_index(["variant", "setting"])
+    cells = thesis.trick_cells(Runs(place).table("training")).set_index(["variant", "setting"])
     cell = cells.loc[("gradient_directed", "mid")]
     assert (cell["n"], cell["ours"], cell["verdict"]) == (3, 80.5, "reproduced")
     assert cells.loc[("penalty_attention", "mid"), "verdict"] == "not run"

@@ -7,6 +7,7 @@ points is *reproduced*, wholly outside *differs*, anything else *undecided*. Run
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
@@ -25,7 +26,6 @@ from whenpool.book.results import (
     estimate,
     has,
     published,
-    with_model,
 )
 from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, spread
 from whenpool.corpora import find
@@ -61,23 +61,19 @@ CELL = ["corpus", "length", "setting", "size", "pooling"]
 
 
 def is_plain(runs: DataFrame) -> Series:
-    """Which runs have no trick and no other start than those of the thesis's first chapter."""
-    model = with_model(runs)["model"]
-    return model.eq(runs["pooling"]) | model.eq("low")
+    """Which runs have the usual start and no trick, so that they are called as their pooling."""
+    return runs["model"].eq(runs["pooling"])
 
 
-def is_reference(runs: DataFrame, tricks: bool = False) -> Series:
-    """Which runs follow the protocol (§1.4.2) on a whole corpus, with padding masked or not; with ``tricks``,
-    whatever their trick or start is."""
-    free = ("masked", "forget_bias") if tricks else ("masked",)
-    model = has(runs, {name: value for name, value in THESIS_MODEL.items() if name not in free})
-    whole = model & runs["corpus_complete"].eq(True) & runs["vectors"].notna()
-    return whole if tricks else whole & is_plain(runs)
+def is_reference(runs: DataFrame) -> Series:
+    """Which runs follow the protocol (§1.4.2) on a whole corpus, with padding masked or not."""
+    protocol = has(runs, THESIS_MODEL | {"forget_bias": ..., "masked": ...}) & is_plain(runs)
+    return protocol & runs["corpus_complete"].eq(True) & runs["vectors"].notna()
 
 
-def reference_runs(stored: DataFrame, tricks: bool = False) -> DataFrame:
+def reference_runs(stored: DataFrame) -> DataFrame:
     """The runs that follow the thesis's protocol on a whole corpus of its."""
-    return stored[is_reference(stored, tricks) & stored["masked"].eq(True)].reset_index(drop=True)
+    return stored[is_reference(stored) & stored["masked"].eq(True)].reset_index(drop=True)
 
 
 def finished(runs: DataFrame) -> DataFrame:
@@ -104,20 +100,17 @@ def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
     return NOT_RUN | ours | {"keys": tuple(runs["key"])}
 
 
-def judge(ours: DataFrame, theirs: Series, tricks: bool = False) -> dict[str, Any]:
+def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
     """What is beside a row of ``data/paper/accuracy.csv``, see `NOT_RUN`, from our runs of its cell."""
-    cell, used = NOT_RUN, reference_runs(ours, tricks)
+    cell, used = NOT_RUN, reference_runs(ours)
     if len(used):
         thesis = used[used["vectors"] == VECTORS[0]]
         used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
         used = _fullest(used, [name for name in ("vectors", "validation") if name in used])
         cell = _cell(used, theirs, pilot=(used["vectors"] != VECTORS[0]).any())
     # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
-    model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ...}
-    model |= {"forget_bias": ...} if tricks else {}
-    small = tested(ours[has(ours, model) & (is_plain(ours) | tricks)]).drop_duplicates(
-        "seed", keep="last"
-    )
+    model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ..., "forget_bias": ...}
+    small = tested(ours[has(ours, model) & is_plain(ours)]).drop_duplicates("seed", keep="last")
     if len(small):
         whole = small["corpus_complete"].eq(True).all()  # no part of the corpus, and no stand-in
         text = spread(small["test_accuracy"]) + "*" * (not whole)
@@ -125,10 +118,10 @@ def judge(ours: DataFrame, theirs: Series, tricks: bool = False) -> dict[str, An
     return cell
 
 
-def judged(runs: DataFrame, theirs: DataFrame, tricks: bool = False) -> DataFrame:
+def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
     """The published cells with ours beside, see `NOT_RUN`."""
     groups, rows = dict(iter(runs.groupby(CELL))), theirs.iterrows()
-    cells = [judge(groups.get(tuple(row[CELL]), runs.head(0)), row, tricks) for _, row in rows]
+    cells = [judge(groups.get(tuple(row[CELL]), runs.head(0)), row) for _, row in rows]
     return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
 
@@ -180,7 +173,7 @@ TRICK_SETTINGS = ("standard", "mid")
 def with_variant(runs: DataFrame) -> DataFrame:
     """Those of the runs that have that chapter's settings and variants and the λ that is in use, in the order
     of `VARIANTS`, with a column ``variant``, see `whenpool.book.results.variant_of`."""
-    runs = runs.assign(variant=with_model(runs)["model"])
+    runs = runs.assign(variant=runs["model"])
     as_chosen = has(runs, {name: getattr(Training, name) for name in ("strength", "divergence")})
     runs = runs[as_chosen | runs["trick"].ne("gradient_directed")]
     return in_order(runs.sort_values("seed", kind="stable"), variant=VARIANTS, setting=TRICK_SETTINGS)
@@ -194,15 +187,8 @@ def trick_cells(stored: DataFrame) -> DataFrame:
     table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
     cells = pd.concat([table.assign(length="long", std=0.0), usual[has(usual, best)]], ignore_index=True)
     runs = finished(with_variant(stored))
-    cells = judged(runs.assign(pooling=runs["variant"]), cells, tricks=True)
+    cells = judged(runs.assign(pooling=runs["variant"]), cells)
     return cells.assign(std=cells["std"].replace(0.0, np.nan), variant=cells["pooling"])
-
-
-def trick_table(chapter: Chapter, stored: DataFrame) -> CaptionedTable:
-    """Table 2.1 with ours beside."""
-    caption = "Table 2.1 of the thesis, IMDb, 10K training texts: test accuracy in %."
-    cells, heads = trick_cells(stored), {"variant": VARIANTS.get}
-    return beside_thesis(chapter, cells, ["variant"], ["setting"], caption, "tab-thesis-2-1", heads)
 
 
 # Table 1.9, few labels. ``stored`` are rows of `Store.rows`, ``runs`` are such rows as `arranged` gives them.
@@ -228,13 +214,8 @@ def arranged(runs: DataFrame) -> DataFrame:
     """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
     texts, as training texts are elsewhere; ``encoder`` is empty where a system reads without one."""
     encoders = runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
-    runs = runs.assign(size=runs["labelled_texts"], encoder=encoders)
+    runs = runs[began(runs) > RULES_OF].assign(size=runs["labelled_texts"], encoder=encoders)
     return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=SYSTEM_NAMES)
-
-
-def registered(stored: DataFrame) -> DataFrame:
-    """Those that began after the rules were registered."""
-    return stored[began(stored) > RULES_OF]
 
 
 _WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
@@ -242,7 +223,7 @@ _WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
 
 def on_record(stored: DataFrame) -> DataFrame:
     """What is shown of the whole of IMDb, read by the encoder that the most runs have; no pilots."""
-    runs = arranged(registered(stored))
+    runs = arranged(stored)
     runs = runs[has(runs, _WHOLE | {"corpus": "imdb"})]
     runs = runs[has(runs, {"encoder": [None, runs["encoder"].mode().get(0, MINILM)]})]
     groups = runs.groupby(["system", "per_class"], sort=False)
@@ -275,22 +256,14 @@ FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
 
 
 def statistics(place: Place) -> DataFrame:
-    """Of the thesis's corpora; ``source`` is "here", "record", or why there are none."""
-    record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
-    rows = []
+    """Of the thesis's corpora, a row for each corpus and length; ``source`` is "here", "record", or that no
+    files are here."""
+    stored, rows = Place.default().store.read_published("corpora").assign(source="record"), []
+    recorded = {(row["corpus"], row["length"]): row for row in stored.to_dict("records")}
     for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):
-        numbers: dict[Any, Any] = record.get((corpus, length), {})
-        source = "record" if numbers else "no files here"
+        row: dict[Any, Any] = recorded.get((corpus, length), {"source": "no files here"})
         if PUBLICATIONS[corpus].find(place.data) is not None:
-            try:
-                numbers, source = statistics_of(find(corpus, place.data), length), "here"
-            except InputError:
-                numbers, source = {}, "cannot be read"
-        rows.append({"corpus": corpus, "length": length, **numbers, "source": source})
+            with suppress(InputError):  # a part of a corpus may have no texts of this length
+                row = statistics_of(find(corpus, place.data), length) | {"source": "here"}
+        rows.append({**row, "corpus": corpus, "length": length})
     return DataFrame(rows)
-
-
-def recorded_statistics() -> DataFrame:
-    """The published statistics of whole corpora, a row for each corpus and length."""
-    rows = Place.default().store.read_published("corpora")
-    return rows if "corpus" in rows else rows.assign(corpus=[], length=[])

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,11 @@ from whenpool.base.errors import check, check_known
 from whenpool.book.claims import Decision, Finding, claims_table, compared, decisions, sample_of
 from whenpool.book.measures import MEASURES, results
 from whenpool.book.results import Runs
-from whenpool.book.tables import COMPUTED, CaptionedTable, doors
+from whenpool.book.tables import COMPUTED, CaptionedTable, Note, doors
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """A line under a figure, set small."""
-
-    line: str
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {
-            "text/markdown": f":::{{div}} provenance\n{self.line}\n:::",
-            "text/html": f"<p><small>{escape(unescape(self.line), quote=False)}</small></p>",
-            "text/plain": unescape(self.line),
-        }
 
 
 @dataclass(frozen=True)
@@ -140,13 +125,13 @@ class Chapter:
                 label = f"tab-yours-{self.name}-{name}".replace("_", "-")
                 display(self.table(your_run.table(kind, rows), caption, label, rows))
 
-    def provenance(self, rows: pd.DataFrame, name: str) -> Provenance:
+    def provenance(self, rows: pd.DataFrame, name: str) -> Note:
         """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a run; see
         `whenpool.book.tables.doors`."""
         known = self.finished.of(rows.get("key", ()))
         if known.empty and len(rows):  # those of a request
             known = rows.drop_duplicates("key")
-        return Provenance(doors(self.name, name, rows, known))
+        return Note(doors(self.name, name, rows, known))
 
 
 def open_chapter(

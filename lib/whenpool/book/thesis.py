@@ -6,9 +6,8 @@ points is *reproduced*, wholly outside *differs*, anything else *undecided*. Run
 *pilots*. The number of the compact replication is beside each cell and is never judged.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from pandas import DataFrame, Series
 
 from whenpool.base.errors import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale, tested
+from whenpool.book.measures import LAMBDA_IN_USE, RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale, tested
 from whenpool.book.results import (
     THESIS_MODEL,
     Sample,
@@ -32,8 +31,7 @@ from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
 from whenpool.fewshot.pretrained import MINILM
-from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
-from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.few_shot import READ_BY_ENCODER
 from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import VECTORS, Place
 
@@ -57,6 +55,7 @@ LEGEND = (
     f"{MARKS['differs']} differs, {MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, "
     f"{MARKS['pilot']} a pilot from other word vectors ({{ref}}`the rule <verdicts>`)."
 )
+VARIED = ("vectors", "validation", "encoder", "steps", "test_texts")
 CELL = ["corpus", "length", "setting", "size", "pooling"]
 
 
@@ -81,11 +80,12 @@ def finished(runs: DataFrame) -> DataFrame:
     return runs[~column(runs, "diverged").eq(True)]
 
 
-def _fullest(runs: DataFrame, varied: Iterable[str], *then: str) -> DataFrame:
-    """Of configurations that differ in ``varied`` the one with the most seeds, then the largest values."""
-    groups = [group for _, group in runs.groupby([*varied], dropna=False, sort=False)]
-    largest = max(groups, key=lambda group: [group["seed"].nunique(), *group[list(then)].max().tolist()])
-    return largest.drop_duplicates("seed", keep="last")
+def fullest(runs: DataFrame) -> DataFrame:
+    """Of configurations that differ in `VARIED` the one with the most seeds, a run of each."""
+    varied = [name for name in VARIED if name in runs]
+    groups = (group for _, group in runs.groupby(varied, dropna=False, sort=False))
+    most = max(groups, key=lambda group: group["seed"].nunique())
+    return most.drop_duplicates("seed", keep="last")
 
 
 def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
     if len(used):
         thesis = used[used["vectors"] == VECTORS[0]]
         used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
-        used = _fullest(used, [name for name in ("vectors", "validation") if name in used])
+        used = fullest(used)
         cell = _cell(used, theirs, pilot=(used["vectors"] != VECTORS[0]).any())
     # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
     model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ..., "forget_bias": ...}
@@ -174,8 +174,7 @@ def with_variant(runs: DataFrame) -> DataFrame:
     """Those of the runs that have that chapter's settings and variants and the λ that is in use, in the order
     of `VARIANTS`, with a column ``variant``, see `whenpool.book.results.variant_of`."""
     runs = runs.assign(variant=runs["model"])
-    as_chosen = has(runs, {name: getattr(Training, name) for name in ("strength", "divergence")})
-    runs = runs[as_chosen | runs["trick"].ne("gradient_directed")]
+    runs = runs[has(runs, LAMBDA_IN_USE)]
     return in_order(runs.sort_values("seed", kind="stable"), variant=VARIANTS, setting=TRICK_SETTINGS)
 
 
@@ -210,6 +209,9 @@ RULES_OF = pd.Timestamp("2026-11-22T07:45:13+00:00")
 """When the rules on Table 1.9 were registered: runs that began before are pilots, which no page shows."""
 
 
+WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
+
+
 def arranged(runs: DataFrame) -> DataFrame:
     """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
     texts, as training texts are elsewhere; ``encoder`` is empty where a system reads without one."""
@@ -218,22 +220,12 @@ def arranged(runs: DataFrame) -> DataFrame:
     return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=SYSTEM_NAMES)
 
 
-_WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
-
-
 def on_record(stored: DataFrame) -> DataFrame:
-    """What is shown of the whole of IMDb, read by the encoder that the most runs have; no pilots."""
+    """What is shown of IMDb, as a whole and read by MiniLM, by the systems that read an encoder."""
     runs = arranged(stored)
-    runs = runs[has(runs, _WHOLE | {"corpus": "imdb"})]
-    runs = runs[has(runs, {"encoder": [None, runs["encoder"].mode().get(0, MINILM)]})]
-    groups = runs.groupby(["system", "per_class"], sort=False)
-    return pd.concat([_fullest_few(group) for _, group in groups]) if len(runs) else runs
-
-
-def _fullest_few(runs: DataFrame) -> DataFrame:
-    """The runs of the configuration with the most seeds, then the most test texts, then the most steps."""
-    varied = [item.name for item in fields(FewShot) if item.name != "seed"]
-    return _fullest(runs, varied, "test_texts", "steps")
+    runs = runs[has(runs, WHOLE | {"corpus": "imdb", "encoder": [None, MINILM]})]
+    groups = [fullest(group) for _, group in runs.groupby(["system", "per_class"], sort=False)]
+    return pd.concat([runs.head(0), *groups])
 
 
 def few_shot_cells(stored: DataFrame) -> DataFrame:
@@ -243,10 +235,10 @@ def few_shot_cells(stored: DataFrame) -> DataFrame:
     for row in numbers.assign(std=0.0).to_dict("records"):
         asked = {"corpus": row["corpus"], "system": row["system"], "per_class": PER_CLASS}
         ours = runs[has(runs, asked | {"length": "any"})]
-        whole = has(ours, _WHOLE)
+        whole = has(ours, WHOLE)
         thesis = whole & few_shot_scale(ours).eq("thesis")
         used = next((ours[kind] for kind in (thesis, whole) if kind.any()), ours)
-        cells.append(_cell(_fullest_few(used), row, not thesis.any()) if len(ours) else NOT_RUN)
+        cells.append(_cell(fullest(used), row, not thesis.any()) if len(ours) else NOT_RUN)
     return numbers.assign(std=np.nan).join(DataFrame(cells, numbers.index, list(NOT_RUN)))
 
 

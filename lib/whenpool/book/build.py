@@ -41,7 +41,7 @@ from whenpool.book.tables import COMPUTED, duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.plans import PLANS, chapter_named
+from whenpool.runs.plans import chapter_named
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
 
@@ -116,19 +116,11 @@ class Builder:
 
     def _compute(self, chapters: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        by_chapter = {name: planned(name, self.request, self.place) for name in chapters}
-        for name, of_chapter in by_chapter.items():
-            if name in PLANS and not of_chapter and self.request != Request():
-                self.say(f"{name}: these options leave no runs; the page shows what is recorded")
-        runs = [run for of_chapter in by_chapter.values() for run in of_chapter]
+        runs = dict.fromkeys(run for name in chapters for run in planned(name, self.request, self.place))
         if not runs:
             return 0
         report = compute(
-            list(dict.fromkeys(runs)),
-            self.place,
-            self.workforce,
-            skip_absent=self.request.leaves_out,
-            say=self.say,
+            [*runs], self.place, self.workforce, skip_absent=self.request.leaves_out, say=self.say
         )
         if report.left:
             self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
@@ -155,21 +147,25 @@ class Builder:
         fresh = _Freshness(self, parameters)
         log = json.loads(log_file.read_text()) if log_file.exists() else {}
         todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is reported, and the inputs
+
+        def keep_log() -> None:
+            write_atomically(log_file, json.dumps({n: log[n] for n in pages if n in log}, indent=1))
+
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
-            before = log.get(name, {}) if self._executed(name).exists() else {}
             runs = planned(name, self.request, self.place)
             keys = standing(runs, self.place).done.values() if runs else ()
             inputs = fresh.inputs(self._source(name), [fresh.state] if name == STATUS else keys)
+            before = log.pop(name, {}) if self._executed(name).exists() else {}
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
                 reason = "it reports on the other chapters"
-            if reason:
-                todo[name] = f"[{number}/{len(chapters)}] {name}: executing, since {reason}", inputs
-                log.pop(name, None)  # whatever happens now, the notebook is not what the log says
+            line = f"[{number}/{len(chapters)}] {name}: "
+            if reason:  # whatever happens now, the notebook is not what the log says
+                todo[name] = f"{line}executing, since {reason}", inputs
             else:
-                log[name]["state"] = fresh.state
-                self.say(f"[{number}/{len(chapters)}] {name}: unchanged")
-        write_atomically(log_file, json.dumps(log, indent=1))
+                log[name] = before | {"state": fresh.state}
+                self.say(f"{line}unchanged")
+        keep_log()
 
         def execute_chapter(name: str) -> tuple[str, dict[str, Any]]:
             line, inputs = todo[name]
@@ -177,16 +173,16 @@ class Builder:
             began = time.time()
             kernel = json.loads(execute(self._source(name), self._executed(name), parameters))
             files = {file: fresh.code[file] for file in kernel["files"] if file in fresh.code}
-            record = {"seconds": time.time() - began, "profile": self.request.profile, "inputs": inputs}
-            return name, record | {"files": files, "asked": kernel["asked"], "state": fresh.state}
+            record = {"seconds": time.time() - began, "profile": self.request.profile}
+            record |= {"inputs": inputs, "files": files, "asked": kernel["asked"]}
+            return name, record | {"state": fresh.state}
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 for group in ([name for name in todo if name != STATUS], {STATUS} & todo.keys()):
                     for future in as_completed([pool.submit(execute_chapter, name) for name in group]):
                         name, log[name] = future.result()  # or the error of a chapter
-                        in_order = {page: log[page] for page in pages if page in log}
-                        write_atomically(log_file, json.dumps(in_order, indent=1))
+                        keep_log()
             except BaseException as error:
                 pool.shutdown(wait=False, cancel_futures=True)
                 if not isinstance(error, BookError):  # ctrl-C: no chapter is waited for

@@ -8,7 +8,7 @@ import pandas as pd
 
 from whenpool.book.results import column
 from whenpool.book.tables import duration, spread
-from whenpool.runs.compute import Pace, has_weights, rows_of, standing, weights_needed
+from whenpool.runs.compute import Pace, rows_of, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run
@@ -45,10 +45,6 @@ def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce:
         for name, group in ((name, set(runs)) for name, runs in [*sorted(chapters.items()), (ALL, every)])
     ]  # fmt: skip
     lines = []
-    needed = (run for run in weights_needed(stand.missing, place) if run not in missing)
-    if again := [run for run in needed if not has_weights(run, place)]:
-        took = _time([pace.seconds(run) for run in again], workers)
-        lines.append(f"{len(again)} trainings whose weights these runs need come on top: {took}")
     if any(seconds.values()):
         workers_are = f"{workers} worker{'s' * (workers > 1)} on {workforce.device}"
         lines.append(f"Times are for {workers_are}, estimated from the most similar runs")
@@ -64,10 +60,8 @@ def _time(seconds: Sequence[float | None], workers: int) -> str:
     known = [value for value in seconds if value is not None]
     if seconds and not known:
         return "?"
-    total = max(sum(known) / workers, *known, 0.0)  # side by side: no less than the longest
-    days, hours = divmod(round(total / 3600), 24)
-    words = f"{days} days" + (f" {hours} h" if hours else "") if days >= 2 else duration(total)
-    return words if len(known) == len(seconds) else f"{words} + ?"
+    total = duration(max(sum(known) / workers, *known, 0.0))  # no less than the longest
+    return total if len(known) == len(seconds) else f"{total} + ?"
 
 
 def outcome_table(runs: Sequence[Run], place: Place) -> str:

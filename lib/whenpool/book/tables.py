@@ -81,9 +81,11 @@ def size_text(size: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the two largest units: "2 h 5 min", "3 min 20 s"."""
+    """Seconds in the two largest units: "62 days 3 h", "2 h 5 min", "3 min 20 s"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24} days {hours % 24} h"
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

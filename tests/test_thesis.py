@@ -1,6 +1,7 @@
 """The thesis's tables as data, the verdicts on ours beside them, and the tables that show both; figures on
 phones and on dark pages."""
 
+import html
 import math
 import re
 from dataclasses import replace
@@ -12,6 +13,9 @@ import pandas as pd
 import pytest
 import seaborn as sns
 from made_up import trained
+from markdown_it.renderer import RendererHTML
+from myst_parser.config.main import MdParserConfig
+from myst_parser.parsers.mdit import create_md_parser
 from small_runs import record_run as put
 
 from whenpool import InputError
@@ -20,20 +24,15 @@ from whenpool.book.chapter import Chapter
 from whenpool.book.figures import drawn_twice, parted
 from whenpool.book.pages import with_dark_colours
 from whenpool.book.results import Runs, with_model
-from whenpool.book.tables import CaptionedTable
+from whenpool.book.tables import CaptionedTable, literal
 from whenpool.book.thesis import by_source, judge, judged
 from whenpool.runs.compute import runs_of_file
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.request import Request
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
-PLAIN = {
-    "forget_bias": "thesis",
-    "trick": None,
-    "orthogonal": False,
-    "strength": None,
-    "divergence": None,
-}
+PLAIN = {"forget_bias": "thesis", "orthogonal": False}
+PLAIN |= dict.fromkeys(("trick", "strength", "divergence"))
 COLUMNS = [*trained([0.0], **CELL | PLAIN)[0]]  # also of no runs
 PUBLISHED = pd.Series(CELL | {"table": "1.6", "mean": 80.0, "std": 0.5})
 COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
@@ -109,6 +108,17 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     assert ":::{div} provenance\nFrom runs.\n:::" in bundle["text/markdown"]
     shown = ["Of &lt;things", "<b>1</b><br>2", "<code>nwi</code>", "<td>a: x</td>", "y (the rule)."]
     assert [part for part in shown if part not in bundle["text/html"]] == []
+
+
+def test_a_hostile_name_is_shown_and_is_no_markup():
+    hostile = "<script>x</script>| {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
+    name, shown = " ".join(hostile.split()), literal(hostile)
+    bundle = CaptionedTable(pd.DataFrame({"a": [shown]}), "A.", "tab-x", shown)._repr_mimebundle_()
+    parser = create_md_parser(MdParserConfig(), RendererHTML)
+    for page in bundle["text/html"], parser.render(bundle["text/markdown"]):
+        assert "<script" not in page
+        assert html.unescape(page).count(name) == 2  # in the cell and below the table
+    assert name in bundle["text/plain"]
 
 
 def test_each_source_of_numbers_has_a_line_of_its_own():

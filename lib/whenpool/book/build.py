@@ -27,7 +27,6 @@ import papermill
 import psutil
 import yaml
 from jupytext.myst import MystMetadataParsingError
-from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError
@@ -307,8 +306,6 @@ def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
     except (PapermillExecutionError, RuntimeError, OSError) as error:
         kind, message = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", error)
         why, where = f"{kind}: {' '.join(str(message).split())}", ""
-        if isinstance(error, DeadKernelError):
-            why += f"; where memory ran out, execute it alone with --chapter {source.stem}"
         cells = nbformat.read(executing, 4).cells
         begun = [cell for cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
         if begun:  # else the kernel has not started

@@ -229,16 +229,15 @@ def on_record(stored: DataFrame) -> DataFrame:
 
 
 def few_shot_cells(stored: DataFrame) -> DataFrame:
-    """The cells of Table 1.9 with ours: runs of its kind count before others, whole corpora before parts."""
+    """The cells of Table 1.9 with ours, on whole corpora: runs of its kind count before others."""
     numbers = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
     runs, cells = arranged(stored), []
     for row in numbers.assign(std=0.0).to_dict("records"):
         asked = {"corpus": row["corpus"], "system": row["system"], "per_class": PER_CLASS}
-        ours = runs[has(runs, asked | {"length": "any"})]
-        whole = has(ours, WHOLE)
-        thesis = whole & few_shot_scale(ours).eq("thesis")
-        used = next((ours[kind] for kind in (thesis, whole) if kind.any()), ours)
-        cells.append(_cell(fullest(used), row, not thesis.any()) if len(ours) else NOT_RUN)
+        ours = runs[has(runs, WHOLE | asked)]
+        thesis = ours[few_shot_scale(ours) == "thesis"]
+        used = thesis if len(thesis) else ours
+        cells.append(_cell(fullest(used), row, thesis.empty) if len(used) else NOT_RUN)
     return numbers.assign(std=np.nan).join(DataFrame(cells, numbers.index, list(NOT_RUN)))
 
 

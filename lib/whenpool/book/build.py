@@ -88,22 +88,24 @@ class Builder:
         those that are ``asked`` for, and render the pages; returns the first page. Raises `BookError` when a
         chapter fails or the pages cannot be rendered."""
         started = time.perf_counter()
-        toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
-        parts = [toc, *toc.get("parts", [])]
-        files = [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
-        pages = [Path(file).name for file in files]  # all are in the folder "book"
+        toc = (self.root / "_toc.yml").read_text("utf-8")
+        pages = re.findall(r"(?:root|file): book/(\w+)", toc)
         asked = [chapter_named(name, pages) for name in asked]
         chapters = [name for name in pages if is_notebook(self._source(name))]
         if asked:  # the others that were not executed yet are executed, too, since the pages need them
             again = (*asked, STATUS)
             chapters = [name for name in chapters if name in again or not self._executed(name).exists()]
-        failed = self._compute(chapters)
+        runs = [run for name in chapters for run in planned(name, self.request, self.place)]
+        without = self.request.leaves_out
+        report = compute(runs, self.place, self.workforce, skip_absent=without, say=self.say)
+        if report.left:
+            self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
         self._copy_sources(pages)
         with variables(self._environment()):
             self._execute(chapters, pages, pages if force else asked)
         page = self._render()
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
-        if failed:
+        if failed := len(report.failed):
             raise BookError(f"{failed} runs failed and are not in the pages; build again to repeat them")
         return page
 
@@ -112,18 +114,6 @@ class Builder:
 
     def _executed(self, name: str) -> Path:
         return self.stage / "book" / f"{name}.ipynb"
-
-    def _compute(self, chapters: Sequence[str]) -> int:
-        """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        runs = dict.fromkeys(run for name in chapters for run in planned(name, self.request, self.place))
-        if not runs:
-            return 0
-        report = compute(
-            [*runs], self.place, self.workforce, skip_absent=self.request.leaves_out, say=self.say
-        )
-        if report.left:
-            self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
-        return len(report.failed)
 
     def _copy_sources(self, pages: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""

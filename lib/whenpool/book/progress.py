@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from whenpool.book.results import column
 from whenpool.book.tables import duration, spread
 from whenpool.runs.compute import Pace, rows_of, standing
 from whenpool.runs.engine import Workforce, processors
@@ -16,6 +15,8 @@ from whenpool.runs.run import Place, Run
 ALL = "all, each once"  # The last row
 ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
 """What `outcome_table` says of each run; other parts of a configuration where they vary."""
+
+SCORES = {"test_accuracy": "accuracy in %", "entity_f1": "F1 in %"}
 
 
 class Progress(NamedTuple):
@@ -65,7 +66,7 @@ def _time(seconds: Sequence[float | None], workers: int) -> str:
 
 
 def outcome_table(runs: Sequence[Run], place: Place) -> str:
-    """What came out of finished runs, over the seeds: a table of each kind that has an accuracy or F1."""
+    """What came out of finished runs, a table of each kind: mean ± standard deviation (seeds)."""
     parts = []
     for kind in dict.fromkeys(run.kind for run in runs):
         rows = rows_of([run for run in runs if run.kind == kind], place)
@@ -74,9 +75,7 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]
         shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
         rows[shown] = rows[shown].astype(object).fillna("")
-        f1 = column(rows, "entity_f1").astype(float)
-        rows["score"] = f1.fillna(rows["test_accuracy"])
-        rows[""] = f1.isna().map({True: "accuracy in %", False: "F1 in %"})
-        scores = rows.groupby([*shown, ""], sort=False)["score"].agg(spread)
-        parts.append(scores.rename("mean ± std (n)").reset_index().to_string(index=False))
+        scores = [name for name in SCORES if name in rows and rows[name].notna().any()]
+        table = rows.groupby(shown, sort=False)[scores].agg(spread).rename(columns=SCORES)
+        parts.append(table.reset_index().to_string(index=False))
     return "\n\n".join(parts)

@@ -1,7 +1,8 @@
-"""Writes the models of the page "Try it" from stored runs, in the form of `whenpool.book.try_it`: what
+"""Writes the models of the page "Try it" from stored runs, in the form of ``book/try_it.py``: what
 `whenpool export` does."""
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle
@@ -12,7 +13,6 @@ import torch
 from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
-from whenpool.book.try_it import FILES, FOLDER, LARGEST, MIDDLE, on_page, read_model
 from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
@@ -20,6 +20,9 @@ from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS, Place, key
 from whenpool.settings import compose
 from whenpool.training.loop import evaluate
+
+sys.path.append(str(Path(__file__).parents[1] / "book"))
+from try_it import FILES, FOLDER, LARGEST, MIDDLE, on_page, read_model
 
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # those that model.js computes
 WORDS = 8_000

@@ -73,7 +73,7 @@ def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
     source, kill = tmp_path / "sums.md", "import os, signal\nos.kill(os.getpid(), 9)"
     source.write_text(HEAD + code_cell("1 + 1") + code_cell(kill))
     line = source.read_text().split("\n").index("import os, signal") + 1
-    cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: .*memory ran out"
+    cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: Kernel died"
     with pytest.raises(BookError, match=cell):
         execute(source, tmp_path / "sums.ipynb", {})
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
 
+from whenpool import theory
 from whenpool.book import figures, measures
 from whenpool.book.measures import GATED, MEASURES, STARTS, STEPS
 from whenpool.book.results import Runs, Sample
@@ -15,12 +16,6 @@ from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import SYSTEMS
-from whenpool.theory import (
-    MODELS,
-    factor_of,
-    measured_shrinkage,
-    step_changes,
-)
 
 NONE = math.nan
 TEXT_IN_THE_MIDDLE = range(33, 67)  # of 100 positions, 66 % of them filler
@@ -310,10 +305,10 @@ def test_which_few_shot_runs_are_of_which_scale(system):
 
 
 def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
-    cell, bias = MODELS["GRU"]
-    curves = (measured_shrinkage(cell, 6, 100, bias, 1.0, 5, seed) for seed in range(5))
-    expected = [100 * (factor_of(curve, 2, 5) - 1) for curve in curves]
-    assert step_changes("GRU", 6, 1.0, 2, 5) == pytest.approx(expected)
+    cell, bias = theory.MODELS["GRU"]
+    curves = (theory.measured_shrinkage(cell, 6, 100, bias, 1.0, 5, seed) for seed in range(5))
+    expected = [100 * (theory.factor_of(curve, 2, 5) - 1) for curve in curves]
+    assert theory.step_changes("GRU", 6, 1.0, 2, 5) == pytest.approx(expected)
 
 
 def test_without_runs_there_is_no_number_and_every_measure_is_claimed_somewhere():

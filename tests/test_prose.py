@@ -7,10 +7,11 @@ from importlib import import_module
 
 import pytest
 import torch
+import try_it
 from check_pages import as_python
 
 from whenpool.base.paths import project_root
-from whenpool.book import thesis, try_it
+from whenpool.book import thesis
 from whenpool.book.measures import results
 from whenpool.book.results import published
 from whenpool.models.registry import COMPARED

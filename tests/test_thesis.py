@@ -1,6 +1,7 @@
 """The thesis's tables as data, the verdicts on ours beside them, and the tables that show both; figures on
 phones and on dark pages."""
 
+import html
 import math
 import re
 from dataclasses import replace
@@ -12,6 +13,9 @@ import pandas as pd
 import pytest
 import seaborn as sns
 from made_up import trained
+from markdown_it.renderer import RendererHTML
+from myst_parser.config.main import MdParserConfig
+from myst_parser.parsers.mdit import create_md_parser
 from small_runs import record_run as put
 
 from whenpool import InputError
@@ -19,27 +23,23 @@ from whenpool.book import thesis
 from whenpool.book.chapter import Chapter
 from whenpool.book.figures import drawn_twice, parted
 from whenpool.book.pages import with_dark_colours
-from whenpool.book.tables import CaptionedTable
+from whenpool.book.results import Runs, with_model
+from whenpool.book.tables import CaptionedTable, literal
 from whenpool.book.thesis import by_source, judge, judged
 from whenpool.runs.compute import runs_of_file
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.request import Request
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
-PLAIN = {
-    "forget_bias": "thesis",
-    "trick": None,
-    "orthogonal": False,
-    "strength": None,
-    "divergence": None,
-}
+PLAIN = {"forget_bias": "thesis", "orthogonal": False}
+PLAIN |= dict.fromkeys(("trick", "strength", "divergence"))
 COLUMNS = [*trained([0.0], **CELL | PLAIN)[0]]  # also of no runs
 PUBLISHED = pd.Series(CELL | {"table": "1.6", "mean": 80.0, "std": 0.5})
 COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
 
 
 def runs(accuracies, **changes):
-    return pd.DataFrame(trained(accuracies, **CELL | PLAIN | changes), columns=COLUMNS)
+    return with_model(pd.DataFrame(trained(accuracies, **CELL | PLAIN | changes), columns=COLUMNS))
 
 
 @pytest.mark.parametrize(("accuracies", "verdict"), [
@@ -110,6 +110,17 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     assert [part for part in shown if part not in bundle["text/html"]] == []
 
 
+def test_a_hostile_name_is_shown_and_is_no_markup():
+    hostile = "<script>x</script>| {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
+    name, shown = " ".join(hostile.split()), literal(hostile)
+    bundle = CaptionedTable(pd.DataFrame({"a": [shown]}), "A.", "tab-x", shown)._repr_mimebundle_()
+    parser = create_md_parser(MdParserConfig(), RendererHTML)
+    for page in bundle["text/html"], parser.render(bundle["text/markdown"]):
+        assert "<script" not in page
+        assert html.unescape(page).count(name) == 2  # in the cell and below the table
+    assert name in bundle["text/plain"]
+
+
 def test_each_source_of_numbers_has_a_line_of_its_own():
     published = pd.DataFrame([dict(PUBLISHED), dict(PUBLISHED) | {"pooling": "last", "mean": 50.0}])
     cells = judged(pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)]), published)
@@ -130,7 +141,7 @@ def put_all(place, accuracies, **changes):
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
     put_all(place, [80.0, math.nan, 80.5, math.nan, 81.0], trick="gradient_directed")
     put_all(place, [math.nan] * 3, trick="penalty_attention")
-    cells = thesis.trick_cells(place.store.current("training")).set_index(["variant", "setting"])
+    cells = thesis.trick_cells(Runs(place).table("training")).set_index(["variant", "setting"])
     cell = cells.loc[("gradient_directed", "mid")]
     assert (cell["n"], cell["ours"], cell["verdict"]) == (3, 80.5, "reproduced")
     assert cells.loc[("penalty_attention", "mid"), "verdict"] == "not run"
@@ -149,12 +160,12 @@ def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_
     only_runs = chapter.provenance(rows, "fig-y").line
     assert "fig-y-runs.csv" in only_runs
     assert "fig-y.csv" not in only_runs
-    line = chapter.provenance(rows.assign(point=0.5, test_loss=7.0), "fig-x").line
+    line = chapter.provenance(rows.assign(point=0.5), "fig-x").line
     assert "/github/me/mine/blob/" in line
     assert "/book/natural_bias.ipynb)" in line
     data = pd.read_csv("rows/fig-x.csv")
     assert data["key"].tolist() == rows["key"].tolist()
-    assert data[["point", "test_loss"]].to_numpy().tolist() == [[0.5, 7.0]] * 2
+    assert data["point"].tolist() == [0.5, 0.5]
     assert "torch" not in data
     assert runs_of_file(Path("rows/fig-x-runs.csv")) == [
         Training.of_row(r) for r in rows.to_dict("records")

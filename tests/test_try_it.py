@@ -11,12 +11,12 @@ import export_try_it as script
 import pandas as pd
 import pytest
 import torch
+import try_it
 from browsing import DESKTOP, PHONE, looked_at, violations
 from clones import ROOT
 from small_models import SPEC
 
 from whenpool import TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.book import try_it
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.tokens import tokenize
 from whenpool.probes import gradient_norms
@@ -109,10 +109,8 @@ def test_in_filler_the_bilstm_says_the_same_of_every_review_and_others_read_it()
             said.setdefault(name, []).append((title, label, positive))
     assert all(0.445 < positive < 0.515 for *_, positive in said["last"])  # as the page says
     for name in ("attention", "max_attention", "chrono"):
-        sure = [
-            abs(label - positive) < 0.25 for title, label, positive in said[name] if "opinion" in title
-        ]
-        assert sure == [True] * 3
+        opinions = [(label, positive) for title, label, positive in said[name] if "opinion" in title]
+        assert [abs(label - positive) < 0.25 for label, positive in opinions] == [True] * 3
 
 
 @pytest.fixture(scope="module")
@@ -126,14 +124,9 @@ def scripts(chromium, tmp_path_factory):
 
 
 @slow
-@pytest.mark.parametrize(
-    ("setting", "name", "padded"),
-    [
-        *(("standard", name, False) for name in NAMES),
-        ("standard", "last", True),
-        ("mid", "max_attention", True),
-    ],
-)
+@pytest.mark.parametrize(("setting", "name", "padded"), [
+    *product(["standard"], NAMES, [False]), ("standard", "last", True), ("mid", "max_attention", True),
+])  # fmt: skip
 def test_the_browser_computes_what_torch_does(scripts, contents, setting, name, padded):
     content, variable = contents[setting], try_it.FILES[setting][1]
     model, rng = try_it.read_model(content, name).double(), random.Random(0)
@@ -248,15 +241,11 @@ def test_a_reader_brings_a_model_lays_two_over_each_other_and_sends_the_address(
         page.goto("about:blank")
         page.goto(address)
         answered(page)
-        values = [
-            page.locator(f"[name={name}]").input_value()
-            for name in ("share", "setting", "over", "review")
-        ]
-        assert values == ["35", "left", "max_attention", "a boring film of the music"]
+        fields = {"share": "35", "setting": "left", "over": "max_attention"}
+        for name, value in {**fields, "review": "a boring film of the music"}.items():
+            assert page.locator(f"[name={name}]").input_value() == value
         json_file = tmp_path / "mine" / "model.json"
         json_file.write_text(json_file.read_text().replace('"lstm"', '"gru"'))
         page.locator("[name=own]").set_input_files([*(tmp_path / "mine").iterdir()])
-        page.locator(
-            ".try-state", has_text="cannot be used: this page runs bidirectional LSTMs"
-        ).wait_for()
+        page.locator(".try-state", has_text="used: this page runs bidirectional LSTMs").wait_for()
         assert complaints == []

@@ -27,7 +27,6 @@ import papermill
 import psutil
 import yaml
 from jupytext.myst import MystMetadataParsingError
-from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError
@@ -41,7 +40,7 @@ from whenpool.book.tables import COMPUTED, duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.plans import PLANS, chapter_named
+from whenpool.runs.plans import chapter_named
 from whenpool.runs.request import NARROWING, Request
 from whenpool.runs.run import Place
 
@@ -89,22 +88,24 @@ class Builder:
         those that are ``asked`` for, and render the pages; returns the first page. Raises `BookError` when a
         chapter fails or the pages cannot be rendered."""
         started = time.perf_counter()
-        toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
-        parts = [toc, *toc.get("parts", [])]
-        files = [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
-        pages = [Path(file).name for file in files]  # all are in the folder "book"
+        toc = (self.root / "_toc.yml").read_text("utf-8")
+        pages = re.findall(r"(?:root|file): book/(\w+)", toc)
         asked = [chapter_named(name, pages) for name in asked]
         chapters = [name for name in pages if is_notebook(self._source(name))]
         if asked:  # the others that were not executed yet are executed, too, since the pages need them
             again = (*asked, STATUS)
             chapters = [name for name in chapters if name in again or not self._executed(name).exists()]
-        failed = self._compute(chapters)
+        runs = [run for name in chapters for run in planned(name, self.request, self.place)]
+        without = self.request.leaves_out
+        report = compute(runs, self.place, self.workforce, skip_absent=without, say=self.say)
+        if report.left:
+            self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
         self._copy_sources(pages)
         with variables(self._environment()):
             self._execute(chapters, pages, pages if force else asked)
         page = self._render()
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
-        if failed:
+        if failed := len(report.failed):
             raise BookError(f"{failed} runs failed and are not in the pages; build again to repeat them")
         return page
 
@@ -113,26 +114,6 @@ class Builder:
 
     def _executed(self, name: str) -> Path:
         return self.stage / "book" / f"{name}.ipynb"
-
-    def _compute(self, chapters: Sequence[str]) -> int:
-        """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        by_chapter = {name: planned(name, self.request, self.place) for name in chapters}
-        for name, of_chapter in by_chapter.items():
-            if name in PLANS and not of_chapter and self.request != Request():
-                self.say(f"{name}: these options leave no runs; the page shows what is recorded")
-        runs = [run for of_chapter in by_chapter.values() for run in of_chapter]
-        if not runs:
-            return 0
-        report = compute(
-            list(dict.fromkeys(runs)),
-            self.place,
-            self.workforce,
-            skip_absent=self.request.leaves_out,
-            say=self.say,
-        )
-        if report.left:
-            self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
-        return len(report.failed)
 
     def _copy_sources(self, pages: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
@@ -155,21 +136,25 @@ class Builder:
         fresh = _Freshness(self, parameters)
         log = json.loads(log_file.read_text()) if log_file.exists() else {}
         todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is reported, and the inputs
+
+        def keep_log() -> None:
+            write_atomically(log_file, json.dumps({n: log[n] for n in pages if n in log}, indent=1))
+
         for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
-            before = log.get(name, {}) if self._executed(name).exists() else {}
             runs = planned(name, self.request, self.place)
             keys = standing(runs, self.place).done.values() if runs else ()
             inputs = fresh.inputs(self._source(name), [fresh.state] if name == STATUS else keys)
+            before = log.pop(name, {}) if self._executed(name).exists() else {}
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == STATUS and todo:
                 reason = "it reports on the other chapters"
-            if reason:
-                todo[name] = f"[{number}/{len(chapters)}] {name}: executing, since {reason}", inputs
-                log.pop(name, None)  # whatever happens now, the notebook is not what the log says
+            line = f"[{number}/{len(chapters)}] {name}: "
+            if reason:  # whatever happens now, the notebook is not what the log says
+                todo[name] = f"{line}executing, since {reason}", inputs
             else:
-                log[name]["state"] = fresh.state
-                self.say(f"[{number}/{len(chapters)}] {name}: unchanged")
-        write_atomically(log_file, json.dumps(log, indent=1))
+                log[name] = before | {"state": fresh.state}
+                self.say(f"{line}unchanged")
+        keep_log()
 
         def execute_chapter(name: str) -> tuple[str, dict[str, Any]]:
             line, inputs = todo[name]
@@ -177,16 +162,16 @@ class Builder:
             began = time.time()
             kernel = json.loads(execute(self._source(name), self._executed(name), parameters))
             files = {file: fresh.code[file] for file in kernel["files"] if file in fresh.code}
-            record = {"seconds": time.time() - began, "profile": self.request.profile, "inputs": inputs}
-            return name, record | {"files": files, "asked": kernel["asked"], "state": fresh.state}
+            record = {"seconds": time.time() - began, "profile": self.request.profile}
+            record |= {"inputs": inputs, "files": files, "asked": kernel["asked"]}
+            return name, record | {"state": fresh.state}
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 for group in ([name for name in todo if name != STATUS], {STATUS} & todo.keys()):
                     for future in as_completed([pool.submit(execute_chapter, name) for name in group]):
                         name, log[name] = future.result()  # or the error of a chapter
-                        in_order = {page: log[page] for page in pages if page in log}
-                        write_atomically(log_file, json.dumps(in_order, indent=1))
+                        keep_log()
             except BaseException as error:
                 pool.shutdown(wait=False, cancel_futures=True)
                 if not isinstance(error, BookError):  # ctrl-C: no chapter is waited for
@@ -311,8 +296,6 @@ def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
     except (PapermillExecutionError, RuntimeError, OSError) as error:
         kind, message = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", error)
         why, where = f"{kind}: {' '.join(str(message).split())}", ""
-        if isinstance(error, DeadKernelError):
-            why += f"; where memory ran out, execute it alone with --chapter {source.stem}"
         cells = nbformat.read(executing, 4).cells
         begun = [cell for cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
         if begun:  # else the kernel has not started

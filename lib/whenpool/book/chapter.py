@@ -4,35 +4,24 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pandas as pd
+from IPython.display import display
 
 from whenpool.base.errors import check, check_known
+from whenpool.book import your_run
 from whenpool.book.claims import Decision, Finding, claims_table, compared, decisions, sample_of
+from whenpool.book.figures import use_style
 from whenpool.book.measures import MEASURES, results
 from whenpool.book.results import Runs
-from whenpool.book.tables import COMPUTED, CaptionedTable, doors
+from whenpool.book.tables import COMPUTED, CaptionedTable, Note, doors
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """A line under a figure, set small."""
-
-    line: str
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {
-            "text/markdown": f":::{{div}} provenance\n{self.line}\n:::",
-            "text/html": f"<p><small>{escape(unescape(self.line), quote=False)}</small></p>",
-            "text/plain": unescape(self.line),
-        }
 
 
 @dataclass(frozen=True)
@@ -78,10 +67,8 @@ class Chapter:
         with ``versus`` that difference once more, as in a claim. Empty where a run is missing."""
         about = MEASURES[measure]
         (terms,) = compared(dict(of), against, versus)
-        samples = [
-            (sign, sample_of(self.results(measure, scale, **each), about)) for sign, each in terms
-        ]
-        return Finding.of(*samples, ratio=about.ratio)
+        rows = ((sign, self.results(measure, scale, **each)) for sign, each in terms)
+        return Finding.of(*((sign, sample_of(each, about)) for sign, each in rows), ratio=about.ratio)
 
     def spoken(self, *asked: Any, **more: Any) -> str:
         """A `finding` as a sentence has it: mean and interval, or "not run"."""
@@ -125,11 +112,6 @@ class Chapter:
     def your_run(self) -> None:
         """Show what the runs of the request gave, a figure and a table for each kind of result; nothing for
         the usual request."""
-        import matplotlib.pyplot as plt
-        from IPython.display import display
-
-        from whenpool.book import your_run
-
         kinds = {getattr(run, "probe", run.kind) for run in self.runs}
         for name, kind in your_run.KINDS.items():
             rows = self.results(name, "yours").dropna(subset=[kind.y]) if name in kinds else ()
@@ -140,13 +122,13 @@ class Chapter:
                 label = f"tab-yours-{self.name}-{name}".replace("_", "-")
                 display(self.table(your_run.table(kind, rows), caption, label, rows))
 
-    def provenance(self, rows: pd.DataFrame, name: str) -> Provenance:
+    def provenance(self, rows: pd.DataFrame, name: str) -> Note:
         """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a run; see
         `whenpool.book.tables.doors`."""
         known = self.finished.of(rows.get("key", ()))
         if known.empty and len(rows):  # those of a request
             known = rows.drop_duplicates("key")
-        return Provenance(doors(self.name, name, rows, known))
+        return Note(doors(self.name, name, rows, known))
 
 
 def open_chapter(
@@ -169,8 +151,6 @@ def open_chapter(
             "paraphrases".
         encoder: of few-shot runs: a name or folder that transformers loads.
     """
-    from whenpool.book.figures import use_style
-
     use_style()
     check(
         isinstance(only, Mapping | None), f'only must be such as {{"sizes": [1000]}}, not {only!r:.60}'

@@ -49,23 +49,21 @@ class Rule:
 
     low: float
     high: float
-    open: bool = False  # whether the ends themselves violate it
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
         """Raises `ValueError` or `KeyError` for a text that is no rule."""
         if " to " in text:
-            low, high = map(float, text.split(" to "))
-            return cls(low, high)
+            return cls(*map(float, text.split(" to ")))
         sign, number = text.split()
-        least = _SIGNS[sign] in "≥>"
-        ends = (float(number), math.inf) if least else (-math.inf, float(number))
-        return cls(*ends, open="=" not in sign)
+        end = float(number)
+        if "=" not in sign:  # the end itself violates the rule
+            end = math.nextafter(end, {"<": -math.inf, ">": math.inf}[sign])
+        return cls(end, math.inf) if _SIGNS[sign] in "≥>" else cls(-math.inf, end)
 
     def in_logs(self) -> "Rule":
         """The same of the logarithm of a ratio."""
-        low, high = (math.log(x) if x > 0 else -math.inf for x in (self.low, self.high))
-        return replace(self, low=low, high=high)
+        return Rule(*(math.log(end) if end > 0 else -math.inf for end in (self.low, self.high)))
 
     def slack(self, value: float) -> float:
         """How far inside a value lies, negative outside."""
@@ -78,24 +76,20 @@ class Rule:
         width, of ratios on a log scale. A threshold of 0 stays as it is."""
         low, high = self.low, self.high
         if math.isinf(high):
-            return replace(self, low=low + part * abs(low - (measure.most or 0)))
+            return Rule(low + part * abs(low - (measure.most or 0)), high)
         if math.isinf(low):
-            return replace(self, high=high - part * abs(high))
+            return Rule(low, high - part * abs(high))
         if measure.ratio:
             step = (high / low) ** (part / 2)
-            return replace(self, low=low * step, high=high / step)
+            return Rule(low * step, high / step)
         step = part * (high - low) / 2
-        return replace(self, low=low + step, high=high - step)
+        return Rule(low + step, high - step)
 
     def verdict(self, low: float, high: float) -> str:
         """Of an interval."""
-        least = min(self.slack(low), self.slack(high))
-        if least > 0 or (least == 0 and not self.open):
+        if min(self.slack(low), self.slack(high)) >= 0:
             return "holds"
-        outside = high < self.low or low > self.high
-        if self.open:
-            outside = high <= self.low or low >= self.high
-        return "does not hold" if outside else "undecided"
+        return "does not hold" if high < self.low or low > self.high else "undecided"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ configuration of the run (columns of `whenpool.runs.store.Store.rows`; ``model``
 `whenpool.book.results.variant_of` calls it), ``seed``, ``key`` and ``began``.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -50,14 +51,15 @@ STEPS = {name: settings.get("steps", FewShot.steps) for name, settings in plans.
 GATED = tuple(f"forget {v:g}, input {-v:g}" for v in plans.GATES)
 STARTS = tuple(variant_of("last", **start) for start in plans.START_OPTIONS)
 """Every start that is compared, as `whenpool.book.results.variant_of` calls it."""
-_STARTS = [variant_of("last", **start) for start in (*plans.OTHER_STARTS, *plans.START_OPTIONS)]
 CHOICES: dict[str, Sequence[str]] = {
     "length": LENGTHS,
     "setting": SETTINGS,
-    "model": (*LISTED, *TRICKS, "low", *(start.split(", ")[0] for start in _STARTS)),
+    "model": (*LISTED, *TRICKS, "low", "chrono", "orthogonal", "forget", "input"),
     "system": (*SYSTEMS, *CONTRAST),
 }
-"""The values of columns that do not take any; a model may have more behind a comma."""
+"""The values of columns that do not take any; a model may have more behind a comma or a space."""
+LAMBDA_IN_USE = {name: [None, getattr(Training, name)] for name in ("strength", "divergence")}
+"""The strength of gradient-directed training and the divergence that it lowers; other trainings have none."""
 _EARLY = {"size": 500, "epochs": 1}
 SEEN = {"thesis": 12_800, "compact": 8_000}  # Texts learnt from: when claims look at a trace
 
@@ -103,8 +105,7 @@ def tested(rows: DataFrame) -> DataFrame:
     compact = rows["max_words"].eq(plans.COMPACT["max_words"])
     wanted = rows["corpus"].map(plans.COMPACT_TEST).where(compact)
     rows = rows[(rows["test"].isna() & wanted.isna()) | (rows["test"] == wanted)]
-    usual = {name: [None, getattr(Training, name)] for name in ("strength", "divergence")}
-    return rows[has(rows, usual)].dropna(subset=["test_accuracy"])
+    return rows[has(rows, LAMBDA_IN_USE)].dropna(subset=["test_accuracy"])
 
 
 def trainings(runs: Runs) -> DataFrame:
@@ -447,22 +448,15 @@ def _their_lead() -> DataFrame:
     return rows.assign(mean=rows["mean"] - rows["corpus"].map(largest_class))  # in % (§1.8.2)
 
 
-def _single(file: str, column: str, of: Mapping[str, str], change: Any = np.asarray) -> Any:
-    """Reads single numbers from a column of a file of ``data/paper``; ``of``: columns that say of what they
-    are, and what runs call these."""
-
-    @lru_cache
-    def rows() -> DataFrame:
-        table = published(file)
-        table = table[table["source"] == "thesis"] if "source" in table else table
-        numbers = {"mean": change(table[column]), "std": np.nan, "n": 1}
-        return table[[*of]].rename(columns=of).assign(**numbers)
-
-    return rows
+@lru_cache
+def _single(file: str, column: str, ratio: bool = False) -> DataFrame:
+    """Single numbers from a column of a file of ``data/paper``, with the names that columns of runs have."""
+    table = published(file).rename(columns={"pooling": "model", "model": "system"})
+    table = table[table["source"] == "thesis"] if "source" in table else table
+    return table.assign(mean=np.log(table[column]) if ratio else table[column], std=np.nan, n=1)
 
 
-_BY_SIZE = {"pooling": "model", "size": "size"}
-_their_ratio = _single("vanishing", "ratio", _BY_SIZE, np.log)
+_their_ratio = partial(_single, "vanishing", "ratio", ratio=True)
 _FEW = {name: {"corpus": "imdb", "per_class": FewShot.per_class, "scale": name} for name in SCALES}
 _TAGGERS = {"bidirectional": True, "encoding": "own", "cell": "lstm", "vectors": VECTORS[0]}
 _TAGGERS |= {"hidden_size": Tagging.hidden_size}
@@ -479,7 +473,7 @@ MEASURES: dict[str, Measure] = {
     "trick_accuracy": Measure(trainings, "test_accuracy", theirs=partial(_their_accuracy, "Table 2.1")),
     "above_chance": Measure(trainings, "above_chance", theirs=_their_lead),
     "validation_accuracy": Measure(
-        trainings, "validation_accuracy", theirs=_single("vanishing", "validation_accuracy", _BY_SIZE)
+        trainings, "validation_accuracy", theirs=partial(_single, "vanishing", "validation_accuracy")
     ),
     "accuracy_by_draw": Measure(draws, "test_accuracy"),
     "highest_mean": Measure(_highest_mean, exact=True),
@@ -521,8 +515,7 @@ MEASURES: dict[str, Measure] = {
     "rank_agreement_with_nwi": Measure(faithful, "agreement", most=1.0),
     "seconds_of_importance": Measure(faithful, "seconds", ratio=True),
     "few_shot_accuracy": Measure(
-        few_labels, "test_accuracy", fixed=_FEW,
-        theirs=_single("few_shot", "accuracy", {"model": "system", "corpus": "corpus"}),
+        few_labels, "test_accuracy", fixed=_FEW, theirs=partial(_single, "few_shot", "accuracy")
     ),
     **{f"tagging_{name}": Measure(taggers, name, fixed={"compact": _TAGGERS}) for name in _TAGGED.split()},
     # Memory depends on shapes alone: one run is enough.
@@ -560,7 +553,7 @@ def results(
         check_known("column", name, sorted(rows) or [name])
         for choice in value if isinstance(value, list | tuple) else [value]:
             if name in CHOICES and isinstance(choice, str):
-                check_known(name, choice.partition(",")[0], CHOICES[name])
+                check_known(name, re.split("[, ]", choice)[0], CHOICES[name])
     given = {name: value for name, value in selection.items() if name in rows}
     chosen = Series(not scale, index=rows.index, dtype=bool)
     for name in [scale] if isinstance(scale, str) else scale or ():

@@ -1,17 +1,13 @@
 """How far runs are, and how long the rest will take: ``whenpool status`` and ``run --dry-run``."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from itertools import accumulate
-from math import inf
 from typing import NamedTuple
 
 import pandas as pd
 
-from whenpool.book.results import column
 from whenpool.book.tables import duration, spread
-from whenpool.runs.compute import Pace, has_weights, rows_of, standing, weights_needed
+from whenpool.runs.compute import Pace, rows_of, standing
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run
@@ -19,6 +15,8 @@ from whenpool.runs.run import Place, Run
 ALL = "all, each once"  # The last row
 ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
 """What `outcome_table` says of each run; other parts of a configuration where they vary."""
+
+SCORES = {"test_accuracy": "accuracy in %", "entity_f1": "F1 in %"}
 
 
 class Progress(NamedTuple):
@@ -48,21 +46,11 @@ def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce:
         for name, group in ((name, set(runs)) for name, runs in [*sorted(chapters.items()), (ALL, every)])
     ]  # fmt: skip
     lines = []
-    needed = (run for run in weights_needed(stand.missing, place) if run not in missing)
-    if again := [run for run in needed if not has_weights(run, place)]:
-        took = _time([pace.seconds(run) for run in again], workers)
-        lines.append(f"{len(again)} trainings whose weights these runs need come on top: {took}")
     if any(seconds.values()):
         workers_are = f"{workers} worker{'s' * (workers > 1)} on {workforce.device}"
         lines.append(f"Times are for {workers_are}, estimated from the most similar runs")
     if unknown := sum(value is None for value in seconds.values()):
         lines.append(f"? means that no similar run is stored ({unknown:,} runs)")
-    if workforce.until is not None:
-        ends = accumulate(seconds[run] or inf for run in sorted(missing, key=lambda run: run.rank()))
-        fit = sum(end / workers <= workforce.until - time.monotonic() for end in ends)
-        lines.append(
-            f"About {fit} of the {len(missing)} runs that are left will be done before the deadline"
-        )
     return Progress(
         pd.DataFrame(rows), [*place.store.damaged, *dict.fromkeys(stand.absent.values())], lines
     )
@@ -73,14 +61,12 @@ def _time(seconds: Sequence[float | None], workers: int) -> str:
     known = [value for value in seconds if value is not None]
     if seconds and not known:
         return "?"
-    total = max(sum(known) / workers, *known, 0.0)  # side by side: no less than the longest
-    days, hours = divmod(round(total / 3600), 24)
-    words = f"{days} days" + (f" {hours} h" if hours else "") if days >= 2 else duration(total)
-    return words if len(known) == len(seconds) else f"{words} + ?"
+    total = duration(max(sum(known) / workers, *known, 0.0))  # no less than the longest
+    return total if len(known) == len(seconds) else f"{total} + ?"
 
 
 def outcome_table(runs: Sequence[Run], place: Place) -> str:
-    """What came out of finished runs, over the seeds: a table of each kind that has an accuracy or F1."""
+    """What came out of finished runs, a table of each kind: mean ± standard deviation (seeds)."""
     parts = []
     for kind in dict.fromkeys(run.kind for run in runs):
         rows = rows_of([run for run in runs if run.kind == kind], place)
@@ -89,9 +75,7 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]
         shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
         rows[shown] = rows[shown].astype(object).fillna("")
-        f1 = column(rows, "entity_f1").astype(float)
-        rows["score"] = f1.fillna(rows["test_accuracy"])
-        rows[""] = f1.isna().map({True: "accuracy in %", False: "F1 in %"})
-        scores = rows.groupby([*shown, ""], sort=False)["score"].agg(spread)
-        parts.append(scores.rename("mean ± std (n)").reset_index().to_string(index=False))
+        scores = [name for name in SCORES if name in rows and rows[name].notna().any()]
+        table = rows.groupby(shown, sort=False)[scores].agg(spread).rename(columns=SCORES)
+        parts.append(table.reset_index().to_string(index=False))
     return "\n\n".join(parts)

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -180,20 +179,13 @@ def paper_file(name: str) -> Path:
     """A file of ``data/paper``; raises `InputError` outside a clone of the book."""
     root = project_root()
     if root is None:
-        raise InputError(
-            "the thesis's numbers are in the book's repository; run this inside a clone of it"
-        )
+        raise InputError("the thesis's numbers are in the repository; run this inside a clone of it")
     return root / "data" / "paper" / name
 
 
 def published(name: str) -> DataFrame:
     """A file of the thesis's numbers, a row each, such as "accuracy"; ``table`` says in which table."""
-    return _read(paper_file(f"{name}.csv")).copy()
-
-
-@lru_cache
-def _read(file: Path) -> DataFrame:
-    return pd.read_csv(file, dtype={"table": str})
+    return pd.read_csv(paper_file(f"{name}.csv"), dtype={"table": str})
 
 
 def bag_of_words(scale: str, size: int, setting: str) -> float:

@@ -81,18 +81,36 @@ def size_text(size: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the two largest units: "2 h 5 min", "3 min 20 s"."""
+    """Seconds in the two largest units: "62 days 3 h", "2 h 5 min", "3 min 20 s"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24} days {hours % 24} h"
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 @dataclass(frozen=True)
+class Note:
+    """Small type below a figure or table. It is Markdown: what a user wrote comes into it by `literal`."""
+
+    line: str
+    kind: str = "provenance"  # or "legend"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        html = as_html(re.sub(r"&amp;(#\d+;)", r"&\1", escape(self.line, quote=False)))
+        return {
+            "text/markdown": f":::{{div}} {self.kind}\n{self.line}\n:::\n",
+            "text/html": f"<p><small>{html}</small></p>",
+            "text/plain": unescape(self.line),
+        }
+
+
+@dataclass(frozen=True)
 class CaptionedTable:
-    """A table that the book numbers and refers to by name, and that a notebook shows as it is. Cells,
-    caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`."""
+    """A table that the book numbers and refers to by name, and that a notebook shows as it is. Cells and
+    caption are Markdown, as in a `Note`."""
 
     frame: DataFrame
     caption: str  # one sentence
@@ -110,12 +128,11 @@ class CaptionedTable:
         legend = self.legend
         if "±" in table and not re.search("deviation|interval", self.caption + legend):
             legend = f"±: standard deviation over seeds. {legend}".strip()
-        for kind, text in (("legend", legend), ("provenance", self.provenance)):
-            if text:
-                markdown += f"\n:::{{div}} {kind}\n{text}\n:::\n"
-                # where what `literal` wrote stays as it is
-                text = re.sub(r"&amp;(#\d+;)", r"&\1", escape(text, quote=False))
-                html += f"<p><small>{as_html(text)}</small></p>"
+        for note in (Note(legend, "legend"), Note(self.provenance)):
+            if note.line:
+                below = note._repr_mimebundle_()
+                markdown += "\n" + below["text/markdown"]
+                html += below["text/html"]
         plain = unescape(frame.to_string(index=False))
         return {"text/markdown": markdown, "text/html": html, "text/plain": plain}
 
@@ -178,12 +195,6 @@ def accuracy_table(
     return grid(DataFrame(cells), rows, columns, heads)
 
 
-def _same(values: Series, others: Series) -> bool:
-    """Whether all are equal where there is one."""
-    one, other = values.reset_index(drop=True), others.reset_index(drop=True)
-    return bool((one.eq(other) | one.isna()).all())
-
-
 def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
     """The line below the figure or table ``name`` of a page: on how many ``runs`` it rests, a file with its
     ``rows``, one with the runs, and how to compute these again. The files lie beside the page; a notebook
@@ -195,16 +206,14 @@ def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
     if COMPUTED not in os.environ:
         return f"{count}."
     (folder := Path("rows")).mkdir(exist_ok=True)
-    # what a row has beside its run's columns; random word vectors have no name
-    beside = runs.drop_duplicates("key").set_index("key", drop=False).reindex(rows.get("key"))
-    own = [column for column in rows if column not in runs or not _same(rows[column], beside[column])]
-    files = {f"{name}-runs": runs.replace({"vectors": {"random": None}})}
-    if own:
+    files = {f"{name}-runs": runs.replace({"vectors": {"random": None}})}  # which have no name
+    own = rows.columns.difference(runs.columns)  # what was measured or computed of a run
+    if len(own):
         files[name] = rows[[column for column in rows if column in own or column in SHOWN]]
     for file, frame in files.items():
         filled = frame.dropna(axis=1, how="all")
         filled.to_csv(folder / f"{file}.csv", index=False, float_format="%.8g", lineterminator="\n")
-    data = f"{{download}}`data <rows/{name}.csv>`, " if own else ""
+    data = f"{{download}}`data <rows/{name}.csv>`, " * (name in files)
     url = re.findall(r"(?m)^  url: *(\S+)", Path("..", "_config.yml").read_text("utf-8"))[0]
     place = f"{url.partition('github.com/')[2]}/blob/{commit().rstrip('+') or 'main'}/book/{page}.ipynb"
     return (

@@ -6,8 +6,8 @@ points is *reproduced*, wholly outside *differs*, anything else *undecided*. Run
 *pilots*. The number of the compact replication is beside each cell and is never judged.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from pandas import DataFrame, Series
 
 from whenpool.base.errors import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.measures import RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale, tested
+from whenpool.book.measures import LAMBDA_IN_USE, RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale, tested
 from whenpool.book.results import (
     THESIS_MODEL,
     Sample,
@@ -25,15 +25,13 @@ from whenpool.book.results import (
     estimate,
     has,
     published,
-    with_model,
 )
 from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, spread
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
 from whenpool.fewshot.pretrained import MINILM
-from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
-from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.few_shot import READ_BY_ENCODER
 from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import VECTORS, Place
 
@@ -57,27 +55,24 @@ LEGEND = (
     f"{MARKS['differs']} differs, {MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, "
     f"{MARKS['pilot']} a pilot from other word vectors ({{ref}}`the rule <verdicts>`)."
 )
+VARIED = ("vectors", "validation", "encoder", "steps", "test_texts")
 CELL = ["corpus", "length", "setting", "size", "pooling"]
 
 
 def is_plain(runs: DataFrame) -> Series:
-    """Which runs have no trick and no other start than those of the thesis's first chapter."""
-    model = with_model(runs)["model"]
-    return model.eq(runs["pooling"]) | model.eq("low")
+    """Which runs have the usual start and no trick, so that they are called as their pooling."""
+    return runs["model"].eq(runs["pooling"])
 
 
-def is_reference(runs: DataFrame, tricks: bool = False) -> Series:
-    """Which runs follow the protocol (§1.4.2) on a whole corpus, with padding masked or not; with ``tricks``,
-    whatever their trick or start is."""
-    free = ("masked", "forget_bias") if tricks else ("masked",)
-    model = has(runs, {name: value for name, value in THESIS_MODEL.items() if name not in free})
-    whole = model & runs["corpus_complete"].eq(True) & runs["vectors"].notna()
-    return whole if tricks else whole & is_plain(runs)
+def is_reference(runs: DataFrame) -> Series:
+    """Which runs follow the protocol (§1.4.2) on a whole corpus, with padding masked or not."""
+    protocol = has(runs, THESIS_MODEL | {"forget_bias": ..., "masked": ...}) & is_plain(runs)
+    return protocol & runs["corpus_complete"].eq(True) & runs["vectors"].notna()
 
 
-def reference_runs(stored: DataFrame, tricks: bool = False) -> DataFrame:
+def reference_runs(stored: DataFrame) -> DataFrame:
     """The runs that follow the thesis's protocol on a whole corpus of its."""
-    return stored[is_reference(stored, tricks) & stored["masked"].eq(True)].reset_index(drop=True)
+    return stored[is_reference(stored) & stored["masked"].eq(True)].reset_index(drop=True)
 
 
 def finished(runs: DataFrame) -> DataFrame:
@@ -85,11 +80,12 @@ def finished(runs: DataFrame) -> DataFrame:
     return runs[~column(runs, "diverged").eq(True)]
 
 
-def _fullest(runs: DataFrame, varied: Iterable[str], *then: str) -> DataFrame:
-    """Of configurations that differ in ``varied`` the one with the most seeds, then the largest values."""
-    groups = [group for _, group in runs.groupby([*varied], dropna=False, sort=False)]
-    largest = max(groups, key=lambda group: [group["seed"].nunique(), *group[list(then)].max().tolist()])
-    return largest.drop_duplicates("seed", keep="last")
+def fullest(runs: DataFrame) -> DataFrame:
+    """Of configurations that differ in `VARIED` the one with the most seeds, a run of each."""
+    varied = [name for name in VARIED if name in runs]
+    groups = (group for _, group in runs.groupby(varied, dropna=False, sort=False))
+    most = max(groups, key=lambda group: group["seed"].nunique())
+    return most.drop_duplicates("seed", keep="last")
 
 
 def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
@@ -104,20 +100,17 @@ def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
     return NOT_RUN | ours | {"keys": tuple(runs["key"])}
 
 
-def judge(ours: DataFrame, theirs: Series, tricks: bool = False) -> dict[str, Any]:
+def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
     """What is beside a row of ``data/paper/accuracy.csv``, see `NOT_RUN`, from our runs of its cell."""
-    cell, used = NOT_RUN, reference_runs(ours, tricks)
+    cell, used = NOT_RUN, reference_runs(ours)
     if len(used):
         thesis = used[used["vectors"] == VECTORS[0]]
         used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
-        used = _fullest(used, [name for name in ("vectors", "validation") if name in used])
+        used = fullest(used)
         cell = _cell(used, theirs, pilot=(used["vectors"] != VECTORS[0]).any())
     # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
-    model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ...}
-    model |= {"forget_bias": ...} if tricks else {}
-    small = tested(ours[has(ours, model) & (is_plain(ours) | tricks)]).drop_duplicates(
-        "seed", keep="last"
-    )
+    model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ..., "forget_bias": ...}
+    small = tested(ours[has(ours, model) & is_plain(ours)]).drop_duplicates("seed", keep="last")
     if len(small):
         whole = small["corpus_complete"].eq(True).all()  # no part of the corpus, and no stand-in
         text = spread(small["test_accuracy"]) + "*" * (not whole)
@@ -125,10 +118,10 @@ def judge(ours: DataFrame, theirs: Series, tricks: bool = False) -> dict[str, An
     return cell
 
 
-def judged(runs: DataFrame, theirs: DataFrame, tricks: bool = False) -> DataFrame:
+def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
     """The published cells with ours beside, see `NOT_RUN`."""
     groups, rows = dict(iter(runs.groupby(CELL))), theirs.iterrows()
-    cells = [judge(groups.get(tuple(row[CELL]), runs.head(0)), row, tricks) for _, row in rows]
+    cells = [judge(groups.get(tuple(row[CELL]), runs.head(0)), row) for _, row in rows]
     return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
 
@@ -180,9 +173,8 @@ TRICK_SETTINGS = ("standard", "mid")
 def with_variant(runs: DataFrame) -> DataFrame:
     """Those of the runs that have that chapter's settings and variants and the λ that is in use, in the order
     of `VARIANTS`, with a column ``variant``, see `whenpool.book.results.variant_of`."""
-    runs = runs.assign(variant=with_model(runs)["model"])
-    as_chosen = has(runs, {name: getattr(Training, name) for name in ("strength", "divergence")})
-    runs = runs[as_chosen | runs["trick"].ne("gradient_directed")]
+    runs = runs.assign(variant=runs["model"])
+    runs = runs[has(runs, LAMBDA_IN_USE)]
     return in_order(runs.sort_values("seed", kind="stable"), variant=VARIANTS, setting=TRICK_SETTINGS)
 
 
@@ -194,15 +186,8 @@ def trick_cells(stored: DataFrame) -> DataFrame:
     table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
     cells = pd.concat([table.assign(length="long", std=0.0), usual[has(usual, best)]], ignore_index=True)
     runs = finished(with_variant(stored))
-    cells = judged(runs.assign(pooling=runs["variant"]), cells, tricks=True)
+    cells = judged(runs.assign(pooling=runs["variant"]), cells)
     return cells.assign(std=cells["std"].replace(0.0, np.nan), variant=cells["pooling"])
-
-
-def trick_table(chapter: Chapter, stored: DataFrame) -> CaptionedTable:
-    """Table 2.1 with ours beside."""
-    caption = "Table 2.1 of the thesis, IMDb, 10K training texts: test accuracy in %."
-    cells, heads = trick_cells(stored), {"variant": VARIANTS.get}
-    return beside_thesis(chapter, cells, ["variant"], ["setting"], caption, "tab-thesis-2-1", heads)
 
 
 # Table 1.9, few labels. ``stored`` are rows of `Store.rows`, ``runs`` are such rows as `arranged` gives them.
@@ -224,48 +209,35 @@ RULES_OF = pd.Timestamp("2026-11-22T07:45:13+00:00")
 """When the rules on Table 1.9 were registered: runs that began before are pilots, which no page shows."""
 
 
+WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
+
+
 def arranged(runs: DataFrame) -> DataFrame:
     """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
     texts, as training texts are elsewhere; ``encoder`` is empty where a system reads without one."""
     encoders = runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
-    runs = runs.assign(size=runs["labelled_texts"], encoder=encoders)
+    runs = runs[began(runs) > RULES_OF].assign(size=runs["labelled_texts"], encoder=encoders)
     return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=SYSTEM_NAMES)
 
 
-def registered(stored: DataFrame) -> DataFrame:
-    """Those that began after the rules were registered."""
-    return stored[began(stored) > RULES_OF]
-
-
-_WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
-
-
 def on_record(stored: DataFrame) -> DataFrame:
-    """What is shown of the whole of IMDb, read by the encoder that the most runs have; no pilots."""
-    runs = arranged(registered(stored))
-    runs = runs[has(runs, _WHOLE | {"corpus": "imdb"})]
-    runs = runs[has(runs, {"encoder": [None, runs["encoder"].mode().get(0, MINILM)]})]
-    groups = runs.groupby(["system", "per_class"], sort=False)
-    return pd.concat([_fullest_few(group) for _, group in groups]) if len(runs) else runs
-
-
-def _fullest_few(runs: DataFrame) -> DataFrame:
-    """The runs of the configuration with the most seeds, then the most test texts, then the most steps."""
-    varied = [item.name for item in fields(FewShot) if item.name != "seed"]
-    return _fullest(runs, varied, "test_texts", "steps")
+    """What is shown of IMDb, as a whole and read by MiniLM, by the systems that read an encoder."""
+    runs = arranged(stored)
+    runs = runs[has(runs, WHOLE | {"corpus": "imdb", "encoder": [None, MINILM]})]
+    groups = [fullest(group) for _, group in runs.groupby(["system", "per_class"], sort=False)]
+    return pd.concat([runs.head(0), *groups])
 
 
 def few_shot_cells(stored: DataFrame) -> DataFrame:
-    """The cells of Table 1.9 with ours: runs of its kind count before others, whole corpora before parts."""
+    """The cells of Table 1.9 with ours, on whole corpora: runs of its kind count before others."""
     numbers = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
     runs, cells = arranged(stored), []
     for row in numbers.assign(std=0.0).to_dict("records"):
         asked = {"corpus": row["corpus"], "system": row["system"], "per_class": PER_CLASS}
-        ours = runs[has(runs, asked | {"length": "any"})]
-        whole = has(ours, _WHOLE)
-        thesis = whole & few_shot_scale(ours).eq("thesis")
-        used = next((ours[kind] for kind in (thesis, whole) if kind.any()), ours)
-        cells.append(_cell(_fullest_few(used), row, not thesis.any()) if len(ours) else NOT_RUN)
+        ours = runs[has(runs, WHOLE | asked)]
+        thesis = ours[few_shot_scale(ours) == "thesis"]
+        used = thesis if len(thesis) else ours
+        cells.append(_cell(fullest(used), row, thesis.empty) if len(used) else NOT_RUN)
     return numbers.assign(std=np.nan).join(DataFrame(cells, numbers.index, list(NOT_RUN)))
 
 
@@ -275,22 +247,14 @@ FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
 
 
 def statistics(place: Place) -> DataFrame:
-    """Of the thesis's corpora; ``source`` is "here", "record", or why there are none."""
-    record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
-    rows = []
+    """Of the thesis's corpora, a row for each corpus and length; ``source`` is "here", "record", or that no
+    files are here."""
+    stored, rows = Place.default().store.read_published("corpora").assign(source="record"), []
+    recorded = {(row["corpus"], row["length"]): row for row in stored.to_dict("records")}
     for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):
-        numbers: dict[Any, Any] = record.get((corpus, length), {})
-        source = "record" if numbers else "no files here"
+        row: dict[Any, Any] = recorded.get((corpus, length), {"source": "no files here"})
         if PUBLICATIONS[corpus].find(place.data) is not None:
-            try:
-                numbers, source = statistics_of(find(corpus, place.data), length), "here"
-            except InputError:
-                numbers, source = {}, "cannot be read"
-        rows.append({"corpus": corpus, "length": length, **numbers, "source": source})
+            with suppress(InputError):  # a part of a corpus may have no texts of this length
+                row = statistics_of(find(corpus, place.data), length) | {"source": "here"}
+        rows.append({**row, "corpus": corpus, "length": length})
     return DataFrame(rows)
-
-
-def recorded_statistics() -> DataFrame:
-    """The published statistics of whole corpora, a row for each corpus and length."""
-    rows = Place.default().store.read_published("corpora")
-    return rows if "corpus" in rows else rows.assign(corpus=[], length=[])

@@ -26,8 +26,8 @@ test: $(READY)  ## the tests, without the slow ones
 test-all: $(READY)  ## the slow tests: whole books, a browser, a Ray cluster, kills
 	@$(PYTEST) -m 'slow or faults' $(ARGS)
 
-chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME=skip
-	@test -n '$(NAME)' || { echo "name the chapter: make chapter NAME=skip" >&2; exit 2; }
+chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME=training_to_skip
+	@test -n '$(NAME)' || { echo "name the chapter: make chapter NAME=training_to_skip" >&2; exit 2; }
 	@$(BIN)/whenpool book --chapter '$(NAME)' $(ARGS)
 
 live: $(READY)  ## serve the book on localhost and follow every edit; ctrl-C stops

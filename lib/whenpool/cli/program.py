@@ -92,7 +92,7 @@ runs_options = _with(
     request_options,
     click.option(
         "--chapter", "chapters", multiple=True, default=("training_to_skip",), show_default=True,
-        help="Name of a chapter, a part of it, or all. Repeatable.",
+        help="Name of a chapter, or all. Repeatable.",
     ),
 )  # fmt: skip
 place_options = _with(

@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import check, check_known
+from whenpool.base.errors import check_known
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
@@ -256,24 +256,13 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
 # What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, how their
 # gradients change while they learn, and what they reach
 
-GATES = (2.0, 3.5, 5.0, 6.5, 8.0)  # v of a start with forget bias v and input bias -v
-_GATED: tuple[Options, ...] = tuple({"forget_bias": v, "input_bias": -v} for v in GATES)
-_CHRONO: Options = {"forget_bias": "chrono"}
-_HELD: Options = {"forget_bias": 5.0, "held": "W_hh"}
-_POOLED: Options = {"pooling": "max_attention"}
-START_OPTIONS: tuple[Options, ...] = (
-    {},
-    *({"forget_bias": value} for value in (2.0, 3.0, 5.0, "low")),
-    *(_CHRONO | {"chrono_words": words} for words in (100, 400, 1_000, 3_000)),
-    *_GATED,
-    *({"forget_bias": f"chrono {part}"} for part in ("forget", "input")),
-)
+_STARTS = _TABLES["starts"]
+START_OPTIONS: list[Options] = _STARTS["usual"]
 """What each start changes about a BiLSTM without pooling, whose forget bias sums to 1."""
-_SHUFFLED = [start | {"shuffled": True} for start in (*START_OPTIONS[:2], _CHRONO)]
-_FRESH: tuple[Options, ...] = (*START_OPTIONS[1:4:2], _HELD, _CHRONO, _GATED[2], _POOLED)
-"""The starts that are also trained with other filler in every epoch, so that none can be learnt by heart."""
-_SEEN_LEARNING: tuple[Options, ...] = (*START_OPTIONS[:2], START_OPTIONS[3], _CHRONO, _GATED[2], _POOLED)
-"""The models whose gradients a reader can watch while they learn."""
+_GATED = [start for start in START_OPTIONS if "input_bias" in start]
+GATES = tuple(start["forget_bias"] for start in _GATED)
+_CHRONO: Options = {"forget_bias": "chrono"}
+_POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
 
@@ -286,7 +275,7 @@ def _last_state(request: Request, place: Place) -> Iterable[Run]:
             yield from _last_state_whole(plain, request)
             continue
         for middle in each(plain, setting=["mid"], seed=seeds_of(request)):
-            for run in each(middle, *START_OPTIONS[:12:3]):
+            for run in each(middle, *_STARTS["brief"]):
                 yield from (probe.UntrainedStates(run), run)
 
 
@@ -303,7 +292,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
         for run in each(plain, seed=seeds):
             yield from each(run, *_GATED, _POOLED)
         for run in each(middle, seed=seeds):
-            for start in (*START_OPTIONS, _HELD, *_SHUFFLED):  # gradients of held-out texts are watched
+            for start in (*START_OPTIONS, *_STARTS["beside"]):  # gradients of held-out texts are watched
                 watched, until = replace(run, **start), None if start in START_OPTIONS[:2] else 3_000
                 yield probe.GradientTrace(watched, 200, shortest=shortest, longest=longest, until=until)
                 yield watched  # which the trace has trained
@@ -312,11 +301,11 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):
-            yield from each(run, *_FRESH)
+            yield from each(run, *_STARTS["fresh"])
         for run in each(middle, seed=seeds if compact else (), share=SHARES):
             yield from each(run, *_GATED)
         for run in each(middle, seed=seeds[:1] if compact else ()):
-            for start in _SEEN_LEARNING:
+            for start in _STARTS["seen_learning"]:
                 watched = replace(run, **start)
                 yield probe.Valleys(watched, 200, shortest=shortest, longest=longest, until=3_000)
     if 10_000 in sizes:
@@ -387,7 +376,7 @@ def _regularisation(request: Request, place: Place) -> Iterable[Training]:
         for plain in each(base, seed=seeds_of(request)):
             if not request.is_whole:  # what two processors do in minutes
                 for run in each(plain, pooling=request.poolings or _BOTH):
-                    yield from each(run, {}, grid[2], grid[5], sustained | {"epochs": 20})
+                    yield from each(run, *_TABLES["brief_grid"])
                 continue
             for run in each(plain, pooling=poolings):
                 yield from each(run, *grid)
@@ -464,9 +453,7 @@ def _smoke(run: Any, request: Request) -> Any:
 
 
 def chapter_named(name: str, names: Collection[str]) -> str:
-    """The one of some chapters that is meant by its name, or a part that no other has."""
+    """The one of some chapters that is meant by its name or file."""
     name = Path(name).stem.replace("-", "_")
-    matching = [name] if name in names else [chapter for chapter in names if name and name in chapter]
-    which = "is ambiguous; choose" if matching else "must be"
-    check(len(matching) == 1, f"chapter {name!r} {which} one of {', '.join(matching or names)}")
-    return matching[0]
+    check_known("chapter", name, names)
+    return name

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from whenpool.base.paths import project_root
 
 KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
+MADE = "seconds together device corpus_complete commit torch finished".split()  # Columns of every kind
 NO_ROWS = pd.DataFrame(columns=["key"])
 
 
@@ -93,11 +94,13 @@ class Store:
 
     def current(self, kind: str) -> pd.DataFrame:
         """The same of runs under the protocol of this version, with every column of their kind."""
-        table = self.rows(kind)
+        about, table = KINDS[kind], self.rows(kind)
         if len(table):
-            table = table[KINDS[kind].is_current(table)].reset_index(drop=True)
-        absent = [name for name in sorted(KINDS[kind].names()) if name not in table]
-        return table.assign(**{name: pd.Series(None, table.index, object) for name in absent})
+            table = table[about.is_current(table)].reset_index(drop=True)
+        names = {*MADE, *recorded_columns(about.table), *(field.name for field in fields(about))}
+        return table.assign(
+            **{n: pd.Series(None, table.index, object) for n in sorted(names - {*table})}
+        )
 
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
         """A row for each point of a history, such as an epoch, and the run's ``key``."""

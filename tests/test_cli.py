@@ -34,7 +34,7 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
     script = (
         "import sys; from whenpool.cli import cli; cli.main(['--help'], standalone_mode=False)\n"
         "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
-        "import whenpool.runs.cluster, whenpool.fewshot.pretrained\n"
+        "import whenpool.runs.engine, whenpool.fewshot.pretrained\n"
         "print(sorted({'ray', 'transformers'} & set(sys.modules)))"
     )
     *lines, heavy, extra = subprocess.run([sys.executable, "-c", script], **CAPTURED).stdout.splitlines()

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from whenpool.base.errors import check
-from whenpool.cli.program import PACKED_BY
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import find_filler
@@ -46,7 +45,7 @@ def check_machine(
     }  # fmt: skip
     for name in ("word vectors", "filler") if profile == "smoke" else ():
         del looks[name]
-    if (place.data / PACKED_BY).is_file():  # packed texts are numbers
+    if (place.data / "cache").is_dir():  # packed texts are numbers
         del looks["torchtext"]
     ready = True
     for what, look in looks.items():

@@ -25,7 +25,7 @@ class Progress(NamedTuple):
     """How far some runs are."""
 
     table: pd.DataFrame
-    notes: list[str]  # What lacks its data, failed or is damaged, a line each
+    notes: list[str]  # What lacks its data, a line each
     times: list[str]  # What the times rest on, a line each
 
 
@@ -63,9 +63,7 @@ def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce:
         lines.append(
             f"About {fit} of the {len(missing)} runs that are left will be done before the deadline"
         )
-    return Progress(
-        pd.DataFrame(rows), [*place.store.damaged, *dict.fromkeys(stand.absent.values())], lines
-    )
+    return Progress(pd.DataFrame(rows), [*dict.fromkeys(stand.absent.values())], lines)
 
 
 def _time(seconds: Sequence[float | None], workers: int) -> str:

@@ -59,7 +59,7 @@ def compute(
     Args:
         skip_absent: the runs that are left out where their data are not here, instead of raising.
         keep_weights: whether trainings that are stored without their weights are run again.
-        say: called with what is noteworthy, left out, damaged or failed, a line each.
+        say: called with what is noteworthy, left out or failed, a line each.
     """
     before = standing(runs, place)
     lacking = {run.encoder for run in before.absent if isinstance(run, FewShot) and run.has_encoder}
@@ -71,8 +71,6 @@ def compute(
         check(skip_absent(run), reason)
     for reason, count in Counter(before.absent.values()).items():
         say(f"{count} runs are left out: {reason}")
-    for line in place.store.damaged:
-        say(line)
     here = [run for run in (*before.done, *before.missing) if run not in before.elsewhere]
     kept = [run for run in here if isinstance(run, Training) and keep_weights]
     todo = dict.fromkeys([*before.missing, *(run for run in kept if not has_weights(run, place))])

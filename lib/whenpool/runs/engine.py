@@ -71,23 +71,22 @@ class Workforce:
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
                 options[name] = value
                 if name in ("workers", "models_per_batch"):
-                    whole = f"{variable} must be a whole number from 1, not {value!r}"
-                    check(value.isdecimal() and int(value) >= 1, whole)
-                    options[name] = int(value)
+                    options[name] = int(value) if value.isdecimal() else 0
+                    check(options[name], f"{variable} must be a whole number from 1, not {value!r}")
         return cls(**options)
 
     def check(self, here: bool = True) -> None:
         """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
         needed ``here`` and is not."""
         check_known("engine", self.engine, ("local", "ray"))
-        alone = "only a Ray cluster has an address; add --engine ray or leave it out"
-        check(self.engine == "ray" or not self.address, alone)
+        unused = self.address and self.engine != "ray"
+        check(not unused, "only a Ray cluster has an address; add --engine ray or leave it out")
         check_known("precision", self.precision, PRECISIONS)
         here = here and self.engine == "local"
         check_device(self.device, here)
-        rounds = here and (self.precision, self.device) == ("bfloat16", "cpu")
-        lacks = "this processor has no bfloat16; use --precision float32"
-        check(not rounds or processor_has_bfloat16(), lacks)
+        if here and (self.precision, self.device) == ("bfloat16", "cpu"):
+            lacks = "this processor has no bfloat16; use --precision float32"
+            check(processor_has_bfloat16(), lacks)
 
 
 def check_device(device: str, here: bool = True) -> None:
@@ -230,9 +229,7 @@ def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]
 
 def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
     """What the trainings of one task have in common; any other run as it is."""
-    if not isinstance(run, Training) or run.cell != "lstm":
-        return run
-    if run.trick or run.drop_connect or run.fresh:
+    if not isinstance(run, Training) or run.cell != "lstm" or run.trick or run.drop_connect or run.fresh:
         return run
     where = "standard" if run.setting == "standard" and not on_gpu else "mid"
     start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
@@ -242,14 +239,7 @@ def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
 
 def pool_of(place: Place, workforce: Workforce, tasks: int) -> Any:
     """What does the tasks: it says whether it has room, takes a task, and gives its `Result`."""
-    if workforce.engine == "ray":
-        return RayPool(place, workforce)
-    devices = [workforce.device]
-    if workforce.device == "cuda":  # all of this machine's
-        devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    # two for each GPU: one reads texts and makes models while the other trains
-    wanted = workforce.workers or (processors() if devices == ["cpu"] else 2 * len(devices))
-    return LocalPool(place, workforce, min(wanted, tasks), devices)
+    return RayPool(place, workforce) if workforce.engine == "ray" else LocalPool(place, workforce, tasks)
 
 
 # processes of this machine
@@ -298,21 +288,25 @@ class Worker(NamedTuple):
 
 
 class LocalPool:
-    """Up to ``size`` processes of this machine, begun as they are needed, which take turns in the devices."""
+    """Processes of this machine, no more than ``tasks``, begun as they are needed. They take turns in the
+    GPUs, two at each: one reads texts and makes models while the other trains."""
 
-    def __init__(self, place: Place, workforce: Workforce, size: int, devices: Sequence[str]) -> None:
-        self._place, self._precision = place, workforce.precision
-        self.size, self.devices = size, cycle(devices)
+    def __init__(self, place: Place, workforce: Workforce, tasks: int) -> None:
+        self._place, self._precision, devices = place, workforce.precision, [workforce.device]
+        if workforce.device == "cuda":  # all of this machine's
+            devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        size = workforce.workers or (processors() if devices == ["cpu"] else 2 * len(devices))
+        self._size, self._devices = min(size, tasks), cycle(devices)
         self._idle: list[Worker] = []
         self._busy: dict[Future[Any], Worker] = {}
         self._works = False  # whether a process has ended a task
 
     def has_room(self) -> bool:
-        return len(self._busy) < self.size
+        return len(self._busy) < self._size
 
     def submit(self, task: Task) -> Future[Any]:
         while True:
-            worker = self._idle.pop() if self._idle else Worker.begun(next(self.devices))
+            worker = self._idle.pop() if self._idle else Worker.begun(next(self._devices))
             try:
                 future = worker.executor.submit(do, task, self._place, worker.device, self._precision)
             except BrokenProcessPool:  # it has died while it was idle
@@ -549,7 +543,7 @@ class _Loop:
         alone, rest = len(task) == 1, []
         for job in task:
             if job.key in result.failures:
-                self._fail(job, result.failures[job.key])
+                self._end(job, result.failures[job.key])
             elif (alone and result.death is None) or self._store.has(job.key, job.keep_weights):
                 self._report.done += 1
                 self._end(job)
@@ -557,16 +551,13 @@ class _Loop:
                 rest.append(job)
         self._deaths[task[0].key] += alone and bool(result.death)
         if rest and self._deaths[task[0].key] >= TRIES:
-            times = f"its process died {TRIES} times ({result.death})"
-            self._fail(task[0], f"{times}; it may need more memory")
+            died = f"its process died {TRIES} times ({result.death})"
+            self._end(task[0], f"{died}; it may need more memory")
             return
         middle = (len(rest) + 1) // 2
         self._queue.extendleft(tuple(half) for half in (rest[middle:], rest[:middle]) if half)
 
-    def _fail(self, job: Job, message: str) -> None:
-        self._report.failed[job.run] = message
-        self._end(job)
-
-    def _end(self, job: Job) -> None:
+    def _end(self, job: Job, failure: str = "") -> None:
+        self._report.failed |= {job.run: failure} if failure else {}
         self._bar.update(round(job.run.cost))
         self._locks.release(job.key)

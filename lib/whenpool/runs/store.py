@@ -1,15 +1,15 @@
 """Finished runs, one file each, and the tables made of them.
 
 A run is stored under a key that is the hash of its *identity*: its configuration, the fingerprints of its
-data, and the version of the protocol. A file that is damaged or does not belong here is not counted, which
-a line says. Published runs are the same rows in CSV files of the repository, read only.
+data, and the version of the protocol. A file that is damaged or does not belong here does not count.
+Published runs are the same rows in CSV files of the repository, read only.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ class Store:
 
     directory: Path
     published: Path | None = None
-    damaged: list[str] = field(default_factory=list)  # a line for each damaged file that was met
 
     def put(
         self, identity: Mapping[str, Any], run: Mapping[str, Any], result: Mapping[str, Any],
@@ -63,11 +62,7 @@ class Store:
         if not file.exists():
             return None
         state = file.stat()
-        row, reason = _read_run(file, state.st_mtime_ns, state.st_size, state.st_ino)
-        line = f"{file} is not counted, since {reason}; delete it"
-        if reason and line not in self.damaged:
-            self.damaged.append(line)
-        return row
+        return _read_run(file, state.st_mtime_ns, state.st_size, state.st_ino)
 
     def keys(self) -> set[str]:
         """The keys of all runs here, the published ones included."""
@@ -167,16 +162,13 @@ def kind_of(row: Mapping[str, Any]) -> str:
 
 
 @cache
-def _read_run(file: Path, *state: int) -> tuple[dict[str, Any] | None, str]:
-    """A stored run, or None and what is wrong with its file, which is read anew when it has changed."""
+def _read_run(file: Path, *state: int) -> dict[str, Any] | None:
+    """A stored run, or None for what is none; the file is read anew when its ``state`` has changed."""
     try:
         row = json.loads(file.read_bytes())
-        belongs, kind = key_of(row["identity"]) == file.stem, kind_of(row)
-    except (ValueError, RecursionError, TypeError, KeyError):
-        return None, "it is truncated or not a run"
-    if not belongs:
-        return None, "its content belongs to another key"
-    return (row, "") if kind in KINDS else (None, f"its kind {kind!r:.40} is unknown")
+        return row if key_of(row["identity"]) == file.stem and kind_of(row) in KINDS else None
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 @lru_cache(maxsize=64)

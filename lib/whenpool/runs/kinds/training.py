@@ -25,7 +25,6 @@ from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.models.batched_lstm import kernels_on
-from whenpool.models.precision import precision_used
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.run import Place, Run, key, provenance
@@ -322,12 +321,11 @@ class Unfinished:
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
         self._folder, self._keys, self._device = store.directory / "unfinished", keys, device
-        # how many were trained at once at most, also before they were stopped, and what names those models
+        # how many are trained at once, and what names these models
         self._together = len(keys), hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
-        made = provenance(device)
-        how = precision_used(), len(keys) > 1 and kernels_on(device)
-        named = (made[name] for name in ("device", "threads", "torch", "python"))
-        self._made = hash_of(_CODE, *map(str, (*how, *named)))[:12]
+        made = provenance(device, len(keys))
+        named = (made[name] for name in ("device", "threads", "torch", "python", "precision"))
+        self._made = hash_of(_CODE, str(len(keys) > 1 and kernels_on(device)), *map(str, named))[:12]
         self._open = set(range(len(keys)))
         self._epoch, self._time = 0, time.monotonic()  # of the last save
         files = [self._folder.glob(self._file(key, "*").name) for key in keys]

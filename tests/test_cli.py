@@ -10,12 +10,12 @@ from unittest.mock import Mock
 import pytest
 import torch
 from archives import make_zhang
+from check_machine import check_machine
 from click.testing import CliRunner
 from clones import CAPTURED, ROOT, clone
 from small_runs import alive, children, wait_for
 
 from whenpool.cli import cli
-from whenpool.cli.doctor import check_machine
 
 VERBS = "book run status data record export check diagnose explain".split()
 FEW_SHOT = ("--chapter", "few_shot")

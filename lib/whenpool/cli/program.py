@@ -367,9 +367,8 @@ def export(data: Path | None, store: Path | None) -> None:
 @store_option
 def check_command(device: str, profile: str, data: Path | None, store: Path | None) -> None:
     """Check versions, the device, data and disk before long work."""
-    from whenpool.cli.doctor import check_machine
-
-    sys.exit(0 if check_machine(device, profile, data, store, click.echo) else 2)
+    ready = _script("check_machine")["check_machine"](device, profile, data, store, click.echo)
+    sys.exit(0 if ready else 2)
 
 
 @cli.command()

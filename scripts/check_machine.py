@@ -1,4 +1,5 @@
-"""A look at this machine before long work: versions, device, corpora and disk, a line each."""
+"""A look at this machine before long work, which is what `whenpool check` does: versions, device, corpora and
+disk, a line each."""
 
 import shutil
 from collections.abc import Callable

@@ -11,7 +11,7 @@ import torch
 
 from whenpool.base.errors import check
 from whenpool.corpora import find
-from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import find_filler
 from whenpool.models.batched_lstm import try_out
 from whenpool.runs.engine import check_device, processors
@@ -24,7 +24,10 @@ def check_machine(
 ) -> bool:
     """Look at everything that runs need; returns whether they can start. ``say`` is called with each line: a
     mark, "ok" or "missing", and a text that ends with what helps."""
-    place, names = Place.default(data, store, profile == "smoke"), Request(profile).corpus_names
+    place, names = (
+        Place.default(data, store, profile == "smoke"),
+        Request(profile).corpora_or(*THESIS_CORPORA),
+    )
     here = [name for name in names if name not in PUBLICATIONS or PUBLICATIONS[name].find(place.data)]
 
     def corpora() -> str:

@@ -63,11 +63,6 @@ def each(run: Training, *options: Options, **values: Iterable[Any]) -> Iterator[
             yield replace(run, **dict(zip(values, chosen, strict=True)), **option)
 
 
-def corpora_of(request: Request, *usual: str) -> tuple[str, ...]:
-    """The corpora that are asked for, else the usual ones of the whole paper, or the embedded one."""
-    return request.corpora or (usual if request.is_whole else request.corpus_names)
-
-
 def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[int]]:
     """Training sizes by length of text."""
     if corpus not in PUBLICATIONS:
@@ -90,7 +85,7 @@ def bases(
 ) -> Iterator[Training]:
     """The run of the profile on each corpus, length of text and size. With ``sizes``, which are those of IMDb
     at both scales, short texts are left out."""
-    for corpus in corpora_of(request, *usual):
+    for corpus in request.corpora_or(*usual):
         for length, those in sizes_of(corpus, request, place).items():
             if sizes and length == "short":
                 continue
@@ -149,7 +144,7 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
 def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
     """Figures 1.4, 1.6 and 1.7, and what padding and the forget gate (of the thesis, of the public code, and
     chrono) have to do with them (§1.6, §1.7)."""
-    for corpus in corpora_of(request, "imdb", "amazon"):
+    for corpus in request.corpora_or("imdb", "amazon"):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
         for plain in bases(replace(request, corpora=(corpus,)), place, sizes):
             for base in seeded(plain, request):
@@ -183,8 +178,7 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
 
 def _word_importance(request: Request, place: Place) -> Iterable[Run]:
     paper = request.profile == "paper"
-    pictured = ("imdb", "yahoo", "amazon") if paper else request.corpus_names
-    for corpus in request.corpora or pictured:
+    for corpus in request.corpora_or(*(("imdb", "yahoo", "amazon") if paper else THESIS_CORPORA)):
         figures = [figure for figure in _TABLES["importance_figures"] if paper and figure[0] == corpus]
         looks = [figure for figure in figures if figure[2] in (request.sizes or (figure[2],))]
         # where the thesis has no figure: the first size and the last
@@ -214,7 +208,7 @@ def _few_shot(request: Request, place: Place) -> Iterable[FewShot]:
     for name in request.systems or ():
         check_known("system", name, (*SYSTEMS, *CONTRAST))
     paper = request.profile == "paper"
-    for corpus in corpora_of(request, "imdb", *(["yahoo"] if paper else [])):
+    for corpus in request.corpora_or("imdb", *(["yahoo"] if paper else [])):
         # what depends on the corpus and the reader; a system takes what it has use for
         asked: Options = {"encoder": request.encoder or (DEFAULT_ENCODER if paper else MINILM)}
         asked["paraphrases"] = request.paraphrases

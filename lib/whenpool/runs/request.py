@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import check, check_known
-from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
 
@@ -29,7 +28,7 @@ class Request:
     """What a reader asks for; None leaves it to the profile."""
 
     profile: str = "quick"
-    corpora: tuple[str, ...] | None = None  # names for `whenpool.corpora.load`, see `corpus_names`
+    corpora: tuple[str, ...] | None = None  # names for `whenpool.corpora.load`
     sizes: tuple[int, ...] | None = None  # training texts
     settings: tuple[str, ...] | None = None
     poolings: tuple[str, ...] | None = None
@@ -70,11 +69,9 @@ class Request:
         """Whether the whole paper is asked for, at either scale."""
         return self.profile in ("compact", "paper")
 
-    @property
-    def corpus_names(self) -> tuple[str, ...]:
-        """The thesis's four corpora in the profiles "compact" and "paper", else the embedded one."""
-        usual = THESIS_CORPORA if self.is_whole else ("synthetic",)
-        return usual if self.corpora is None else self.corpora
+    def corpora_or(self, *usual: str) -> tuple[str, ...]:
+        """The corpora that are asked for, else the usual ones of the whole paper, or the embedded one."""
+        return self.corpora or (usual if self.is_whole else ("synthetic",))
 
     def leaves_out(self, run: Any) -> bool:
         """Whether a run is left out where its data are not here, since nobody named its corpus or encoder."""

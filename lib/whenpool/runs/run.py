@@ -40,9 +40,7 @@ class Place:
     cache: Path
 
     @classmethod
-    def default(
-        cls, data: Path | None = None, store: Path | None = None, smoke: bool = False
-    ) -> "Place":
+    def default(cls, data: Path | None = None, store: Path | None = None, smoke: bool = False) -> Self:
         """The folders of `whenpool.base.paths`; runs of the profile "smoke" lie apart."""
         directory, root = store or store_directory(), project_root()
         published = root / "data" / "results" if root else None

@@ -125,10 +125,8 @@ class FewShot(Run):
         return self.put(place, result, provenance(device), outcome.history_rows(), weights)
 
 
-_AUGMENTED = dict.fromkeys(
-    "unlabelled_batch augmentations replaced paraphrases".split(), ("uda", "mixtext")
-)
-USED_BY = _AUGMENTED | {
+USED_BY = {
+    **dict.fromkeys("unlabelled_batch augmentations replaced paraphrases".split(), ("uda", "mixtext")),
     "max_tokens": (*READ_BY_ENCODER, *CONTRAST), "encoder": READ_BY_ENCODER, "vectors": CONTRAST,
     "head_learning_rate": ("bert", "tmix", "uda", "mixtext"), "hidden_size": ("max_attention", *CONTRAST),
     "unlabelled": UNLABELLED, "topics": ("vampire",), "pretraining": ("vampire",),

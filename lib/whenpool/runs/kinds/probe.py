@@ -420,12 +420,8 @@ class Tracer:
         row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
         if self._held_out:
             ratios = vanishing_ratio(norms, lengths)
-            for name, part in {
-                "lower_quartile": 0.25,
-                "median_ratio": 0.5,
-                "upper_quartile": 0.75,
-            }.items():
-                row[name] = ratios.quantile(part).item()
+            parts = {"lower_quartile": 0.25, "median_ratio": 0.5, "upper_quartile": 0.75}
+            row |= {name: ratios.quantile(part).item() for name, part in parts.items()}
         for name, texts in self._judged.items():
             row[f"{name}_accuracy"] = evaluate(self._model, texts).accuracy
         self.rows.append(row)

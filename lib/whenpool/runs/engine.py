@@ -350,14 +350,14 @@ def perform(
     with tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True) as folder:
         store = Store(Path(folder))
         place = Place(store, data if data.is_dir() else data_directory(), cache_directory())
-        for job in task:  # each must be the same here as where it comes from
-            try:
-                advice = f"make {place.data} the same there, or let WHENPOOL_DATA name another folder"
-                other = f"has other data than this machine; {advice}" * (key(job.run, place) != job.key)
-            except InputError as error:
-                other = f"cannot read what the run needs: {error}"
-            if other:
-                return Result({each.key: f"{node} {other}" for each in task})
+        advice = f"make {place.data} the same there, or let WHENPOOL_DATA name another folder"
+        try:  # each run must be the same here as where it comes from
+            same = all(key(job.run, place) == job.key for job in task)
+            fault = "" if same else f"has other data than this machine; {advice}"
+        except InputError as error:
+            fault = f"cannot read what the run needs: {error}"
+        if fault:
+            return Result({job.key: f"{node} {fault}" for job in task})
         try:
             check_device(workforce.device)
             for name, content in weights.items():

@@ -104,15 +104,6 @@ class Store:
         rows = [{"key": key, **point} for key, row in runs for point in about.points_of(name, row)]
         return self._with_published(rows, f"{about.table}_{name}")
 
-    def measured_on(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """What the probe runs of one kind measured, with the columns of some of their rows beside; one that
-        both have is the measured point's, and the run's ends in ``_of_run``."""
-        rows = self.history("probe", kind)
-        wanted = probes[probes["probe"] == kind] if len(probes) else probes
-        if wanted.empty:
-            return rows.head(0)
-        return rows.merge(wanted.dropna(axis=1, how="all"), on="key", suffixes=("", "_of_run"))
-
     def read_published(self, name: str) -> pd.DataFrame:
         """A published file, ``<name>.csv``, or no rows."""
         file = self.published / f"{name}.csv" if self.published else NO_FOLDER

@@ -85,10 +85,9 @@ def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):
 
     run = partial(told, "run", *SMOKE, "--settings", "mid", "--poolings", "max,last")
     none = "0 had been stored before, 0 were done by another command, 0 failed, 0 lack their data,"
-    said = run("--dry-run", "--deadline", "1h")
+    said = run("--dry-run")
     assert said.startswith("Runs of training_to_skip (profile smoke)")
     assert re.search(r"training_to_skip +0 +2 +0 +2 +\? +\?", said)
-    assert "done before the deadline" in said
     assert files() == []
     said = run("--deadline", "1h")
     assert f"Runs of training_to_skip (profile smoke): 2 runs were done now, {none} 0 are left" in said

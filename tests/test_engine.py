@@ -155,7 +155,7 @@ def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
         def submit(self, task):
             if not self.tasks:  # the other command ends one run, and is stopped in another
                 (place.store.directory / finished.name).write_bytes(finished.read_bytes())
-                other.release_all()
+                other.release(*other.held)
             return super().submit(task)
 
     here.kind = Meanwhile

@@ -1,10 +1,7 @@
 """How far runs are, and how long the rest will take: ``whenpool status`` and ``run --dry-run``."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from itertools import accumulate
-from math import inf
 from typing import NamedTuple
 
 import pandas as pd
@@ -57,12 +54,6 @@ def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce:
         lines.append(f"Times are for {workers_are}, estimated from the most similar runs")
     if unknown := sum(value is None for value in seconds.values()):
         lines.append(f"? means that no similar run is stored ({unknown:,} runs)")
-    if workforce.until is not None:
-        ends = accumulate(seconds[run] or inf for run in sorted(missing, key=lambda run: run.rank()))
-        fit = sum(end / workers <= workforce.until - time.monotonic() for end in ends)
-        lines.append(
-            f"About {fit} of the {len(missing)} runs that are left will be done before the deadline"
-        )
     return Progress(pd.DataFrame(rows), [*dict.fromkeys(stand.absent.values())], lines)
 
 

@@ -467,26 +467,23 @@ class Locks:
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "claims"
-        self._held: dict[str, FileLock] = {}
+        self.held: dict[str, FileLock] = {}
 
     def take(self, key: str) -> bool:
         """Lock a run; returns whether it is ours now."""
-        if key not in self._held:
+        if key not in self.held:
             lock = FileLock(self._folder / f"{key}.lock")
             with suppress(Timeout):
                 lock.acquire(blocking=False)
-                self._held[key] = lock
-        return key in self._held
+                self.held[key] = lock
+        return key in self.held
 
-    def release(self, key: str) -> None:
-        """Let go of a run. The file goes first: who has opened it sees it without a name, and begins anew."""
-        lock = self._held.pop(key)
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
-
-    def release_all(self) -> None:
-        for name in list(self._held):
-            self.release(name)
+    def release(self, *keys: str) -> None:
+        """Let go of some runs. The file goes first: who has opened it sees it without a name, and begins
+        anew."""
+        for lock in map(self.held.pop, keys):
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
 
 
 class _Loop:
@@ -525,7 +522,7 @@ class _Loop:
         finally:
             self._bar.close()
             self._pool.close()
-            self._locks.release_all()
+            self._locks.release(*self._locks.held)
 
     def _ours(self, task: Task) -> Task:
         """The part of a task that nobody else does or has done; what others do waits at the end."""

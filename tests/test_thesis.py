@@ -161,7 +161,7 @@ def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_
     ]
     for text, message in {
         "key,seed\n1,2\n": "runs.csv has no column 'kind'; take one",
-        "kind,corpus,seed\nrun,imdb,0\n": "kind in row 1 of runs.csv 'run' is unknown",
+        "kind,corpus,seed\nrun,imdb,0\n": "kind in runs.csv 'run' is unknown",
     }.items():
         Path("runs.csv").write_text(text)
         with pytest.raises(InputError, match=message):

@@ -73,7 +73,7 @@ def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
 
     def execute(where):
         if len(runs) > 1:
-            execute_batched(runs, where, keep_weights=[True] * len(runs))
+            execute_batched(runs, where, "cpu", [True] * len(runs))
         else:
             runs[0].execute(where, keep_weights=True)
 

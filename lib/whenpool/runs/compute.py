@@ -118,11 +118,9 @@ def runs_of_file(file: Path) -> list[Run]:
         raise InputError(f"file of runs {file} cannot be read: {error!s:.300}") from None
     for column in ("kind", "corpus", "seed"):
         check(column in rows, f"file of runs {file} has no column {column!r}; take one of the book's")
-    runs = []
-    for number, row in enumerate(rows.to_dict("records"), 1):
-        check_known(f"kind in row {number} of {file}", row["kind"], KINDS)
-        runs.append(KINDS[row["kind"]].of_row(row))
-    return list(dict.fromkeys(runs))
+    for kind in rows["kind"].unique():
+        check_known(f"kind in {file}", kind, KINDS)
+    return list(dict.fromkeys(KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records")))
 
 
 def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:

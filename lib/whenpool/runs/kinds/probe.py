@@ -3,7 +3,6 @@
 Letters: N texts, P points of a profile.
 """
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -398,9 +397,8 @@ class Tracer:
     and from 1,280 texts on when their number has grown by a tenth."""
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
-        self._model, self._next, device = model, 0.0, _device_of(model)
-        self._until, self._held_out = probe.until or math.inf, bool(probe.shortest and probe.longest)
-        texts = dataset.train.first(probe.texts)
+        self._probe, self._model, self._next, device = probe, model, 0.0, _device_of(model)
+        self._held_out, texts = bool(probe.shortest and probe.longest), dataset.train.first(probe.texts)
         if self._held_out:
             texts = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts)
         self._texts = texts.to(device)
@@ -410,14 +408,14 @@ class Tracer:
 
     def __call__(self, seen: int) -> None:
         """Look, if it is time; ``seen`` texts were learnt from."""
-        if seen < self._next or seen > self._until:
+        if not self._next <= seen <= (self._probe.until or seen):
             return
         self._next = max(seen + 128, seen * 1.1)
         norms, lengths = _norms(self._model, self._texts)
         profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
+        row = {"examples": seen, "ratio": _mean_ratio(norms, lengths)}
         # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
-        band = (profile[45:55].mean() / profile[0]).item()
-        row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
+        row["band_ratio"] = (profile[45:55].mean() / profile[0]).item()
         if self._held_out:
             ratios = vanishing_ratio(norms, lengths)
             parts = {"lower_quartile": 0.25, "median_ratio": 0.5, "upper_quartile": 0.75}

@@ -278,7 +278,7 @@ def _objective(run: Training, place: Place, start: Prepared) -> Objective:
 
 
 def execute_batched(
-    runs: Sequence[Training], place: Place, device: str = "cpu", keep_weights: Sequence[bool] = (),
+    runs: Sequence[Training], place: Place, device: str, keep_weights: Sequence[bool],
     on_end: Callable[[int, str], None] = lambda number, failure: None,
 ) -> None:  # fmt: skip
     """Train several models of one shape without tricks at once (`whenpool.training.batched`), and store each
@@ -296,8 +296,8 @@ def execute_batched(
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if not isinstance(outcome, DivergenceError):
-            keep = bool(keep_weights) and keep_weights[number]
-            prepared[number].store(runs[number], outcome, place, keep, unfinished.provenance())
+            made = unfinished.provenance()
+            prepared[number].store(runs[number], outcome, place, keep_weights[number], made)
         unfinished.remove(number)
         on_end(number, str(outcome) if isinstance(outcome, DivergenceError) else "")
 

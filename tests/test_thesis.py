@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import seaborn as sns
 from made_up import trained
-from small_runs import record_run as put
+from small_runs import record
 
 from whenpool import InputError
 from whenpool.book import thesis
@@ -124,7 +124,9 @@ def test_each_source_of_numbers_has_a_line_of_its_own():
 def put_all(place, accuracies, **changes):
     run = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
     for seed, accuracy in enumerate(accuracies):
-        put(place, replace(run, seed=seed, **changes), accuracy)
+        one = replace(run, seed=seed, **changes)
+        diverged = {"diverged": math.isnan(accuracy)} if one.trick else {}
+        record(place, one, accuracy=accuracy, majority_accuracy=50.0, **diverged)
 
 
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):

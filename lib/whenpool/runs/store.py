@@ -93,9 +93,8 @@ class Store:
         if len(table):
             table = table[about.is_current(table)].reset_index(drop=True)
         names = {*MADE, *recorded_columns(about.table), *(field.name for field in fields(about))}
-        return table.assign(
-            **{n: pd.Series(None, table.index, object) for n in sorted(names - {*table})}
-        )
+        empty = pd.Series(None, table.index, object)
+        return table.assign(**dict.fromkeys(sorted(names - {*table}), empty))
 
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
         """A row for each point of a history, such as an epoch, and the run's ``key``."""

@@ -91,6 +91,17 @@ def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
     assert left(apart) == left(place) == []
 
 
+def test_a_part_of_a_group_goes_on_from_its_epoch(place, read):
+    execute_batched(GROUP[:2], place, "cpu", [False] * 2)
+    whole = read["read"]
+    for run in GROUP[:2]:
+        forget(run, place)
+    assert stopped(read, whole * 2 // 3, lambda: execute_batched(GROUP, place, "cpu", [False] * 4))
+    read.update(read=0, stop=None)
+    execute_batched(GROUP[:2], place, "cpu", [False] * 2)
+    assert read["read"] < 0.75 * whole
+
+
 @pytest.mark.parametrize("what", ["version", "damaged", "full"])
 def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read, monkeypatch, what):
     LONGER.execute(place)

@@ -329,9 +329,12 @@ class Unfinished:
         self._saved: dict[str, Any] = {}  # by key, of the epoch that is being saved
         self._epoch, self._time = 0, time.monotonic()  # of the last save
         self.states: list[State | None] = [None] * len(keys)
-        with suppress(Exception):  # of many kinds; a training can always begin anew
-            saved = torch.load(self._file, map_location="cpu", weights_only=True)  # runs no code
-            self.states = [State(*saved[key]) for key in keys]
+        # their own file, or that of a larger group, of which the others have ended, or which was too large
+        for file in (self._file, *self._file.parent.glob(f"*-{stamp}.pt")):
+            with suppress(Exception):  # of many kinds; a training can always begin anew
+                saved = torch.load(file, "cpu", weights_only=True, mmap=True)  # runs no code
+                self.states = [State(*saved[key]) for key in keys]
+                break
 
     def remove(self, number: int) -> None:
         """Forget a training that is stored, or has failed; of the last one also what other versions left."""

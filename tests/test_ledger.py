@@ -77,7 +77,7 @@ def test_verdicts_of_advice_are_those_of_the_ledger(recorded, decided):
 
 
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
-    text = run("--chapter", "gradient_propagation")  # a short name
+    text = run("--chapter", "gradient_propagation")
     assert {claim.chapter for claim in LEDGER if f"{claim.id} " in text} == {"gradient_propagation"}
     assert re.search(
         "^low-forget-gates-vanish +1.5 +<= 1e-9 +so far holds 10⁻¹⁵ n=1 ", text, re.MULTILINE

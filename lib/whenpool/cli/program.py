@@ -114,9 +114,7 @@ engine_options = _with(
 )
 
 
-def planned_runs(
-    request: Any, place: Any, chapters: tuple[str, ...]
-) -> tuple[dict[str, list[Any]], str]:
+def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     """The runs of some chapters, or of "all", by chapter, and a line that says which they are. Raises
     `InputError` for a chapter without runs, options that leave none, or texts instead of tagged words."""
     from whenpool.corpora.tagged import is_tagged
@@ -125,9 +123,7 @@ def planned_runs(
     every = "all" in chapters
     named = list(dict.fromkeys(chapter_named(name, PLANS) for name in (PLANS if every else chapters)))
     if named == ["sequence_labelling"] and request.corpora:  # beside others it has its own corpora
-        mistake = (
-            f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a .txt or .conllu file"
-        )
+        mistake = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a .conllu file"
         check(any(map(is_tagged, request.corpora)), mistake)
     what = "every chapter" if every else ", ".join(named)
     runs = {name: plan(name, request, place) for name in named}

@@ -31,11 +31,10 @@ SEEDS = 5
 SEEDS_FROM = 20  # Seeds of what claims of 2026-11-27 decide: runs with lower ones began before
 FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_NAMES = "compact compact_test compact_sizes other_starts tried paper small_taggers".split()
 COMPACT, COMPACT_TEST, COMPACT_SIZES, OTHER_STARTS, TRIED, PAPER, SMALL_TAGGERS = (
-    _TABLES[name] for name in (
-        "compact", "compact_test", "compact_sizes", "other_starts", "tried", "paper", "small_taggers"
-    )
-)  # fmt: skip
+    _TABLES[name] for name in _NAMES
+)
 """Options by which runs differ; plans.toml explains them, and has those of each plan."""
 
 # what all plans start from: corpora, sizes, seeds and models

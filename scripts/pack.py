@@ -17,14 +17,7 @@ import torch
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import POINTER, fingerprint, write_atomically
-from whenpool.cli.program import (
-    FOLDER,
-    PACKED_BY,
-    chosen,
-    code_of_corpora,
-    planned_runs,
-    runs_options,
-)  # fmt: skip
+from whenpool.cli.program import FOLDER, chosen, planned_runs, runs_options
 from whenpool.corpora.dataset import SPLITS, encode, encoded_file, keep_encoded
 from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
 from whenpool.runs.kinds import Training
@@ -81,7 +74,6 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         keep_vectors(few, file, cache)
         yield f"{file.name}: {len(rows):,} of {len(vectors.words):,} words"
     shutil.copytree(place.cache / "fingerprints", cache / "fingerprints", dirs_exist_ok=True)
-    write_atomically(folder / PACKED_BY, code_of_corpora())
 
 
 def write_pointer(path: Path, original: Path) -> None:

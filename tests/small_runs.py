@@ -1,6 +1,5 @@
 """What tests of runs share: small runs, ways to make and to watch them, and results that were made up."""
 
-import math
 import sys
 import time
 from contextlib import suppress
@@ -85,27 +84,15 @@ def ask(runs, place, **options):
     return [line for line in said if not line.startswith("note: ")], report
 
 
-def record_run(place, run, accuracy=70.0, history=(), complete=True, **result):
-    """Put a training into the store that nobody has trained, and return its key; an accuracy that is no
-    number is that of a training that diverged."""
-    identity = {"run": run.changed(), "data": {"corpus": complete}, "protocol": PROTOCOL}
-    values = {"diverged": math.isnan(accuracy)} if run.trick else {}
-    values |= {
-        "test_accuracy": accuracy, "validation_accuracy": accuracy, "majority_accuracy": 50.0,
-        "corpus_complete": complete, "seconds": 1.0,
-    }  # fmt: skip
-    epochs = [{"epoch": number, **epoch} for number, epoch in enumerate(history, 1)]
-    return place.store.put(identity, run.row(), values | result, MADE, epochs)
-
-
-def record_probe(place, probe, rows=(), complete=True, protocol=PROTOCOL, probe_protocol=PROBE_PROTOCOL):
-    """Put a probe run into the store that nobody has measured."""
-    identity = {
-        "run": probe.training.changed(), "data": {"corpus": "c"}, "protocol": protocol,
-        "probe": probe.changed() | {"protocol": probe_protocol},
-    }  # fmt: skip
-    values = {"training": "t", "probe_protocol": probe_protocol, "corpus_complete": complete}
-    return place.store.put(identity, probe.row(), values | {"seconds": 1.0}, MADE, rows)
+def record(place, run, history=(), complete=True, accuracy=70.0, protocol=PROTOCOL, made=None, **result):
+    """Put a training or probe into the store that nobody has computed, and return its key."""
+    identity = {"run": run.training.changed(), "data": {"corpus": "c"}, "protocol": protocol}
+    values = {"corpus_complete": complete, "seconds": 1.0, "probe_protocol": PROBE_PROTOCOL} | result
+    if run.kind == "probe":
+        identity["probe"] = run.changed() | {"protocol": values["probe_protocol"]}
+    else:
+        values |= {"test_accuracy": accuracy, "validation_accuracy": accuracy, "best_epoch": 1}
+    return place.store.put(identity, run.row(), values, MADE | (made or {}), history)
 
 
 def on_record(place, kind="training"):

@@ -10,12 +10,12 @@ from unittest.mock import Mock
 import pytest
 import torch
 from archives import make_zhang
+from check_machine import check_machine
 from click.testing import CliRunner
 from clones import CAPTURED, ROOT, clone
 from small_runs import alive, children, wait_for
 
 from whenpool.cli import cli
-from whenpool.cli.doctor import check_machine
 
 VERBS = "book run status data record export check diagnose explain".split()
 FEW_SHOT = ("--chapter", "few_shot")
@@ -34,7 +34,7 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
     script = (
         "import sys; from whenpool.cli import cli; cli.main(['--help'], standalone_mode=False)\n"
         "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
-        "import whenpool.runs.cluster, whenpool.fewshot.pretrained\n"
+        "import whenpool.runs.engine, whenpool.fewshot.pretrained\n"
         "print(sorted({'ray', 'transformers'} & set(sys.modules)))"
     )
     *lines, heavy, extra = subprocess.run([sys.executable, "-c", script], **CAPTURED).stdout.splitlines()
@@ -62,10 +62,10 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
     (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
     (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
     (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
-    (["run", "--chapter", "index"], "chapter 'index' must be one of gradient_propagation"),
+    (["run", "--chapter", "index"], "chapter 'index' is unknown; choose one of gradient_propagation"),
     (["run", "--data", "/nowhere"], "Directory '/nowhere' does not exist"),
     (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
-    (["book", "--chapter", "nothing"], "chapter 'nothing' must be one of index"),
+    (["book", "--chapter", "nothing"], "chapter 'nothing' is unknown; choose one of index"),
     (["data", "fetch"], "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext, amazon"),
     ("run --profile paper --corpus imdb --sizes 3000".split(), "options leave no run of training_to_skip"),
     (["run", "--chapter", "sequence_labelling", "--corpus", "imdb"], "no tagged words are in imdb; name"),

@@ -42,10 +42,10 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
         WordImportance(run, shortest=400, longest=500): {"position": 1, "mean": 0.5},
     }
     for one in (run, trick):
-        small_runs.record_run(place, one)
+        small_runs.record(place, one)
     elsewhere = small_runs.on_record(place)
     for probe, point in probes.items():
-        small_runs.record_probe(place, probe, [point])
+        small_runs.record(place, probe, [point])
     small_runs.on_record(place, "probe")
     reference = [run, trick, *probes]
     asked = [replace(one, vectors="glove.6B.100d") for one in (run, trick)]

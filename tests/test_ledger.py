@@ -65,7 +65,7 @@ def test_verdicts_of_advice_are_those_of_the_ledger(recorded, decided):
 
 
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
-    text = run("--chapter", "gradient")  # a short name
+    text = run("--chapter", "gradient_propagation")
     assert {claim.chapter for claim in LEDGER if f"{claim.id} " in text} == {"gradient_propagation"}
     assert re.search(
         "^low-forget-gates-vanish +1.5 +<= 1e-9 +so far holds 10⁻¹⁵ n=1 ", text, re.MULTILINE
@@ -73,7 +73,7 @@ def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
 
 
 @pytest.mark.parametrize(("option", "given", "message"), [
-    ("chapter", "nothing", "must be one of gradient_propagation, "),
+    ("chapter", "nothing", "is unknown; choose one of gradient_propagation, "),
     ("verdict", "true", "is unknown; choose one of holds, does not hold, "),
     ("format", "yaml", "is unknown; choose one of table, json, csv"),
 ])  # fmt: skip

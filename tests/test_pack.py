@@ -9,7 +9,6 @@ from archives import make_imdb
 from small_runs import SMALL, result_of
 
 from whenpool import InputError
-from whenpool.cli.program import chosen, cli
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.tagging import Tagging
@@ -52,8 +51,3 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     with pytest.raises(InputError, match="there are no data to pack; choose other runs"):
         list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
-    context = cli.commands["status"].make_context("status", ["--packed", str(tmp_path)])
-    with pytest.raises(
-        InputError, match="another version of whenpool packed .*, or none; run scripts/pack.py again"
-    ):
-        chosen(context.params)

@@ -90,9 +90,10 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
 
 
 @pytest.mark.parametrize(("only", "message"), [
-    ({"sizes": 1_000}, "sizes must be a list of whole numbers, not 1000"),
-    ({"poolings": "last"}, "poolings must be a list of names, not 'last'"),
-    ({"masked": "no"}, "masked must be true or false, not 'no'"),
+    ({"sizes": 1_000}, "sizes must be a list, not 1000"),
+    ({"sizes": ["1K"]}, "sizes must be whole numbers from 1, not ('1K',)"),
+    ({"seeds": 0}, "seeds must be whole numbers from 1, not 0"),
+    ({"poolings": "last"}, "poolings must be a list, not 'last'"),
     ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm"),
     ({"size": [1_000]}, "only 'size' is unknown; choose one of sizes, settings, poolings, seeds"),
     ([1_000], """only must be such as {"sizes": [1000]}, not [1000]"""),

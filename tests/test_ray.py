@@ -16,10 +16,9 @@ import torch
 from conftest import empty_place
 from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
 
-from whenpool import InputError, __version__
-from whenpool.runs import cluster
-from whenpool.runs.cluster import RayPool, perform
-from whenpool.runs.engine import Job, Workforce, run_all
+from whenpool import InputError
+from whenpool.runs import engine
+from whenpool.runs.engine import Job, RayPool, Workforce, perform, run_all
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
@@ -172,7 +171,7 @@ def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
 def performed(run, place, data=None):
     """What becomes of a run on a node."""
     job = Job(run, key(run, place))
-    return perform(__version__, (job,), RAY, {}, data or place.data, place.cache)
+    return perform((job,), RAY, {}, data or place.data, place.cache)
 
 
 def failure(*order):
@@ -181,16 +180,13 @@ def failure(*order):
     return message
 
 
-def test_a_node_with_another_version_or_other_data_is_named(tmp_path, monkeypatch):
+def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
     here, there = tmp_path / "here", tmp_path / "there"
     run = replace(SMALL, vectors="glove.6B.100d", embedding_size=3)
     for folder, line in ((here, "the 1 2 3\n"), (there, "the 1 2 4\n")):
         folder.mkdir()
         (folder / "glove.6B.100d.txt").write_text(line)
     place = Place(Store(tmp_path / "store"), here, tmp_path / "cache")
-    message = f"has whenpool {__version__}, but this machine 0.0.1; install the same"
-    with pytest.raises(InputError, match=message):
-        perform("0.0.1", (), RAY, {}, here, place.cache)
     monkeypatch.setenv("WHENPOOL_DATA", str(there))
     message = failure(run, place, tmp_path / "nowhere")
     assert f"has other data than this machine; make {there} the same there" in message
@@ -208,6 +204,6 @@ def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
     lacking = GradientProfile(replace(SMALL, seed=7))
     assert "corpus has 60 train" in failure(replace(SMALL, size=1000), place)
     assert "are not stored" in failure(lacking, place)
-    monkeypatch.setattr(cluster, "do", lambda *_: 1 / 0)
+    monkeypatch.setattr(engine, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         performed(SMALL, place)

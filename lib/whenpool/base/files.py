@@ -24,10 +24,8 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 @contextmanager
-def whole_file(
-    path: Path, what: str = "", advice: str = "; finished work is kept"
-) -> Iterator[BinaryIO]:
-    """A stream to a file that gets its name when all is written; ``what`` and ``advice`` are for messages."""
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A stream to a file that gets its name when all is written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -42,9 +40,8 @@ def whole_file(
             os.unlink(name)
             raise
     except OSError as error:
-        raise StorageError(
-            f"cannot write {what}{path}: {error.strerror or error}; free space or unlock its folder{advice}"
-        ) from None
+        advice = "free space or unlock its folder; finished work is kept"
+        raise StorageError(f"cannot write {path}: {error.strerror or error}; {advice}") from None
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -73,19 +70,6 @@ def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]
             if not isinstance(row, dict):
                 raise InputError(f"{where}: expected {expected}, but found {line.strip()!r:.40}")
             yield where, row
-
-
-def listed(file: Path, what: str) -> list[Any]:
-    """The items of a YAML file that is one list, called ``what`` in messages."""
-    import yaml
-
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
-        items = loader(file.read_text("utf-8")).get_single_data()
-    except Exception as error:  # the parser lets the mistakes of dates, numbers and types through
-        raise InputError(f"the {what} {file} cannot be read; correct it: {error!s:.300}") from None
-    check(items is None or isinstance(items, list), f"{file} must be a YAML list of {what}")
-    return items or []
 
 
 POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "

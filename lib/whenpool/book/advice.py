@@ -40,7 +40,7 @@ class Advice:
 
 def entries() -> list[Advice]:
     """All advice there is. Raises `InputError` outside a clone."""
-    return entries_of(paper_file("advice.yml"), "advice", lambda entry: Advice(**entry))
+    return entries_of(paper_file("advice.yml"), lambda entry: Advice(**entry))
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:

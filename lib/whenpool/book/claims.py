@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from pandas import DataFrame
 
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.base.files import listed
 from whenpool.book.measures import MEASURES, SEEDS_NEEDED, Measure, numbers, results
 from whenpool.book.results import READS, SCALES, Numbers, Runs, Sample, estimate, note, paper_file
 from whenpool.book.tables import number_text, spoken_number
@@ -266,13 +266,14 @@ class Decision:
 
 def claims(file: Path | None = None) -> list[Claim]:
     """All claims of the ledger. Raises `InputError` outside a clone, or for an incomplete entry, named."""
-    return entries_of(file or paper_file("claims.yml"), "claims", Claim.read)
+    return entries_of(file or paper_file("claims.yml"), Claim.read)
 
 
-def entries_of(file: Path, what: str, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
-    """What ``make`` gives of each entry of a YAML file with ``what``; a fault is named by the entry's id."""
+def entries_of(file: Path, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    """What ``make`` gives of each entry of a YAML file; a fault is named by the entry's id."""
     entries: dict[str, Any] = {}
-    for entry in listed(file, what):
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
+    for entry in loader(file.read_text("utf-8")).get_single_data() or ():
         try:
             check(entry["id"] not in entries, "its id occurs twice; rename one")
             entries[entry["id"]] = make(entry)

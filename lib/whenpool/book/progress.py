@@ -23,7 +23,7 @@ class Progress(NamedTuple):
     """How far some runs are."""
 
     table: pd.DataFrame
-    notes: list[str]  # What lacks its data, failed or is damaged, a line each
+    notes: list[str]  # What lacks its data, a line each
     times: list[str]  # What the times rest on, a line each
 
 
@@ -51,9 +51,8 @@ def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce:
         lines.append(f"Times are for {workers_are}, estimated from the most similar runs")
     if unknown := sum(value is None for value in seconds.values()):
         lines.append(f"? means that no similar run is stored ({unknown:,} runs)")
-    return Progress(
-        pd.DataFrame(rows), [*place.store.damaged, *dict.fromkeys(stand.absent.values())], lines
-    )
+    notes = [*place.store.damaged, *dict.fromkeys(stand.absent.values())]
+    return Progress(pd.DataFrame(rows), notes, lines)
 
 
 def _time(seconds: Sequence[float | None], workers: int) -> str:

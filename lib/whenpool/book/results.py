@@ -72,9 +72,12 @@ class Runs:
         if what == "epochs":
             return self.store.history("training")
         if what in PROBES:
-            points = self.store.measured_on(self.table("probe"), what)
+            probes, points = self.table("probe"), self.store.history("probe", what)
+            runs = probes[probes["probe"] == what].dropna(axis=1, how="all")
+            if len(runs):  # a column that both have is the point's
+                points = points.merge(runs, on="key", suffixes=("", "_of_run"))
             columns = recorded_columns(f"{Probe.table}_{what}")
-            return points.reindex(columns=[*dict.fromkeys([*points, *columns, *self.table("probe")])])
+            return points.reindex(columns=[*dict.fromkeys([*points, *columns, *probes])])
         rows = self.store.current(what)
         rows = rows.assign(began=began(rows))
         rows = with_model(rows) if "pooling" in rows else rows

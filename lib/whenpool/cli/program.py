@@ -19,7 +19,6 @@ import click
 
 from whenpool.base import paths
 from whenpool.base.errors import BookError, InputError, check
-from whenpool.base.files import code_fingerprint
 from whenpool.base.version import __version__
 from whenpool.models.registry import COMPARED
 
@@ -58,10 +57,10 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
-def _from_environment(name: str, **more: Any) -> Callable[[Command], Command]:
-    """An option that a variable of the environment can give as well."""
-    option, variable = f"--{name.replace('_', '-')}", f"WHENPOOL_{name.upper()}"
-    return click.option(option, envvar=variable, show_envvar=True, show_default=True, **more)
+def _from_environment(name: str, text: str, **more: Any) -> Callable[[Command], Command]:
+    """An option that a variable of the environment can give as well, and its help text."""
+    more |= {"envvar": f"WHENPOOL_{name.upper()}", "show_envvar": True, "show_default": True}
+    return click.option(f"--{name.replace('_', '-')}", help=text, **more)
 
 
 data_option = click.option("--data", type=THERE, help="Folder with the corpora. [WHENPOOL_DATA]")
@@ -92,37 +91,30 @@ runs_options = _with(
     request_options,
     click.option(
         "--chapter", "chapters", multiple=True, default=("training_to_skip",), show_default=True,
-        help="Name of a chapter, a part of it, or all. Repeatable.",
+        help="Name of a chapter, or all. Repeatable.",
     ),
 )  # fmt: skip
 place_options = _with(
-    _from_environment(
-        "workers", help="Processes; by default 1 per processor, 2 per GPU.", type=POSITIVE
-    ),
-    _from_environment("device", help="Device that computes: cpu or cuda.", default="cpu"),
+    _from_environment("workers", "Processes; by default 1 per processor, 2 per GPU.", type=POSITIVE),
+    _from_environment("device", "Device that computes: cpu or cuda.", default="cpu"),
 )
 speed_options = _with(
     place_options,
     _from_environment(
-        "models_per_batch",
-        help="Models to train at once. [default: what fills a GPU, 1 on a cluster or processor]",
-        type=POSITIVE,
+        "models_per_batch", "Models to train at once. [default: what fills a GPU, 1 on a cluster or "
+        "processor]", type=POSITIVE,
     ),
-    _from_environment(
-        "precision", help="Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"
-    ),
-)
+    _from_environment("precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"),
+)  # fmt: skip
 engine_options = _with(
-    _from_environment("engine", help="Engine that executes the runs: local or ray.", default="local"),
-    _from_environment("address", help="Address of a Ray cluster, such as head:6379."),
+    _from_environment("engine", "Engine that executes the runs: local or ray.", default="local"),
+    _from_environment("address", "Address of a Ray cluster, such as head:6379."),
     speed_options,
     click.option("--deadline", type=TIME, metavar="TIME", help="Stop after 40m or 1h30m, for example."),
 )
 
 
-def planned_runs(
-    request: Any, place: Any, chapters: tuple[str, ...]
-) -> tuple[dict[str, list[Any]], str]:
+def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     """The runs of some chapters, or of "all", by chapter, and a line that says which they are. Raises
     `InputError` for a chapter without runs, options that leave none, or texts instead of tagged words."""
     from whenpool.corpora.tagged import is_tagged
@@ -131,8 +123,7 @@ def planned_runs(
     every = "all" in chapters
     named = list(dict.fromkeys(chapter_named(name, PLANS) for name in (PLANS if every else chapters)))
     if named == ["sequence_labelling"] and request.corpora:  # beside others it has its own corpora
-        mistake = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a file of some"
-        mistake += " (a .tsv is read as texts; rename it to .txt)" * (".tsv" in mistake)
+        mistake = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a .conllu file"
         check(any(map(is_tagged, request.corpora)), mistake)
     what = "every chapter" if every else ", ".join(named)
     runs = {name: plan(name, request, place) for name in named}
@@ -147,26 +138,12 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
 
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
-    corpora, smoke = corpora_named(options["corpus"]), options["profile"] == "smoke"
-    mine = smoke and (options["labels"] or options["unlabelled"])
-    check(not mine, "the profile smoke has its own --labels and --unlabelled; leave them out")
+    corpora, data = corpora_named(options["corpus"]), options["data"]
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
-    data = options["data"]
-    if packed := options["packed"]:
-        data, made_by = packed.resolve(), packed / PACKED_BY
-        same = made_by.is_file() and made_by.read_text() == code_of_corpora()
-        check(same, f"another version of whenpool packed {packed}, or none; run scripts/pack.py again")
+    if options["packed"]:
+        data = options["packed"].resolve()
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
-    return request, Place.default(data, options["store"], smoke)
-
-
-GIVEN = click.core.ParameterSource.COMMANDLINE
-PACKED_BY = "packed_by.txt"  # In a folder that `scripts/pack.py` wrote, which version of the code did
-
-
-def code_of_corpora() -> str:
-    """A hash of the modules that read corpora: packed data are what they make of texts."""
-    return code_fingerprint(Path(__file__).parents[1] / "corpora")
+    return request, Place.default(data, options["store"], request.profile == "smoke")
 
 
 def workforce_of(options: dict[str, Any]) -> Any:
@@ -274,7 +251,8 @@ def run(
 
     context, narrowing = click.get_current_context(), (*NARROWING, "chapters", "corpus", "dry_run")
     for option in context.command.params if redo else ():
-        narrows = option.name in narrowing and context.get_parameter_source(option.name) is GIVEN
+        given = context.get_parameter_source(option.name) is click.core.ParameterSource.COMMANDLINE
+        narrows = given and option.name in narrowing
         check(not narrows, f"--redo computes all runs of its file; leave out {option.opts[0]}")
     if dry_run:
         return status.callback(chapters, **options)  # type: ignore[misc]
@@ -385,9 +363,8 @@ def export(data: Path | None, store: Path | None) -> None:
 @store_option
 def check_command(device: str, profile: str, data: Path | None, store: Path | None) -> None:
     """Check versions, the device, data and disk before long work."""
-    from whenpool.cli.doctor import check_machine
-
-    sys.exit(0 if check_machine(device, profile, data, store, click.echo) else 2)
+    ready = _script("check_machine")["check_machine"](device, profile, data, store, click.echo)
+    sys.exit(0 if ready else 2)
 
 
 @cli.command()

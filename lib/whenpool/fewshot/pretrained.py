@@ -186,7 +186,7 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
     if not file.exists():
         shape = (len(texts.ids.flat), pretrained.size)
         header = {"descr": "<f2", "fortran_order": False, "shape": shape}
-        with whole_file(file, "the states ", ", or give another file") as stream:
+        with whole_file(file) as stream:
             np.lib.format.write_array_header_1_0(stream, header)
             start, width = stream.tell(), 2 * pretrained.size  # bytes of a token
             for index, states in _states(pretrained, texts.ids, torch.device(device)):

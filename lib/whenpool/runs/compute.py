@@ -4,8 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
@@ -31,20 +29,18 @@ class Standing:
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
     """Look every run up; a published one of its shape counts where its data are not here."""
-    keys = place.store.keys()
-    published: dict[Run, str] | None = None
-    stand = Standing()
+    stand, keys = Standing(), place.store.keys()
+    published: dict[Run, str] = {}
     for run in runs:
         try:
             name = key(run, place)
         except InputError as error:
-            published = _published_by_shape(place) if published is None else published
-            if run.shape in published:
-                stand.done[run] = published[run.shape]
-                stand.elsewhere.add(run)
-            else:
+            published = published or _published_by_shape(place)
+            if run.shape not in published:
                 stand.absent[run] = str(error)
-            continue
+                continue
+            name = published[run.shape]
+            stand.elsewhere.add(run)
         if name in keys:
             stand.done[run] = name
         else:
@@ -77,18 +73,16 @@ def compute(
         say(f"{count} runs are left out: {reason}")
     for line in place.store.damaged:
         say(line)
-    wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
-    kept = [run for run in wanted if isinstance(run, Training) and keep_weights]
-    again = [run for run in kept if not has_weights(run, place)]
-    needed = weights_needed([*before.missing, *again], place)
-    with_weights, missing = {*needed, *kept}, set(before.missing)
-    report, phase = Report(), attrgetter("phase")
-    for _, part in groupby(sorted(dict.fromkeys([*wanted, *needed]), key=phase), phase):
-        ready = list(part)
+    here = [run for run in (*before.done, *before.missing) if run not in before.elsewhere]
+    kept = [run for run in here if isinstance(run, Training) and keep_weights]
+    todo = dict.fromkeys([*before.missing, *(run for run in kept if not has_weights(run, place))])
+    needed, report = weights_needed(todo, place), Report()
+    with_weights, todo = {*needed, *kept}, todo | dict.fromkeys(needed)
+    for phase in sorted({run.phase for run in todo}):
+        part = [run for run in todo if run.phase == phase]
         # there is no model to look at, or to learn from
-        lost = [run for run in ready if run in missing and run.needs in report.failed]
-        report.failed |= {run: report.failed[run.needs] for run in lost}
-        ready = [run for run in ready if run not in lost]
+        report.failed |= {run: report.failed[run.needs] for run in part if run.needs in report.failed}
+        ready = [run for run in part if run not in report.failed]
         run_all(ready, place, workforce, with_weights.__contains__, label, report)
     rows = (place.store.get(key(run, place)) for run in before.missing)
     for note in dict.fromkeys(row["result"].get("corpus_notes") for row in rows if row):
@@ -126,11 +120,9 @@ def runs_of_file(file: Path) -> list[Run]:
         raise InputError(f"file of runs {file} cannot be read: {error!s:.300}") from None
     for column in ("kind", "corpus", "seed"):
         check(column in rows, f"file of runs {file} has no column {column!r}; take one of the book's")
-    runs = []
-    for number, row in enumerate(rows.to_dict("records"), 1):
-        check_known(f"kind in row {number} of {file}", row["kind"], KINDS)
-        runs.append(KINDS[row["kind"]].of_row(row))
-    return list(dict.fromkeys(runs))
+    for kind in rows["kind"].unique():
+        check_known(f"kind in {file}", kind, KINDS)
+    return list(dict.fromkeys(KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records")))
 
 
 def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:
@@ -160,20 +152,19 @@ class Pace:
     """How fast all runs of a place were. Models trained as one batch count only where a workforce does so."""
 
     def __init__(self, place: Place, workforce: Workforce) -> None:
+        device = workforce.device.partition(":")[0]
         here = f"cpu: {processor()}"
-        if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
+        if device == "cuda":  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-        on_gpu = workforce.device.startswith("cuda") and workforce.engine == "local"
-        batched = (workforce.models_per_batch or 1 + on_gpu) > 1
+        batched = (workforce.models_per_batch or 1 + (device == "cuda")) > 1
         self._speeds: dict[Hashable, list[float]] = defaultdict(list)
         for name, kind in KINDS.items():
-            table = place.store.current(name)
-            for row in table.astype(object).where(table.notna(), None).to_dict("records"):
-                device, seconds = str(row.get("device")), row.get("seconds") or 0.0
-                alike = device.partition(":")[0] == workforce.device.partition(":")[0]
-                if seconds > 0 and alike and (batched or (row.get("together") or 1) == 1):
-                    run = kind.of_row(row)
-                    self._speeds[device == here, _like(run)].append(run.cost / float(seconds))
+            rows = place.store.current(name)
+            alike = rows["device"].astype(str).str.startswith(f"{device}:")
+            alone = batched | ~rows["together"].astype(float).gt(1)
+            for row in rows[alike & alone & rows["seconds"].astype(float).gt(0)].to_dict("records"):
+                run = kind.of_row(row)
+                self._speeds[row["device"] == here, _like(run)].append(run.cost / row["seconds"])
 
     def seconds(self, run: Run) -> float | None:
         """What one worker takes for a run; None where nothing like it was run yet."""

@@ -2,12 +2,16 @@
 says, until all have ended or time is up.
 """
 
+import logging
 import math
 import multiprocessing
 import os
+import platform
 import re
 import signal
+import socket
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter, deque
@@ -26,13 +30,15 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from whenpool.base.errors import InputError, StorageError, check, check_known
+from whenpool.base.files import write_atomically
 from whenpool.base.memory import give_back_freed_memory, keep_freed_memory
-from whenpool.base.paths import variables
+from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.corpora.dataset import encode
 from whenpool.models.batched_lstm import models_that_fill
 from whenpool.models.precision import PRECISIONS, precision, processor_has_bfloat16
 from whenpool.runs.kinds.training import Training, execute_batched
-from whenpool.runs.run import Place, Run, commit, key
+from whenpool.runs.run import ENGINE, Place, Run, commit, key
+from whenpool.runs.store import Store
 
 TRIES = 2  # How often a run is begun that was alone with a process that died
 WAIT = 0.5  # Seconds between two looks at the tasks, the clock, and what another command is doing
@@ -65,23 +71,22 @@ class Workforce:
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
                 options[name] = value
                 if name in ("workers", "models_per_batch"):
-                    whole = f"{variable} must be a whole number from 1, not {value!r}"
-                    check(value.isdecimal() and int(value) >= 1, whole)
-                    options[name] = int(value)
+                    options[name] = int(value) if value.isdecimal() else 0
+                    check(options[name], f"{variable} must be a whole number from 1, not {value!r}")
         return cls(**options)
 
     def check(self, here: bool = True) -> None:
         """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
         needed ``here`` and is not."""
         check_known("engine", self.engine, ("local", "ray"))
-        alone = "only a Ray cluster has an address; add --engine ray or leave it out"
-        check(self.engine == "ray" or not self.address, alone)
+        unused = self.address and self.engine != "ray"
+        check(not unused, "only a Ray cluster has an address; add --engine ray or leave it out")
         check_known("precision", self.precision, PRECISIONS)
         here = here and self.engine == "local"
         check_device(self.device, here)
-        rounds = here and (self.precision, self.device) == ("bfloat16", "cpu")
-        lacks = "this processor has no bfloat16; use --precision float32"
-        check(not rounds or processor_has_bfloat16(), lacks)
+        if here and (self.precision, self.device) == ("bfloat16", "cpu"):
+            lacks = "this processor has no bfloat16; use --precision float32"
+            check(processor_has_bfloat16(), lacks)
 
 
 def check_device(device: str, here: bool = True) -> None:
@@ -224,9 +229,7 @@ def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]
 
 def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
     """What the trainings of one task have in common; any other run as it is."""
-    if not isinstance(run, Training) or run.cell != "lstm":
-        return run
-    if run.trick or run.drop_connect or run.fresh:
+    if not isinstance(run, Training) or run.cell != "lstm" or run.trick or run.drop_connect or run.fresh:
         return run
     where = "standard" if run.setting == "standard" and not on_gpu else "mid"
     start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
@@ -236,16 +239,7 @@ def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
 
 def pool_of(place: Place, workforce: Workforce, tasks: int) -> Any:
     """What does the tasks: it says whether it has room, takes a task, and gives its `Result`."""
-    if workforce.engine == "ray":
-        from whenpool.runs.cluster import RayPool
-
-        return RayPool(place, workforce)
-    devices = [workforce.device]
-    if workforce.device == "cuda":  # all of this machine's
-        devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    # two for each GPU: one reads texts and makes models while the other trains
-    wanted = workforce.workers or (processors() if devices == ["cpu"] else 2 * len(devices))
-    return LocalPool(place, workforce, min(wanted, tasks), devices)
+    return RayPool(place, workforce) if workforce.engine == "ray" else LocalPool(place, workforce, tasks)
 
 
 # processes of this machine
@@ -294,21 +288,25 @@ class Worker(NamedTuple):
 
 
 class LocalPool:
-    """Up to ``size`` processes of this machine, begun as they are needed, which take turns in the devices."""
+    """Processes of this machine, no more than ``tasks``, begun as they are needed. They take turns in the
+    GPUs, two at each: one reads texts and makes models while the other trains."""
 
-    def __init__(self, place: Place, workforce: Workforce, size: int, devices: Sequence[str]) -> None:
-        self._place, self._precision = place, workforce.precision
-        self.size, self.devices = size, cycle(devices)
+    def __init__(self, place: Place, workforce: Workforce, tasks: int) -> None:
+        self._place, self._precision, devices = place, workforce.precision, [workforce.device]
+        if workforce.device == "cuda":  # all of this machine's
+            devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        size = workforce.workers or (processors() if devices == ["cpu"] else 2 * len(devices))
+        self._size, self._devices = min(size, tasks), cycle(devices)
         self._idle: list[Worker] = []
         self._busy: dict[Future[Any], Worker] = {}
         self._works = False  # whether a process has ended a task
 
     def has_room(self) -> bool:
-        return len(self._busy) < self.size
+        return len(self._busy) < self._size
 
     def submit(self, task: Task) -> Future[Any]:
         while True:
-            worker = self._idle.pop() if self._idle else Worker.begun(next(self.devices))
+            worker = self._idle.pop() if self._idle else Worker.begun(next(self._devices))
             try:
                 future = worker.executor.submit(do, task, self._place, worker.device, self._precision)
             except BrokenProcessPool:  # it has died while it was idle
@@ -335,6 +333,132 @@ class LocalPool:
             worker.stop()
 
 
+# nodes of a Ray cluster, which need no store: they send back what runs leave
+
+
+def perform(
+    task: Task, workforce: Workforce, weights: dict[str, bytes], data: Path, cache: Path
+) -> Result:
+    """Do a task on a node, in a folder of its own, with the ``weights`` that its runs need, as safetensors by
+    key; it reads the sender's folders where it has them too. Raises `InputError` where no other task could
+    be done there."""
+    node = f"node {platform.node()}"
+    set_up()
+    ENGINE[0] = "ray"
+    if "WHENPOOL_CACHE" not in os.environ and cache.is_dir():
+        os.environ["WHENPOOL_CACHE"] = str(cache)  # where fingerprints are looked up
+    with tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True) as folder:
+        store = Store(Path(folder))
+        place = Place(store, data if data.is_dir() else data_directory(), cache_directory())
+        advice = f"make {place.data} the same there, or let WHENPOOL_DATA name another folder"
+        try:  # each run must be the same here as where it comes from
+            same = all(key(job.run, place) == job.key for job in task)
+            fault = "" if same else f"has other data than this machine; {advice}"
+        except InputError as error:
+            fault = f"cannot read what the run needs: {error}"
+        if fault:
+            return Result({job.key: f"{node} {fault}" for job in task})
+        try:
+            check_device(workforce.device)
+            for name, content in weights.items():
+                write_atomically(store.weights_file(name), content)
+            result = do(task, place, workforce.device, workforce.precision)
+        except InputError as error:  # such as a disk that is full
+            raise InputError(f"{node}: {error}") from None
+        rows = [(file.stem, file.read_bytes()) for file in Path(folder).glob("*.json")]
+        kept = {file.stem: file.read_bytes() for file in Path(folder).glob("*.safetensors")}
+        return result._replace(stored=tuple((name, row, kept.get(name)) for name, row in rows))
+
+
+class RayPool:
+    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; these are shared out
+    evenly over its GPUs, one on each where no number is given. See `LocalPool`."""
+
+    def __init__(self, place: Place, workforce: Workforce) -> None:
+        self._place, self._workforce = place, workforce
+        self._sent: dict[Future[Any], Any] = {}  # references to results
+        self._ours = _connect(workforce)
+        import ray
+
+        self._ray = ray
+        self._needs = {"CPU": 1.0}  # what a task takes of its node
+        if workforce.device.startswith("cuda"):
+            gpus = int(ray.cluster_resources().get("GPU", 0))
+            if not gpus:
+                self.close()
+                raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
+            self._needs["GPU"] = int(1e4 / math.ceil((workforce.workers or gpus) / gpus)) / 1e4
+        self._perform = ray.remote(perform).options(
+            num_cpus=1, num_gpus=self._needs.get("GPU"), max_retries=0,
+            runtime_env={"env_vars": {n: os.environ.get(n, v) for n, v in VARIABLES.items()}},
+        )  # fmt: skip
+
+    def has_room(self) -> bool:
+        try:
+            have = self._ray.cluster_resources()
+        except self._ray.exceptions.RayError as error:
+            raise InputError(f"the Ray cluster was lost ({error}); start again to go on") from None
+        room = min(int(have.get(name, 0) / part) for name, part in self._needs.items())
+        # one is always handed out, to wait in Ray's own queue where no node is left
+        return len(self._sent) < max(1, min(room, self._workforce.workers or room))
+
+    def submit(self, task: Task) -> Future[Any]:
+        needed = {key(job.run.needs, self._place) for job in task if job.run.needs}
+        files = map(self._place.store.weights_file, needed)
+        weights = {file.stem: file.read_bytes() for file in files if file.exists()}
+        folders = self._place.data.absolute(), self._place.cache.absolute()
+        reference = self._perform.remote(task, self._workforce, weights, *folders)
+        self._sent[future := reference.future()] = reference
+        return future
+
+    def result(self, future: Future[Any]) -> Result:
+        """How a task ended. Raises `InputError` where all others would end like it."""
+        del self._sent[future]
+        try:
+            result: Result = future.result()
+        except self._ray.exceptions.RayTaskError as error:  # no run's own, which `do` reports
+            if isinstance(error.cause, InputError):
+                raise InputError(str(error.cause)) from None
+            advice = "install the same version of whenpool there as on this machine"
+            raise InputError(f"a node of the Ray cluster cannot work ({error}); {advice}") from None
+        except self._ray.exceptions.RayError as error:
+            return Result(death=type(error).__name__)
+        for stored in result.stored:
+            self._place.store.write(*stored)
+        return result
+
+    def close(self) -> None:
+        with suppress(self._ray.exceptions.RayError):  # the cluster may be what was lost
+            for reference in (sent := list(self._sent.values())):
+                self._ray.cancel(reference)  # so that it tidies up
+            if sent:
+                self._ray.wait(sent, num_returns=len(sent), timeout=10.0)
+        if self._ours:
+            self._ray.shutdown()
+
+
+def _connect(workforce: Workforce) -> bool:
+    """Be in the cluster that is named, or in this machine's; returns whether we connected."""
+    address = workforce.address or os.environ.get("RAY_ADDRESS") or "auto"
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise InputError("engine ray needs Ray: pip install 'whenpool[cluster]'") from None
+    if ray.is_initialized():
+        return False
+    try:
+        with variables({"RAY_USAGE_STATS_ENABLED": "0"}):
+            if address not in ("auto", "local"):  # Ray takes minutes to find out
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=5).close()
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:  # of many kinds, some of them plain
+        where = "of this machine" if address == "auto" else f"at {address}"
+        advice = "start one with `ray start --head --port=6379`, and name it as head:6379"
+        raise InputError(f"the Ray cluster {where} cannot be used: {error}; {advice}") from None
+    return True
+
+
 # who hands tasks out
 
 
@@ -343,26 +467,23 @@ class Locks:
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "claims"
-        self._held: dict[str, FileLock] = {}
+        self.held: dict[str, FileLock] = {}
 
     def take(self, key: str) -> bool:
         """Lock a run; returns whether it is ours now."""
-        if key not in self._held:
+        if key not in self.held:
             lock = FileLock(self._folder / f"{key}.lock")
             with suppress(Timeout):
                 lock.acquire(blocking=False)
-                self._held[key] = lock
-        return key in self._held
+                self.held[key] = lock
+        return key in self.held
 
-    def release(self, key: str) -> None:
-        """Let go of a run. The file goes first: who has opened it sees it without a name, and begins anew."""
-        lock = self._held.pop(key)
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
-
-    def release_all(self) -> None:
-        for name in list(self._held):
-            self.release(name)
+    def release(self, *keys: str) -> None:
+        """Let go of some runs. The file goes first: who has opened it sees it without a name, and begins
+        anew."""
+        for lock in map(self.held.pop, keys):
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
 
 
 class _Loop:
@@ -401,7 +522,7 @@ class _Loop:
         finally:
             self._bar.close()
             self._pool.close()
-            self._locks.release_all()
+            self._locks.release(*self._locks.held)
 
     def _ours(self, task: Task) -> Task:
         """The part of a task that nobody else does or has done; what others do waits at the end."""
@@ -419,7 +540,7 @@ class _Loop:
         alone, rest = len(task) == 1, []
         for job in task:
             if job.key in result.failures:
-                self._fail(job, result.failures[job.key])
+                self._end(job, result.failures[job.key])
             elif (alone and result.death is None) or self._store.has(job.key, job.keep_weights):
                 self._report.done += 1
                 self._end(job)
@@ -427,16 +548,13 @@ class _Loop:
                 rest.append(job)
         self._deaths[task[0].key] += alone and bool(result.death)
         if rest and self._deaths[task[0].key] >= TRIES:
-            times = f"its process died {TRIES} times ({result.death})"
-            self._fail(task[0], f"{times}; it may need more memory")
+            died = f"its process died {TRIES} times ({result.death})"
+            self._end(task[0], f"{died}; it may need more memory")
             return
         middle = (len(rest) + 1) // 2
         self._queue.extendleft(tuple(half) for half in (rest[middle:], rest[:middle]) if half)
 
-    def _fail(self, job: Job, message: str) -> None:
-        self._report.failed[job.run] = message
-        self._end(job)
-
-    def _end(self, job: Job) -> None:
+    def _end(self, job: Job, failure: str = "") -> None:
+        self._report.failed |= {job.run: failure} if failure else {}
         self._bar.update(round(job.run.cost))
         self._locks.release(job.key)

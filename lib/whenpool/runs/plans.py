@@ -31,11 +31,10 @@ SEEDS = 5
 SEEDS_FROM = 20  # Seeds of what claims of 2026-11-27 decide: runs with lower ones began before
 FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_NAMES = "compact compact_test compact_sizes other_starts tried paper small_taggers".split()
 COMPACT, COMPACT_TEST, COMPACT_SIZES, OTHER_STARTS, TRIED, PAPER, SMALL_TAGGERS = (
-    _TABLES[name] for name in (
-        "compact", "compact_test", "compact_sizes", "other_starts", "tried", "paper", "small_taggers"
-    )
-)  # fmt: skip
+    _TABLES[name] for name in _NAMES
+)
 """Options by which runs differ; plans.toml explains them, and has those of each plan."""
 
 # what all plans start from: corpora, sizes, seeds and models
@@ -63,11 +62,6 @@ def each(run: Training, *options: Options, **values: Iterable[Any]) -> Iterator[
             yield replace(run, **dict(zip(values, chosen, strict=True)), **option)
 
 
-def corpora_of(request: Request, *usual: str) -> tuple[str, ...]:
-    """The corpora that are asked for, else the usual ones of the whole paper, or the embedded one."""
-    return request.corpora or (usual if request.is_whole else request.corpus_names)
-
-
 def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[int]]:
     """Training sizes by length of text."""
     if corpus not in PUBLICATIONS:
@@ -90,7 +84,7 @@ def bases(
 ) -> Iterator[Training]:
     """The run of the profile on each corpus, length of text and size. With ``sizes``, which are those of IMDb
     at both scales, short texts are left out."""
-    for corpus in corpora_of(request, *usual):
+    for corpus in request.corpora_or(*usual):
         for length, those in sizes_of(corpus, request, place).items():
             if sizes and length == "short":
                 continue
@@ -149,7 +143,7 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
 def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
     """Figures 1.4, 1.6 and 1.7, and what padding and the forget gate (of the thesis, of the public code, and
     chrono) have to do with them (§1.6, §1.7)."""
-    for corpus in corpora_of(request, "imdb", "amazon"):
+    for corpus in request.corpora_or("imdb", "amazon"):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
         for plain in bases(replace(request, corpora=(corpus,)), place, sizes):
             for base in seeded(plain, request):
@@ -183,8 +177,7 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
 
 def _word_importance(request: Request, place: Place) -> Iterable[Run]:
     paper = request.profile == "paper"
-    pictured = ("imdb", "yahoo", "amazon") if paper else request.corpus_names
-    for corpus in request.corpora or pictured:
+    for corpus in request.corpora_or(*(("imdb", "yahoo", "amazon") if paper else THESIS_CORPORA)):
         figures = [figure for figure in _TABLES["importance_figures"] if paper and figure[0] == corpus]
         looks = [figure for figure in figures if figure[2] in (request.sizes or (figure[2],))]
         # where the thesis has no figure: the first size and the last
@@ -214,7 +207,7 @@ def _few_shot(request: Request, place: Place) -> Iterable[FewShot]:
     for name in request.systems or ():
         check_known("system", name, (*SYSTEMS, *CONTRAST))
     paper = request.profile == "paper"
-    for corpus in corpora_of(request, "imdb", *(["yahoo"] if paper else [])):
+    for corpus in request.corpora_or("imdb", *(["yahoo"] if paper else [])):
         # what depends on the corpus and the reader; a system takes what it has use for
         asked: Options = {"encoder": request.encoder or (DEFAULT_ENCODER if paper else MINILM)}
         asked["paraphrases"] = request.paraphrases
@@ -256,24 +249,13 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
 # What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, how their
 # gradients change while they learn, and what they reach
 
-GATES = (2.0, 3.5, 5.0, 6.5, 8.0)  # v of a start with forget bias v and input bias -v
-_GATED: tuple[Options, ...] = tuple({"forget_bias": v, "input_bias": -v} for v in GATES)
-_CHRONO: Options = {"forget_bias": "chrono"}
-_HELD: Options = {"forget_bias": 5.0, "held": "W_hh"}
-_POOLED: Options = {"pooling": "max_attention"}
-START_OPTIONS: tuple[Options, ...] = (
-    {},
-    *({"forget_bias": value} for value in (2.0, 3.0, 5.0, "low")),
-    *(_CHRONO | {"chrono_words": words} for words in (100, 400, 1_000, 3_000)),
-    *_GATED,
-    *({"forget_bias": f"chrono {part}"} for part in ("forget", "input")),
-)
+_STARTS = _TABLES["starts"]
+START_OPTIONS: list[Options] = _STARTS["usual"]
 """What each start changes about a BiLSTM without pooling, whose forget bias sums to 1."""
-_SHUFFLED = [start | {"shuffled": True} for start in (*START_OPTIONS[:2], _CHRONO)]
-_FRESH: tuple[Options, ...] = (*START_OPTIONS[1:4:2], _HELD, _CHRONO, _GATED[2], _POOLED)
-"""The starts that are also trained with other filler in every epoch, so that none can be learnt by heart."""
-_SEEN_LEARNING: tuple[Options, ...] = (*START_OPTIONS[:2], START_OPTIONS[3], _CHRONO, _GATED[2], _POOLED)
-"""The models whose gradients a reader can watch while they learn."""
+_GATED = [start for start in START_OPTIONS if "input_bias" in start]
+GATES = tuple(start["forget_bias"] for start in _GATED)
+_CHRONO: Options = {"forget_bias": "chrono"}
+_POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
 
@@ -286,7 +268,7 @@ def _last_state(request: Request, place: Place) -> Iterable[Run]:
             yield from _last_state_whole(plain, request)
             continue
         for middle in each(plain, setting=["mid"], seed=seeds_of(request)):
-            for run in each(middle, *START_OPTIONS[:12:3]):
+            for run in each(middle, *_STARTS["brief"]):
                 yield from (probe.UntrainedStates(run), run)
 
 
@@ -303,7 +285,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
         for run in each(plain, seed=seeds):
             yield from each(run, *_GATED, _POOLED)
         for run in each(middle, seed=seeds):
-            for start in (*START_OPTIONS, _HELD, *_SHUFFLED):  # gradients of held-out texts are watched
+            for start in (*START_OPTIONS, *_STARTS["beside"]):  # gradients of held-out texts are watched
                 watched, until = replace(run, **start), None if start in START_OPTIONS[:2] else 3_000
                 yield probe.GradientTrace(watched, 200, shortest=shortest, longest=longest, until=until)
                 yield watched  # which the trace has trained
@@ -312,11 +294,11 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):
-            yield from each(run, *_FRESH)
+            yield from each(run, *_STARTS["fresh"])
         for run in each(middle, seed=seeds if compact else (), share=SHARES):
             yield from each(run, *_GATED)
         for run in each(middle, seed=seeds[:1] if compact else ()):
-            for start in _SEEN_LEARNING:
+            for start in _STARTS["seen_learning"]:
                 watched = replace(run, **start)
                 yield probe.Valleys(watched, 200, shortest=shortest, longest=longest, until=3_000)
     if 10_000 in sizes:
@@ -387,7 +369,7 @@ def _regularisation(request: Request, place: Place) -> Iterable[Training]:
         for plain in each(base, seed=seeds_of(request)):
             if not request.is_whole:  # what two processors do in minutes
                 for run in each(plain, pooling=request.poolings or _BOTH):
-                    yield from each(run, {}, grid[2], grid[5], sustained | {"epochs": 20})
+                    yield from each(run, *_TABLES["brief_grid"])
                 continue
             for run in each(plain, pooling=poolings):
                 yield from each(run, *grid)

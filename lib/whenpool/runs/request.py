@@ -7,23 +7,20 @@ A *profile* says how large models and training sets are: "smoke" (tests: seconds
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from os.path import isfile
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from whenpool.base.errors import check, check_known
-from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED, LISTED_CELLS
 
 PROFILES = ("smoke", "quick", "compact", "paper")
 NARROWING = tuple("sizes settings poolings seeds labels systems unlabelled cell layers".split())
 """The attributes of a request that leave runs out, make them smaller, or put another model into them."""
-_KINDS = {
-    int: "a whole number", bool: "true or false", str: "a name",
-    tuple[int, ...]: "a list of whole numbers", tuple[str, ...]: "a list of names",
-}  # fmt: skip
+LISTS = "sizes labels settings poolings systems".split()  # attributes that are tuples
+NUMBERS = "sizes labels seeds unlabelled layers".split()
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Request:
     """What a reader asks for; None leaves it to the profile."""
 
     profile: str = "quick"
-    corpora: tuple[str, ...] | None = None  # names for `whenpool.corpora.load`, see `corpus_names`
+    corpora: tuple[str, ...] | None = None  # names for `whenpool.corpora.load`
     sizes: tuple[int, ...] | None = None  # training texts
     settings: tuple[str, ...] | None = None
     poolings: tuple[str, ...] | None = None
@@ -48,15 +45,15 @@ class Request:
     layers: int | None = None  # how many are stacked
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            name, value = field.name, getattr(self, field.name)
-            given, items = (list(value), value) if isinstance(value, tuple) else (value, [value])
-            kind = (get_args(field.type) or (field.type,))[0]  # the other is None
-            item = (*get_args(kind), kind)[0]
-            right = (given is value) == (item is kind) and {*map(type, items)} == {item}
-            check(value is field.default or right, f"{name} must be {_KINDS[kind]}, not {given!r:.60}")
-            small = item is int and value is not None and min(items) < 1
-            check(not small, f"{name} must be at least 1, not {given}")
+        for name in LISTS:
+            value = getattr(self, name)
+            check(isinstance(value, tuple | None), f"{name} must be a list, not {value!r:.60}")
+        for name in NUMBERS:
+            value = getattr(self, name)
+            whole = all(
+                type(n) is int and n > 0 for n in (value if isinstance(value, tuple) else [value])
+            )
+            check(value is None or whole, f"{name} must be whole numbers from 1, not {value!r:.60}")
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_known("setting", setting, SETTINGS)
@@ -72,11 +69,9 @@ class Request:
         """Whether the whole paper is asked for, at either scale."""
         return self.profile in ("compact", "paper")
 
-    @property
-    def corpus_names(self) -> tuple[str, ...]:
-        """The thesis's four corpora in the profiles "compact" and "paper", else the embedded one."""
-        usual = THESIS_CORPORA if self.is_whole else ("synthetic",)
-        return usual if self.corpora is None else self.corpora
+    def corpora_or(self, *usual: str) -> tuple[str, ...]:
+        """The corpora that are asked for, else the usual ones of the whole paper, or the embedded one."""
+        return self.corpora or (usual if self.is_whole else ("synthetic",))
 
     def leaves_out(self, run: Any) -> bool:
         """Whether a run is left out where its data are not here, since nobody named its corpus or encoder."""

@@ -25,7 +25,7 @@ from whenpool.corpora import CorpusSource, find
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
-from whenpool.runs.store import Store, key_of, recorded_columns
+from whenpool.runs.store import Store, key_of
 
 VECTORS = ("glove.6B.100d", "wiki-reviews.100d")
 """Word vectors that the paper's protocol looks for, best first (§1.4.2)."""
@@ -40,9 +40,7 @@ class Place:
     cache: Path
 
     @classmethod
-    def default(
-        cls, data: Path | None = None, store: Path | None = None, smoke: bool = False
-    ) -> "Place":
+    def default(cls, data: Path | None = None, store: Path | None = None, smoke: bool = False) -> Self:
         """The folders of `whenpool.base.paths`; runs of the profile "smoke" lie apart."""
         directory, root = store or store_directory(), project_root()
         published = root / "data" / "results" if root else None
@@ -176,13 +174,6 @@ class Run:
     def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What a stored run has of one of its histories."""
         return [point for point in row["history"] if cls.histories[history] in point]
-
-    @classmethod
-    def names(cls) -> frozenset[str]:
-        """Every column that a row of this kind can have, except what its data and its making add."""
-        made = "key protocol seconds threads together corpus_complete commit device torch finished"
-        own = (field.name for field in fields(cls))  # type: ignore[arg-type]
-        return frozenset([*made.split(), *own, *recorded_columns(cls.table)])
 
 
 def key(run: Run, place: Place) -> str:

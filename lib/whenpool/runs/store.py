@@ -1,15 +1,15 @@
 """Finished runs, one file each, and the tables made of them.
 
 A run is stored under a key that is the hash of its *identity*: its configuration, the fingerprints of its
-data, and the version of the protocol. A file that is damaged or does not belong here is not counted, which
-a line says. Published runs are the same rows in CSV files of the repository, read only.
+data, and the version of the protocol. A file that is damaged or does not belong here does not count,
+which a line says. Published runs are the same rows in CSV files of the repository, read only.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from whenpool.base.paths import project_root
 
 KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
+MADE = "seconds together device corpus_complete commit torch finished".split()  # Columns of every kind
 NO_ROWS = pd.DataFrame(columns=["key"])
 
 
@@ -62,9 +63,9 @@ class Store:
         if not file.exists():
             return None
         state = file.stat()
-        row, reason = _read_run(file, state.st_mtime_ns, state.st_size, state.st_ino)
-        line = f"{file} is not counted, since {reason}; delete it"
-        if reason and line not in self.damaged:
+        row = _read_run(file, state.st_mtime_ns, state.st_size, state.st_ino)
+        line = f"{file} is not counted, since it is damaged or no run; delete it"
+        if row is None and line not in self.damaged:
             self.damaged.append(line)
         return row
 
@@ -93,11 +94,12 @@ class Store:
 
     def current(self, kind: str) -> pd.DataFrame:
         """The same of runs under the protocol of this version, with every column of their kind."""
-        table = self.rows(kind)
+        about, table = KINDS[kind], self.rows(kind)
         if len(table):
-            table = table[KINDS[kind].is_current(table)].reset_index(drop=True)
-        absent = [name for name in sorted(KINDS[kind].names()) if name not in table]
-        return table.assign(**{name: pd.Series(None, table.index, object) for name in absent})
+            table = table[about.is_current(table)].reset_index(drop=True)
+        names = {*MADE, *recorded_columns(about.table), *(item.name for item in fields(about))}
+        empty = pd.Series(None, table.index, object)
+        return table.assign(**dict.fromkeys(sorted(names - {*table}), empty))
 
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
         """A row for each point of a history, such as an epoch, and the run's ``key``."""
@@ -105,15 +107,6 @@ class Store:
         runs = self._rows(kind)
         rows = [{"key": key, **point} for key, row in runs for point in about.points_of(name, row)]
         return self._with_published(rows, f"{about.table}_{name}")
-
-    def measured_on(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """What the probe runs of one kind measured, with the columns of some of their rows beside; one that
-        both have is the measured point's, and the run's ends in ``_of_run``."""
-        rows = self.history("probe", kind)
-        wanted = probes[probes["probe"] == kind] if len(probes) else probes
-        if wanted.empty:
-            return rows.head(0)
-        return rows.merge(wanted.dropna(axis=1, how="all"), on="key", suffixes=("", "_of_run"))
 
     def read_published(self, name: str) -> pd.DataFrame:
         """A published file, ``<name>.csv``, or no rows."""
@@ -164,16 +157,13 @@ def kind_of(row: Mapping[str, Any]) -> str:
 
 
 @cache
-def _read_run(file: Path, *state: int) -> tuple[dict[str, Any] | None, str]:
-    """A stored run, or None and what is wrong with its file, which is read anew when it has changed."""
+def _read_run(file: Path, *state: int) -> dict[str, Any] | None:
+    """A stored run, or None for what is none; the file is read anew when its ``state`` has changed."""
     try:
         row = json.loads(file.read_bytes())
-        belongs, kind = key_of(row["identity"]) == file.stem, kind_of(row)
-    except (ValueError, RecursionError, TypeError, KeyError):
-        return None, "it is truncated or not a run"
-    if not belongs:
-        return None, "its content belongs to another key"
-    return (row, "") if kind in KINDS else (None, f"its kind {kind!r:.40} is unknown")
+        return row if key_of(row["identity"]) == file.stem and kind_of(row) in KINDS else None
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 @lru_cache(maxsize=64)

@@ -7,14 +7,11 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils._pytree import tree_map_only
 
 from whenpool.base.errors import InputError
 from whenpool.base.memory import keep_freed_memory
@@ -159,19 +156,6 @@ class State:
 
     parts: dict[str, Any]  # states of model, best weights, optimiser and random generators
     facts: dict[str, Any]  # numbers and texts, such as the history
-
-    def as_bytes(self) -> bytes:
-        """As ``torch.save`` writes it."""
-        file = BytesIO()
-        # copied, since a file has the whole of what a tensor is a view of
-        parts = tree_map_only(Tensor, lambda values: values.clone(), self.parts)
-        torch.save((parts, self.facts), file)
-        return file.getvalue()
-
-    @classmethod
-    def read(cls, file: Path) -> "State":
-        """From a file of `as_bytes`; tensors are on the processor, and no code of the file is run."""
-        return cls(*torch.load(file, map_location="cpu", weights_only=True))
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

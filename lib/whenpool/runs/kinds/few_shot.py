@@ -113,9 +113,7 @@ class FewShot(Run):
         result = {
             **scores_of(outcome, texts.test.labels), "unlabelled_read": 0, "encoder_parameters": 0,
             "steps_done": steps_of(self, len(chosen.labelled)), "classes": len(corpus.classes),
-            "corpus_complete": corpus.complete, "labelled_texts": len(chosen.labelled),
-            "unlabelled_texts": len(chosen.unlabelled), "validation_texts": len(chosen.validation),
-            "test_texts": len(chosen.test),
+            **{f"{part}_texts": len(drawn) for part, drawn in vars(chosen).items()},
             "parameters": sum(p.numel() for p in model.parameters() if p.grad is not None),
             "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started, **about,
         }  # fmt: skip
@@ -123,10 +121,8 @@ class FewShot(Run):
         return self.put(place, result, provenance(device), outcome.history_rows(), weights)
 
 
-_AUGMENTED = dict.fromkeys(
-    "unlabelled_batch augmentations replaced paraphrases".split(), ("uda", "mixtext")
-)
-USED_BY = _AUGMENTED | {
+USED_BY = {
+    **dict.fromkeys("unlabelled_batch augmentations replaced paraphrases".split(), ("uda", "mixtext")),
     "max_tokens": (*READ_BY_ENCODER, *CONTRAST), "encoder": READ_BY_ENCODER, "vectors": CONTRAST,
     "head_learning_rate": ("bert", "tmix", "uda", "mixtext"), "hidden_size": ("max_attention", *CONTRAST),
     "unlabelled": UNLABELLED, "topics": ("vampire",), "pretraining": ("vampire",),

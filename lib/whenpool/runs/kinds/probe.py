@@ -3,7 +3,6 @@
 Letters: N texts, P points of a profile.
 """
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -168,9 +167,13 @@ class GradientTrace(Probe):
         started, tracer = time.perf_counter(), Tracer(self, prepared.model, prepared.dataset)
         row = place.store.get(self.training.execute(place, device, True, prepared, tracer))
         assert row is not None
-        best = {"validation_accuracy": row["result"]["validation_accuracy"]}
-        seconds = time.perf_counter() - started - row["result"]["seconds"]  # stored as the training's
-        return tracer.result() | best | {"seconds": seconds}, tracer.rows
+        stored, looks = row["result"], tracer.rows
+        reached = next((look for look in looks if look["train_accuracy"] >= SATURATED), {})
+        return {
+            "ratio_at_start": looks[0]["ratio"], "ratio_at_95": reached.get("ratio"),
+            "examples_at_95": reached.get("examples"), "validation_accuracy": stored["validation_accuracy"],
+            "seconds": time.perf_counter() - started - stored["seconds"],  # stored as the training's
+        }, looks  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -188,15 +191,8 @@ class Valleys(GradientTrace):
             """Look after every batch at first, later when the number of texts has grown by a seventh."""
             last = rows[-1]["examples"] if rows else -32
             if max(last + 32, last * 8 / 7) <= seen <= (self.until or seen):
-                medians = (
-                    gradient_profile(*_norms(prepared.model, texts), VALLEY_POINTS).median(0).values
-                )
-                columns = {
-                    "examples": seen,
-                    "position": range(1, VALLEY_POINTS + 1),
-                    "median": medians.tolist(),
-                }
-                rows.extend(pd.DataFrame(columns).to_dict("records"))
+                profiles = gradient_profile(*_norms(prepared.model, texts), VALLEY_POINTS)  # (N, P)
+                rows.extend({"examples": seen} | row for row in _rows(median=profiles.median(0).values))
 
         self.training.execute(place, device, True, prepared, watch)
         return {"texts_probed": len(texts)}, rows
@@ -336,11 +332,7 @@ class DirectionUse(Probe):
         size = model.encoder.output_size
         left = (torch.arange(size, device=texts.labels.device) < size // 2).float()
         for name, kept in {"both": torch.ones_like(left), "forward": left, "backward": 1 - left}.items():
-
-            def with_part(_: nn.Module, given: tuple[Tensor], kept: Tensor = kept) -> Tensor:
-                return given[0] * kept
-
-            with model.classifier.register_forward_pre_hook(with_part):
+            with model.classifier.register_forward_pre_hook(lambda _, given, kept=kept: given[0] * kept):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
         return {"texts_probed": len(texts)} | _by_name(rows), rows
 
@@ -405,9 +397,8 @@ class Tracer:
     and from 1,280 texts on when their number has grown by a tenth."""
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
-        self._model, self._next, device = model, 0.0, _device_of(model)
-        self._until, self._held_out = probe.until or math.inf, bool(probe.shortest and probe.longest)
-        texts = dataset.train.first(probe.texts)
+        self._probe, self._model, self._next, device = probe, model, 0.0, _device_of(model)
+        self._held_out, texts = bool(probe.shortest and probe.longest), dataset.train.first(probe.texts)
         if self._held_out:
             texts = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts)
         self._texts = texts.to(device)
@@ -417,27 +408,21 @@ class Tracer:
 
     def __call__(self, seen: int) -> None:
         """Look, if it is time; ``seen`` texts were learnt from."""
-        if seen < self._next or seen > self._until:
+        if not self._next <= seen <= (self._probe.until or seen):
             return
         self._next = max(seen + 128, seen * 1.1)
         norms, lengths = _norms(self._model, self._texts)
         profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
+        row = {"examples": seen, "ratio": _mean_ratio(norms, lengths)}
         # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
-        band = (profile[45:55].mean() / profile[0]).item()
-        row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
+        row["band_ratio"] = (profile[45:55].mean() / profile[0]).item()
         if self._held_out:
-            names = ("lower_quartile", "median_ratio", "upper_quartile")
-            each = vanishing_ratio(norms, lengths).quantile(torch.tensor([0.25, 0.5, 0.75]))
-            row |= dict(zip(names, each.tolist(), strict=True))
+            ratios = vanishing_ratio(norms, lengths)
+            parts = {"lower_quartile": 0.25, "median_ratio": 0.5, "upper_quartile": 0.75}
+            row |= {name: ratios.quantile(part).item() for name, part in parts.items()}
         for name, texts in self._judged.items():
             row[f"{name}_accuracy"] = evaluate(self._model, texts).accuracy
         self.rows.append(row)
-
-    def result(self) -> dict[str, Any]:
-        """The ratio before training, and where the training accuracy first reached `SATURATED`."""
-        reached = next((row for row in self.rows if row["train_accuracy"] >= SATURATED), {})
-        at_95 = {"ratio_at_95": reached.get("ratio"), "examples_at_95": reached.get("examples")}
-        return {"ratio_at_start": self.rows[0]["ratio"], **at_95}
 
 
 def _of_length(texts: Texts, shortest: int | None, longest: int | None, count: int) -> Texts:
@@ -479,7 +464,8 @@ def _middle_to_ends(profile: Tensor) -> float:
 
 def _rows(**columns: Tensor) -> list[dict[str, Any]]:
     """A row for each position, from columns (P,)."""
-    return pd.DataFrame({"position": range(1, POINTS + 1), **columns}).to_dict("records")
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [{"position": n} | dict(zip(columns, row, strict=True)) for n, row in enumerate(values, 1)]
 
 
 def _device_of(model: nn.Module) -> torch.device:

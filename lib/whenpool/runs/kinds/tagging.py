@@ -156,10 +156,9 @@ def number(corpus: TaggedCorpus, run: Tagging, vectors: WordVectors | None) -> N
             for sentence in sentences for word in sentence.words
         ]  # fmt: skip
         offsets = torch.tensor([0, *accumulate(len(s.words) for s in sentences)])
+        ids = Ragged(torch.tensor(rows, dtype=torch.int32), offsets)
         tags = [number_of.get(tag, NO_TAG) for s in sentences for tag in encoded(s.tags)]
-        return NumberedSentences(
-            Ragged(torch.tensor(rows, dtype=torch.int32), offsets), torch.tensor(tags)
-        )
+        return NumberedSentences(ids, torch.tensor(tags))
 
     frequency = torch.tensor([counts.get(word, 0) for word in words])
     options = {"vocabulary_size": sizes[0], "tags": len(number_of), "features": sizes[1:]}
@@ -233,16 +232,13 @@ class TaggingObjective(loop.Objective):
 
 def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
     """Accuracy in % of the most frequent tag, and of that which each word most often has in training."""
-    train, test = (
-        [(word.lower(), tag) for s in part for word, tag in s] for part in (corpus.train, corpus.test)
-    )
+    parts = corpus.train, corpus.test
+    train, test = ([(word.lower(), tag) for s in part for word, tag in s] for part in parts)
     usual = Counter(tag for _, tag in train).most_common(1)[0][0]
     best = {word: tag for (word, tag), _ in reversed(Counter(train).most_common())}
-    right = sum(tag == usual for _, tag in test), sum(tag == best.get(w, usual) for w, tag in test)
-    return {
-        "majority_accuracy": 100 * right[0] / len(test),
-        "lexicon_accuracy": 100 * right[1] / len(test),
-    }
+    right = {"majority": [usual == tag for _, tag in test]}
+    right["lexicon"] = [best.get(word, usual) == tag for word, tag in test]
+    return {f"{name}_accuracy": 100 * sum(values) / len(test) for name, values in right.items()}
 
 
 def _profile(model: SequenceTagger, texts: Texts, run: Tagging, stage: str) -> list[dict[str, Any]]:

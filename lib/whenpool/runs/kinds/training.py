@@ -13,9 +13,10 @@ import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from whenpool.base.errors import InputError, StorageError, check
-from whenpool.base.files import code_fingerprint, hash_of, write_atomically
+from whenpool.base.files import code_fingerprint, hash_of, whole_file
 from whenpool.base.memory import give_back_freed_memory
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
@@ -25,7 +26,6 @@ from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.models.batched_lstm import kernels_on
-from whenpool.models.precision import precision_used
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.run import Place, Run, key, provenance
@@ -278,7 +278,7 @@ def _objective(run: Training, place: Place, start: Prepared) -> Objective:
 
 
 def execute_batched(
-    runs: Sequence[Training], place: Place, device: str = "cpu", keep_weights: Sequence[bool] = (),
+    runs: Sequence[Training], place: Place, device: str, keep_weights: Sequence[bool],
     on_end: Callable[[int, str], None] = lambda number, failure: None,
 ) -> None:  # fmt: skip
     """Train several models of one shape without tricks at once (`whenpool.training.batched`), and store each
@@ -296,8 +296,8 @@ def execute_batched(
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if not isinstance(outcome, DivergenceError):
-            keep = bool(keep_weights) and keep_weights[number]
-            prepared[number].store(runs[number], outcome, place, keep, unfinished.provenance())
+            made = unfinished.provenance()
+            prepared[number].store(runs[number], outcome, place, keep_weights[number], made)
         unfinished.remove(number)
         on_end(number, str(outcome) if isinstance(outcome, DivergenceError) else "")
 
@@ -313,64 +313,48 @@ _CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this proc
 
 
 class Unfinished:
-    """Those of some trainings of a store that are trained together that have not ended; nobody else is at
-    these ``keys``. They write a file of their last epoch one after the other, and keep that of the epoch
-    before until all are written: so they go on bit for bit as if nothing had stopped them. ``states`` are
-    what they go on from, None for those that begin anew, as all do where one cannot be read. What another
-    version of the library, another device or another precision has saved is not read: one result would
-    hold numbers of two kinds."""
+    """The last saved epoch of trainings of a store that are trained together, in one file: they go on from it
+    bit for bit as if nothing had stopped them. ``states`` are what they go on from, None for those that begin
+    anew, as all do where it cannot be read. What another version of the library, another device or another
+    precision has saved is not read: one result would hold numbers of two kinds."""
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
-        self._folder, self._keys, self._device = store.directory / "unfinished", keys, device
-        # how many were trained at once at most, also before they were stopped, and what names those models
-        self._together = len(keys), hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
-        made = provenance(device)
-        how = precision_used(), len(keys) > 1 and kernels_on(device)
-        named = (made[name] for name in ("device", "threads", "torch", "python"))
-        self._made = hash_of(_CODE, *map(str, (*how, *named)))[:12]
-        self._open = set(range(len(keys)))
+        self._keys, self._open, group = keys, set(keys), hash_of(*sorted(keys))[:8]
+        self.provenance = partial(provenance, device, len(keys), group if len(keys) > 1 else "")
+        made = self.provenance()
+        named = (made[name] for name in ("device", "threads", "torch", "python", "precision"))
+        stamp = hash_of(_CODE, str(len(keys) > 1 and kernels_on(device)), *map(str, named))[:12]
+        self._group = keys[0] if len(keys) == 1 else group
+        self._file = store.directory / "unfinished" / f"{self._group}-{stamp}.pt"
+        self._saved: dict[str, Any] = {}  # by key, of the epoch that is being saved
         self._epoch, self._time = 0, time.monotonic()  # of the last save
-        files = [self._folder.glob(self._file(key, "*").name) for key in keys]
-        saved = [{int(file.suffixes[-2][1:]) for file in of_training} for of_training in files]
-        common = max(set[int].intersection(*saved), default=0)
         self.states: list[State | None] = [None] * len(keys)
-        with suppress(Exception):  # of many kinds; a training can always begin anew
-            states = [State.read(self._file(key, common)) for key in keys if common]
-            of_groups = [(state.facts["together"], state.facts["group"]) for state in states]
-            self._together = max([self._together, *of_groups])
-            self.states = [*states] or self.states
-
-    def provenance(self) -> dict[str, Any]:
-        """Of a result of these trainings that is ready now."""
-        return provenance(self._device, *self._together)
+        # their own file, or that of a larger group, of which the others have ended, or which was too large
+        for file in (self._file, *self._file.parent.glob(f"*-{stamp}.pt")):
+            with suppress(Exception):  # of many kinds; a training can always begin anew
+                saved = torch.load(file, "cpu", weights_only=True, mmap=True)  # runs no code
+                self.states = [State(*saved[key]) for key in keys]
+                break
 
     def remove(self, number: int) -> None:
-        """Forget a training that is stored, or has failed."""
-        self._open.discard(number)
-        self._unlink(self._keys[number])
+        """Forget a training that is stored, or has failed; of the last one also what other versions left."""
+        self._open.discard(self._keys[number])
+        for file in [] if self._open else self._file.parent.glob(f"*{self._group}-*"):
+            with suppress(OSError):  # one that stays does no harm
+                file.unlink()
 
     def save(self, number: int, state: State) -> None:
-        """Called after each epoch of a training; saves when it is time to."""
+        """Called after each epoch of a training; saves all when it is time to."""
         epoch = len(state.facts["history"])
         if epoch != self._epoch:  # the first one decides for all
             if time.monotonic() - self._time < EVERY:
                 return
-            self._epoch, self._time = epoch, time.monotonic()
+            self._epoch, self._time, self._saved = epoch, time.monotonic(), {}
             give_back_freed_memory()  # now and then: after each epoch it would cost short ones too much
-        state.facts.update(zip(("together", "group"), self._together, strict=True))
-        with suppress(StorageError):  # a disk that is too full for it may have room for the result
-            write_atomically(self._file(self._keys[number], epoch), state.as_bytes())
-        kept = {key: self._file(key, epoch) for key in (self._keys[other] for other in self._open)}
-        if all(file.exists() for file in kept.values()):
-            for key, file in kept.items():
-                self._unlink(key, file)
-
-    def _file(self, key: str, epoch: int | str) -> Path:
-        return self._folder / f"{key}-{self._made}.{epoch}.pt"
-
-    def _unlink(self, key: str, kept: Path | None = None) -> None:
-        """Delete all files of a training, those of other versions and half-written ones included."""
-        for file in self._folder.glob(f"*{key}-*"):
-            with suppress(OSError):  # one that stays does no harm
-                if file != kept:
-                    file.unlink()
+        # copied, since the next step changes some, and a file has the whole of what a tensor is a view of
+        copied = tree_map_only(Tensor, lambda values: values.cpu().clone(), (state.parts, state.facts))
+        self._saved[self._keys[number]] = copied
+        if self._saved.keys() >= self._open:
+            with suppress(StorageError), whole_file(self._file) as stream:  # a full disk: maybe later
+                torch.save(self._saved, stream)
+            self._saved = {}

@@ -1,4 +1,5 @@
-"""A look at this machine before long work: versions, device, corpora and disk, a line each."""
+"""A look at this machine before long work, which is what `whenpool check` does: versions, device, corpora and
+disk, a line each."""
 
 import shutil
 from collections.abc import Callable
@@ -9,9 +10,8 @@ from pathlib import Path
 import torch
 
 from whenpool.base.errors import check
-from whenpool.cli.program import PACKED_BY
 from whenpool.corpora import find
-from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import find_filler
 from whenpool.models.batched_lstm import try_out
 from whenpool.runs.engine import check_device, processors
@@ -24,7 +24,10 @@ def check_machine(
 ) -> bool:
     """Look at everything that runs need; returns whether they can start. ``say`` is called with each line: a
     mark, "ok" or "missing", and a text that ends with what helps."""
-    place, names = Place.default(data, store, profile == "smoke"), Request(profile).corpus_names
+    place, names = (
+        Place.default(data, store, profile == "smoke"),
+        Request(profile).corpora_or(*THESIS_CORPORA),
+    )
     here = [name for name in names if name not in PUBLICATIONS or PUBLICATIONS[name].find(place.data)]
 
     def corpora() -> str:
@@ -46,7 +49,7 @@ def check_machine(
     }  # fmt: skip
     for name in ("word vectors", "filler") if profile == "smoke" else ():
         del looks[name]
-    if (place.data / PACKED_BY).is_file():  # packed texts are numbers
+    if (place.data / "cache").is_dir():  # packed texts are numbers
         del looks["torchtext"]
     ready = True
     for what, look in looks.items():

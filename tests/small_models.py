@@ -7,7 +7,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Batch
-from whenpool.models.batched_lstm import Order, run_layer
+from whenpool.models.batched_lstm import run_layer
 
 SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
 
@@ -106,5 +106,5 @@ def run_batched(lstms, inputs):
     lengths = torch.tensor([[x.shape[1]] * B for x in inputs], device=x.device)
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     into, across, b_in, b_state = (torch.stack([getattr(lstm, n) for lstm in lstms]) for n in names)
-    states = run_layer(x, Order.of(lengths, T, 1), into, across, b_in + b_state)
+    states = run_layer(x, lengths, into, across, b_in + b_state)
     return [some[: len(x), : x.shape[1]] for some, x in zip(states, inputs, strict=True)]

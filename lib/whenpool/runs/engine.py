@@ -224,7 +224,7 @@ def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]
 
 def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
     """What the trainings of one task have in common; any other run as it is."""
-    if not isinstance(run, Training) or run.cell != "lstm":
+    if not isinstance(run, Training) or run.cell != "lstm" or not run.masked:
         return run
     if run.trick or run.drop_connect or run.fresh:
         return run

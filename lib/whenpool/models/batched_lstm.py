@@ -1,15 +1,15 @@
 """Many LSTM recurrences as one: the weights of several models in one batch of matrices.
 
 A batch of 32 texts fills neither a GPU nor, where a model is small, the vector units of a processor.
-Recurrences of one shape that belong to different models, and the two directions of one, are
-independent, so they can take each step together: a product of R pairs of matrices instead of R
-products. Each result equals that of the recurrence run alone but for the order of sums.
+Recurrences of one shape that belong to different models, and the two directions of one, can take each step
+together: a product of R pairs of matrices instead of R products. Results differ in the order of sums alone.
 
 Letters: M models, d directions, R = M·d recurrences, B texts of a batch, T words of the longest, E units
 of an input, H of a state, D = d·H.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from whenpool.models.encoder import Reading
 from whenpool.models.precision import precision, precision_used, product_precision
 
 _STEPS = 64  # Words whose derivatives of gates are computed at once: all would take much more memory
+KERNELS = "whenpool.models.triton_lstm"
 LARGEST_ERROR = {"tf32x3": 1e-5, "tf32": 1e-3, "bfloat16": 1e-2}
 """‖Δ‖ / ‖reference‖ of states and of each gradient, in the precisions for which there are kernels; a run
 in float32 takes the loop of torch, and is the same whether a kernel was tried out or not."""
@@ -58,20 +59,13 @@ def place_bytes(E: int, D: int, layers: int, itemsize: int = 4) -> int:
 def models_that_fill(device: str) -> int:
     """How many bidirectional models keep a GPU busy: so many that each block of 16 of the 32 texts of a batch
     has one of its processors."""
-    processors: int = torch.cuda.get_device_properties(device).multi_processor_count
-    return max(1, processors // 4)
+    return max(1, int(torch.cuda.get_device_properties(device).multi_processor_count) // 4)
 
 
 def loops_for(weights: Tensor) -> Any:
     """On a GPU with `kernels_on` it, and less exact than float32, the kernels; else torch's loops."""
     usable = weights.is_cuda and weights.dtype == torch.float32 and precision_used() != "float32"
-    return _kernels() if usable and kernels_on(weights.device) else TORCH
-
-
-def _kernels() -> Any:
-    from whenpool.models import triton_lstm
-
-    return triton_lstm
+    return import_module(KERNELS) if usable and kernels_on(weights.device) else TORCH
 
 
 class _Recurrences(torch.autograd.Function):
@@ -79,8 +73,10 @@ class _Recurrences(torch.autograd.Function):
     def forward(
         ctx: Any, loops: Any, words: Tensor, fed: Tensor, into: Tensor, across: Tensor, bias: Tensor
     ) -> Tensor:
+        if precision_used() == "bfloat16" and across.dtype == torch.float32:
+            across = across.bfloat16()  # once, and not at every word
         with product_precision():
-            gates, states, cells = loops.forward(fed, into, _rounded(across), bias, words)
+            gates, states, cells = loops.forward(fed, into, across, bias, words)
         ctx.loops = loops
         ctx.save_for_backward(words, fed, gates, states, cells, into, across, bias)
         return states
@@ -91,7 +87,7 @@ class _Recurrences(torch.autograd.Function):
         words, fed, gates, states, cells, into, across, bias = ctx.saved_tensors
         with product_precision():
             grad_states = grad_states.contiguous()
-            grad_gates = ctx.loops.backward(grad_states, gates, cells, _rounded(across), bias, words)
+            grad_gates = ctx.loops.backward(grad_states, gates, cells, across, bias, words)
             grads, later = grad_gates.flatten(1, 2), grad_gates[:, 1:].flatten(1, 2)  # (R, T·B, 4H)
             grad_fed = torch.bmm(grads, into.to(grads.dtype)).view_as(fed)
             grad_into = torch.bmm(grads.transpose(1, 2), fed.flatten(1, 2).to(grads.dtype))
@@ -99,12 +95,6 @@ class _Recurrences(torch.autograd.Function):
             grad_across = torch.bmm(later.transpose(1, 2), before)
         found = grad_fed, grad_into, grad_across, grads.sum(1, dtype=bias.dtype)
         return None, None, *(grad.to(bias.dtype) for grad in found)
-
-
-def _rounded(weights: Tensor) -> Tensor:
-    """Weights in the precision in use, rounded once and not at every word."""
-    to_round = precision_used() == "bfloat16" and weights.dtype == torch.float32
-    return weights.bfloat16() if to_round else weights
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
@@ -179,14 +169,12 @@ def largest_errors(
     lengths = torch.ones(R, B, dtype=torch.int64)
     for row, (texts, words) in zip(lengths, shapes, strict=True):
         row[:texts] = words
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        sizes = (R, B, T, 24), (R, 4 * H, 24), (R, 4 * H, H), (R, 4 * H)
-        drawn = [torch.empty(size).uniform_(-(H**-0.5), H**-0.5) for size in sizes]
-    drawn[0] = drawn[0] * H**0.5  # inputs are larger than weights
+    random, sizes = torch.Generator().manual_seed(0), ((R, 4 * H, 24), (R, 4 * H, H), (R, 4 * H))
+    drawn = [(2 * torch.rand(size, generator=random) - 1) * H**-0.5 for size in sizes]
+    inputs = 2 * torch.rand(R, B, T, 24, generator=random) - 1
 
     def computed(loops: Any, **where: Any) -> list[Tensor]:
-        leaves = [values.to(**where, copy=True).requires_grad_() for values in drawn]
+        leaves = [values.to(**where, copy=True).requires_grad_() for values in (inputs, *drawn)]
         x, into, across, bias = leaves
         states = run_layer(x, lengths.to(x.device), into, across, bias, loops)
         found = states, *torch.autograd.grad(states.square().sum(), leaves)
@@ -195,7 +183,7 @@ def largest_errors(
     exact, errors = computed(TORCH, dtype=torch.float64), {}
     for name in LARGEST_ERROR:
         with precision(name):
-            values = computed(_kernels(), device=device)
+            values = computed(import_module(KERNELS), device=device)
         pairs = zip(values, exact, strict=True)
         apart = [(mine - right).norm() / right.norm().clamp(min=1e-30) for mine, right in pairs]
         errors[name] = torch.stack(apart).max().item()  # NaN if any is; some references are zeros

@@ -8,8 +8,6 @@ registers, come tile by tile from the second-level cache at each word; sums, sta
 Kept for the way back is what each gate squashes, without its bias: in bfloat16 that costs some thousandths
 of the distance of a gate from 0 or 1, while a forget gate near 1 would itself be rounded to 1.
 
-The module needs Triton (``pip install 'whenpool[triton]'``).
-
 Letters: R recurrences, T words, B texts, E units of an input, H of a state, 4H gates in torch's order.
 """
 
@@ -120,7 +118,8 @@ def _read_back(
         met = tl.where(back < count - 1, H, 0)  # the first one met no cell
         for first in range(0, H, UNITS):
             unit = first + tl.arange(0, UNITS)[None, :]
-            grad = tl.zeros((TEXTS, UNITS), tl.float32)  # of the state
+            here, place = (b < B) & (unit < H), b * H + unit
+            grad = tl.load(grad_states + now + place, here, 0.0)
             for start in tl.range(0, reach, DEPTH, num_stages=STAGES):
                 k = start + tl.arange(0, DEPTH)
                 row, column = k[None, :], k[:, None]
@@ -128,8 +127,6 @@ def _read_back(
                 above = tl.load(above, (b < B) & (row < 4 * H), 0.0)  # (TEXTS, DEPTH)
                 weight = tl.load(across + (column * H + unit), (unit < H) & (column < 4 * H), 0.0)
                 grad = tl.dot(above.to(across.dtype.element_ty), weight, grad, DOT)
-            here, place = (b < B) & (unit < H), b * H + unit
-            grad += tl.load(grad_states + now + place, here, 0.0)
             gate = gates + 4 * now + (b * 4 * H + unit)
             values = _load(gate, here, H, tl.float32)
             enter, forget, candidate, out = _squash(values, bias + unit, unit < H, H)

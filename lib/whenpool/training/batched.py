@@ -10,7 +10,7 @@ Letters: M models, N texts of each, B of them in a batch, T words of the longest
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any
 
@@ -38,16 +38,18 @@ def train_together(
     number of texts and epochs; seconds of an outcome are its share of the time of all. Raises `InputError`
     unless all are masked LSTMs of one shape and learning rate, and `torch.OutOfMemoryError`."""
     kinds = {_kind(student) for student in students}
-    fits = len(kinds) == 1 and next(iter(kinds))[:3] == ("lstm", 0.0, True)
     alike = "only masked LSTMs of one shape and learning rate, without DropConnect, can train together"
-    check(fits, f"{alike}; train others alone")
+    check(len(kinds) == 1 and next(iter(kinds))[:3] == ("lstm", 0.0, True), alike)
     # models that pool alike stand side by side
     order = sorted(range(len(students)), key=lambda n: type(students[n].model.pooling).__name__)
     models = {number: students[number].model.to(device) for number in order}
-    recipe, places = students[0].recipe, _places(models[0], device)
-    rate = recipe.learning_rate
-    how: dict[str, Any] = {"weight_decay": recipe.weight_decay, "fused": True}
-    adam = torch.optim.Adam([p for model in models.values() for p in model.parameters()], rate, **how)
+    encoder, how, free = models[0].encoder, students[0].recipe, MEMORY
+    if torch.device(device).type == "cuda":
+        free = SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0]
+    # words of padded batches, of all models, that fit into memory at a time
+    places = int(free / place_bytes(encoder.input_size, encoder.output_size, len(encoder.layers)))
+    adam_of = partial(torch.optim.Adam, lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)
+    adam = adam_of(p for model in models.values() for p in model.parameters())
     steps: dict[int, Generator[Any, Any, loop.Outcome]] = {}  # of each training that has not ended
     questions: dict[int, Any] = {}  # what it asks for next: texts to evaluate or to learn from
     shared, read = 0.0, time.perf_counter()
@@ -72,8 +74,7 @@ def train_together(
         on_end(number, end)
 
     for number, model in models.items():
-        optimizer = torch.optim.Adam(model.parameters(), rate, **how)
-        student, objective = students[number], loop.Objective()
+        student, objective, optimizer = students[number], loop.Objective(), adam_of(model.parameters())
         steps[number] = loop.training_steps(student, device, objective, optimizer, clock=clock)
         go_on(number)
         for parameter in model.parameters():  # a training reads and saves the moments of ``adam``
@@ -105,14 +106,6 @@ def _kind(student: loop.Student) -> tuple[Any, ...]:
     shape = encoder.input_size, encoder.hidden_size, len(encoder.layers), encoder.directions
     of_step = model.classifier.out_features, recipe.learning_rate, recipe.weight_decay
     return encoder.cell, encoder.drop_connect, model.masked, *shape, *of_step
-
-
-def _places(model: Any, device: str) -> int:
-    """How many words of padded batches, of all models, fit into memory at a time."""
-    encoder, free = model.encoder, MEMORY
-    if torch.device(device).type == "cuda":
-        free = SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0]
-    return int(free / place_bytes(encoder.input_size, encoder.output_size, len(encoder.layers)))
 
 
 def judge(models: Sequence[Any], parts: Sequence[tuple[Texts, Tensor]], places: int) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import check
+from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import check_lengths, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
@@ -51,7 +51,7 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 """Ways to compute the same attention, by name."""
 
 
-def sinusoids(words: int, size: int) -> Tensor:
+def sinusoids(words: int, size: int, device: torch.device | None = None) -> Tensor:
     """The place of each word as numbers that are added to its state (Vaswani et al. 2017, §3.5): T and D ->
     (T, D) float32. Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
 
@@ -60,8 +60,8 @@ def sinusoids(words: int, size: int) -> Tensor:
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    place = torch.arange(words, dtype=torch.float64).unsqueeze(1)  # (T, 1)
-    pair = torch.arange(0, size, 2, dtype=torch.float64)  # (⌈D/2⌉,)
+    place = torch.arange(words, dtype=torch.float64, device=device).unsqueeze(1)  # (T, 1)
+    pair = torch.arange(0, size, 2, dtype=torch.float64, device=device)  # (⌈D/2⌉,)
     angle = place * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (T, ⌈D/2⌉, 2)
     return waves.flatten(1)[:, :size].float()
@@ -101,10 +101,7 @@ class TransformerEncoder(nn.Module):
         size = hidden_size * directions
         sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
         check(min(input_size, hidden_size, layers, heads) >= 1, f"{sizes} must be at least 1 each")
-        check(
-            attention in ATTENTIONS,
-            f"attention {attention!r} is unknown; choose {' or '.join(ATTENTIONS)}",
-        )
+        check_known("attention", attention, ATTENTIONS)
         divides = f"heads={heads} does not divide the {size} units of a state"
         check(size % heads == 0, f"{divides}; choose another hidden_size or heads")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
@@ -116,33 +113,24 @@ class TransformerEncoder(nn.Module):
         for name, weight in self.named_parameters():
             if "norm" not in name:
                 nn.init.xavier_uniform_(weight) if weight.dim() == 2 else nn.init.zeros_(weight)
-        self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """As of `whenpool.Encoder`: (B, T, E) and (B,) lengths -> (B, T, D), zeros after each end."""
         check_lengths(inputs, lengths)
         assert lengths is not None
-        T, causal, compiling = inputs.shape[1], self.directions == 1, torch.compiler.is_compiling()
+        T, causal = inputs.shape[1], self.directions == 1
         words = word_mask(lengths, T)  # (B, T)
         allowed = None if causal else words[:, None, None]  # padding is later than every word
-        on_cpu = lengths.device.type == "cpu" and not compiling
+        on_cpu = lengths.device.type == "cpu" and not torch.compiler.is_compiling()
         if on_cpu and bool((lengths == T).all()):  # elsewhere it would cost a wait, or break a graph
             allowed = None
         attend = ATTENTIONS[self.attention]
-        places = sinusoids(T, self.output_size) if compiling else self._places(T, inputs.device)
-        states = self.into(inputs) + places.to(inputs)  # (B, T, D)
+        places = sinusoids(T, self.output_size, inputs.device).to(inputs)
+        states = self.into(inputs) + places  # (B, T, D)
         states = functional.dropout(states, self.dropout, self.training)
         for layer in self.layers:
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))
         return self.last_norm(states) * words.unsqueeze(-1)
-
-    def _places(self, words: int, device: torch.device) -> Tensor:
-        """`sinusoids` (T, D) from a table that grows with the longest text."""
-        if self._table is None or len(self._table) < words or self._table.device != device:
-            with torch.inference_mode(False):  # so that training may use it later
-                longest = max(512, 2 ** math.ceil(math.log2(words)))
-                self._table = sinusoids(longest, self.output_size).to(device)
-        return self._table[:words]
 
 
 class _Layer(nn.Module):

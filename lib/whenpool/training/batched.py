@@ -75,7 +75,7 @@ def train_together(
 
     for number, model in models.items():
         student, objective, optimizer = students[number], loop.Objective(), adam_of(model.parameters())
-        steps[number] = loop.training_steps(student, device, objective, optimizer, clock=clock)
+        steps[number] = loop.training_steps(student, device, objective, optimizer, clock)
         go_on(number)
         for parameter in model.parameters():  # a training reads and saves the moments of ``adam``
             adam.state[parameter] = optimizer.state[parameter]

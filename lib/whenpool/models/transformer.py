@@ -21,8 +21,6 @@ from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import check_lengths, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
-HEADS = 4
-WIDENING = 4  # of the layer between two attentions, as in Vaswani et al.
 
 
 def plain_attention(
@@ -93,7 +91,7 @@ class TransformerEncoder(nn.Module):
     masked = True
 
     def __init__(
-        self, input_size: int, hidden_size: int, layers: int = 1, heads: int = HEADS,
+        self, input_size: int, hidden_size: int, layers: int = 1, heads: int = 4,
         bidirectional: bool = True, attention: str = "fused", *, dropout: float = 0.1,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -141,8 +139,8 @@ class _Layer(nn.Module):
         self.heads, self.dropout = heads, dropout
         self.asked = nn.Linear(size, 3 * size)  # queries, keys and values of all heads
         self.joined = nn.Linear(size, size)
-        self.wide = nn.Linear(size, WIDENING * size)
-        self.narrow = nn.Linear(WIDENING * size, size)
+        self.wide = nn.Linear(size, 4 * size)  # as in Vaswani et al.
+        self.narrow = nn.Linear(4 * size, size)
         self.attention_norm = nn.LayerNorm(size)
         self.wide_norm = nn.LayerNorm(size)
 

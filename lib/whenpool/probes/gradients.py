@@ -344,11 +344,6 @@ def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any
     check(inputs.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(inputs.shape)}")
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
-    if isinstance(module, LinearCell):
-        kept, added = module.terms(inputs)
-        states = linear_recurrence(kept, added)
-        taps.append(Tap(module, inputs, states, [added], list))
-        return states, states[:, -1]
     each, last = module.unroll(inputs)
     states = torch.stack(each, dim=1)
     taps.append(Tap(module, inputs, states, each, lambda grads: [torch.stack(grads, dim=1)]))

@@ -49,7 +49,7 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 """Ways to compute the same attention, by name."""
 
 
-def sinusoids(words: int, size: int, device: torch.device | None = None) -> Tensor:
+def sinusoids(words: int, size: int) -> Tensor:
     """The place of each word as numbers that are added to its state (Vaswani et al. 2017, §3.5): T and D ->
     (T, D) float32. Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
 
@@ -58,8 +58,8 @@ def sinusoids(words: int, size: int, device: torch.device | None = None) -> Tens
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    place = torch.arange(words, dtype=torch.float64, device=device).unsqueeze(1)  # (T, 1)
-    pair = torch.arange(0, size, 2, dtype=torch.float64, device=device)  # (⌈D/2⌉,)
+    place = torch.arange(words, dtype=torch.float64).unsqueeze(1)  # (T, 1)
+    pair = torch.arange(0, size, 2, dtype=torch.float64)  # (⌈D/2⌉,)
     angle = place * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (T, ⌈D/2⌉, 2)
     return waves.flatten(1)[:, :size].float()
@@ -111,24 +111,34 @@ class TransformerEncoder(nn.Module):
         for name, weight in self.named_parameters():
             if "norm" not in name:
                 nn.init.xavier_uniform_(weight) if weight.dim() == 2 else nn.init.zeros_(weight)
+        self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """As of `whenpool.Encoder`: (B, T, E) and (B,) lengths -> (B, T, D), zeros after each end."""
         check_lengths(inputs, lengths)
         assert lengths is not None
-        T, causal = inputs.shape[1], self.directions == 1
+        T, causal, compiling = inputs.shape[1], self.directions == 1, torch.compiler.is_compiling()
         words = word_mask(lengths, T)  # (B, T)
         allowed = None if causal else words[:, None, None]  # padding is later than every word
-        on_cpu = lengths.device.type == "cpu" and not torch.compiler.is_compiling()
+        on_cpu = lengths.device.type == "cpu" and not compiling
         if on_cpu and bool((lengths == T).all()):  # elsewhere it would cost a wait, or break a graph
             allowed = None
         attend = ATTENTIONS[self.attention]
-        places = sinusoids(T, self.output_size, inputs.device).to(inputs)
-        states = self.into(inputs) + places  # (B, T, D)
+        places = sinusoids(T, self.output_size) if compiling else self._places(T, inputs.device)
+        states = self.into(inputs) + places.to(inputs)  # (B, T, D)
         states = functional.dropout(states, self.dropout, self.training)
         for layer in self.layers:
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))
         return self.last_norm(states) * words.unsqueeze(-1)
+
+    def _places(self, words: int, device: torch.device) -> Tensor:
+        """`sinusoids` (T, D) from a table that grows with the longest text, since numbers of `step_megabytes`
+        count its whole."""
+        if self._table is None or len(self._table) < words or self._table.device != device:
+            with torch.inference_mode(False):  # so that training may use it later
+                longest = max(512, 2 ** math.ceil(math.log2(words)))
+                self._table = sinusoids(longest, self.output_size).to(device)
+        return self._table[:words]
 
 
 class _Layer(nn.Module):

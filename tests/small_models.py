@@ -2,12 +2,9 @@
 
 import torch
 from torch import nn
-from torch.nn.functional import pad
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Batch
-from whenpool.models.batched_lstm import Order, run_layer
 
 SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
 
@@ -18,23 +15,6 @@ def model_of(dataset, pooling="max_attention", seed=0, **options):
         len(dataset.vocabulary), 2, pooling, embedding_size=12, hidden_size=8,
         padding_index=PADDING_INDEX, **options,
     )  # fmt: skip
-
-
-def logits_by_torch(weights, batch):
-    """Of an ``nn.LSTM`` on packed input and a linear layer, made by hand from stored weights."""
-    E, H = weights["embedding.weight"].shape[1], weights["encoder.layers.0.0.weight_hh_l0"].shape[1]
-    lstm = nn.LSTM(E, H, bidirectional=True, batch_first=True)
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    lstm.load_state_dict(
-        {name: weights[f"encoder.layers.0.0.{name}"] for name in names}
-        | {f"{name}_reverse": weights[f"encoder.layers.0.1.{name}"] for name in names}
-    )
-    words = weights["embedding.weight"][batch.ids]
-    packed = pack_padded_sequence(words, batch.lengths, batch_first=True, enforce_sorted=False)
-    with torch.no_grad():
-        _, (last, _) = lstm(packed)  # (2, B, H)
-    embedding = torch.cat([last[0], last[1]], dim=1)
-    return embedding @ weights["classifier.weight"].T + weights["classifier.bias"]
 
 
 PADDING, WORDS, CLASSES = 1, 20, 3
@@ -97,14 +77,3 @@ def slope(model, name, place, function, step):
         values.append(function())
         parameter[place] -= sign * step
     return (values[0] - values[1]) / (2 * step)
-
-
-def run_batched(lstms, inputs):
-    """The states, R of (B_r, T_r, H), of one-directional LSTMs of one shape, each on a batch of its own."""
-    B, T = (max(x.shape[axis] for x in inputs) for axis in (0, 1))
-    x = torch.stack([pad(x, (0, 0, 0, T - x.shape[1], 0, B - len(x))) for x in inputs])
-    lengths = torch.tensor([[x.shape[1]] * B for x in inputs], device=x.device)
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    into, across, b_in, b_state = (torch.stack([getattr(lstm, n) for lstm in lstms]) for n in names)
-    states = run_layer(x, Order.of(lengths, T, 1), into, across, b_in + b_state)
-    return [some[: len(x), : x.shape[1]] for some, x in zip(states, inputs, strict=True)]

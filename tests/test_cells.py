@@ -1,4 +1,4 @@
-"""The readable cells against torch's and their formulas, and in the encoder; many recurrences as one."""
+"""The readable cells against torch's and their formulas, and in the encoder."""
 
 import re
 
@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 import torch
 from clones import ROOT
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from small_models import run_batched
 from torch import nn
 
 from whenpool import Encoder, InputError
 from whenpool.models import cells
-from whenpool.models.batched_lstm import _STEPS
 from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, PrototypeLSTM
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
@@ -26,8 +22,6 @@ for code in re.findall(
 SlidesGRU = PAGE["SlidesGRU"]
 TORCH = ((PAGE["Elman"], nn.RNN), (PAGE["LSTM"], nn.LSTM), (PAGE["GRU"], nn.GRU))
 OWN = (cells.Sum, cells.TanhSum, PrototypeLSTM, SlidesGRU, MinGRU, MinLSTM)
-E, H = 5, 4
-shapes = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 2 * _STEPS + 3)), min_size=1, max_size=4)
 
 
 @pytest.fixture
@@ -133,28 +127,3 @@ def test_options_that_need_weights_are_refused_without_them(cell, options, messa
         Encoder(**{"input_size": 6, "hidden_size": 6, "cell": cell} | options)
     bias = Encoder(6, 6, "prototype", forget_bias=2.0).layers[0][0]
     assert (bias.bias_ih_l0 + bias.bias_hh_l0)[6:12].tolist() == [2.0] * 6
-
-
-def lstms_and_inputs(shapes, dtype=torch.float64):
-    torch.manual_seed(len(shapes))
-    modules = [nn.LSTM(E, H, batch_first=True).to(dtype) for _ in shapes]
-    return modules, [torch.randn(B, T, E, dtype=dtype, requires_grad=True) for B, T in shapes]
-
-
-def states_and_gradients(run, modules, inputs):
-    states = run(modules, inputs)
-    torch.manual_seed(2)
-    total = sum((found * torch.randn(found.shape, dtype=found.dtype)).sum() for found in states)
-    return [*states, *torch.autograd.grad(total, [*inputs, *nn.ModuleList(modules).parameters()])]
-
-
-def alone(modules, inputs):
-    return [module(x)[0] for module, x in zip(modules, inputs, strict=True)]
-
-
-@settings(max_examples=25)
-@given(shapes)
-def test_states_and_all_gradients_equal_those_of_each_alone(shapes):
-    given = lstms_and_inputs(shapes)
-    found, expected = (states_and_gradients(run, *given) for run in (run_batched, alone))
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)

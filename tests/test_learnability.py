@@ -48,7 +48,7 @@ def last_and_largest(model, text):
 
 @pytest.mark.parametrize("words", [1, 10_000])  # that the teacher reads at a time
 def test_teacher_forcing_is_the_mean_squared_error_over_texts_and_units(words, monkeypatch):
-    monkeypatch.setattr(learnability, "TEACHER_WORDS", words)
+    monkeypatch.setattr(learnability, "EVALUATION_WORDS", words)
     model, teacher = classifier(seed=1).float(), classifier("max", seed=2).float()
     objective = learnability.TeacherForcing(teacher)
     objective.begin(model, TEXTS)

@@ -165,20 +165,13 @@ class OneWord(torch.nn.Module):
 
 
 def test_a_faithful_importance_names_the_one_word_that_counts(monkeypatch):
-    ids, sure = (
-        [[2, 3, 4, 5, 6, 8, 2, 7, 3, 4], [3, 3, 3, 3, 3, 3, 3, 3, 3, 7, 3]],
-        1 / (1 + math.exp(-4)),
-    )
+    ids, sure = [[2, 3, 4, 5, 6, 8, 2, 7, 3, 4], [*[3] * 9, 7, 3]], 1 / (1 + math.exp(-4))
     texts = Texts(Ragged.of(ids), torch.tensor([1, 0]))
     rows = {row.pop("method"): row for row in faithfulness(OneWord(), texts, k=5)}
     for name in ("occlusion", "integrated_gradients"):
         scores = [rows[name][part] for part in ("confidence", "without", "kept")]
         assert scores == pytest.approx([sure, 0.5, sure])
-        assert [rows[name][f"accuracy{part}"] for part in ("", "_without", "_kept")] == [
-            50.0,
-            50.0,
-            50.0,
-        ]
+        assert [rows[name][f"accuracy{part}"] for part in ("", "_without", "_kept")] == [50.0] * 3
     # all words of the window matter alike, so that the first of them is taken
     assert [rows["nwi"][part] for part in ("without", "kept")] == pytest.approx([sure, 0.5])
     assert rows["signed_windows"]["agreement"] == pytest.approx(1)

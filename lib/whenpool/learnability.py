@@ -28,16 +28,13 @@ from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import LastAttention, LastState
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import evaluating
-from whenpool.training.loop import Accuracy, Learnt, Objective
+from whenpool.training.loop import EVALUATION_WORDS, Accuracy, Learnt, Objective
 
 __all__ = [
     "AttentionForm", "DropoutAttention", "GradientDirected", "PenaltyAttention", "TeacherForcing",
 ]  # fmt: skip
 
-TEACHER_WORDS = 32_768  # Padded words of a batch that the teacher reads
-STEP = (
-    1e-3  # How far the word that is moved most is moved, in units of its embedding: see bench/README.md
-)
+STEP = 1e-3  # How far the word that moves most is moved, in units of its embedding: see bench/README.md
 LEAST = 1e-12  # Below this, shares and lengths count as zero: no logarithm or division of less
 UNDERFLOW = 1e-30  # The smallest probability of error by which gradients are divided
 DIVERGENCES = ("forward", "reverse")
@@ -93,7 +90,7 @@ def sentence_embeddings(model: TextClassifier, texts: Texts) -> Tensor:
     """What a model's pooling makes of each text: (N, D)."""
     embeddings = torch.empty(len(texts), model.encoder.output_size, device=texts.labels.device)
     with evaluating(model):
-        for indices in batches_for(model, texts.ids.lengths, TEACHER_WORDS):
+        for indices in batches_for(model, texts.ids.lengths, EVALUATION_WORDS):
             batch = texts.batch(indices, PADDING_INDEX)
             states = model.encode(model.embed(batch.ids), batch.lengths)
             embeddings[indices] = model.pool(states, batch.lengths)[0]

@@ -20,7 +20,6 @@ import torch
 from scipy.special import lambertw
 from torch import Tensor, nn
 
-from whenpool.base.errors import check
 from whenpool.models.encoder import ForgetBias
 from whenpool.models.pooling import MaxPool
 from whenpool.models.text_classifier import TextClassifier
@@ -205,13 +204,9 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
 
     A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled ``values``
     in {0 .. V-1}^H, H ``units``, for each. It moves to new states, 0, 1, ... k-1 as they are met, until it
-    returns to one of them, and goes round from there: all such walks are tried, with all values. After 2Q
-    words each state has been met with each parity that it will ever be met with.
-
-    Raises `InputError` for more than a million assignments.
+    returns to one of them, and goes round from there: all such walks are tried, with all V^(HQ) assignments.
+    After 2Q words each state has been met with each parity that it will ever be met with.
     """
-    many = f"{values}^({units}·{states}) assignments are too many; take fewer states"
-    check(values ** (units * states) <= 10**6, many)
     digits = values ** np.arange(units)  # an embedding as one number
     word, pooled, last = np.arange(2 * states), 0, 0.0
     for visited, back in ((k, to) for k in range(1, states + 1) for to in range(k)):

@@ -15,15 +15,8 @@ from torch.nn.functional import linear, pad, softplus
 from whenpool.base.errors import check
 
 __all__ = [
-    "Cell",
-    "LinearCell",
-    "MinGRU",
-    "MinLSTM",
-    "PrototypeLSTM",
-    "Sum",
-    "TanhSum",
-    "linear_recurrence",
-]
+    "Cell", "LinearCell", "MinGRU", "MinLSTM", "PrototypeLSTM", "Sum", "TanhSum", "linear_recurrence",
+]  # fmt: skip
 
 
 class Cell(nn.Module):

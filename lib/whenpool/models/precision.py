@@ -41,18 +41,13 @@ def precision(name: str) -> Iterator[None]:
         torch.backends.cudnn.allow_tf32 = before == "tf32"
 
 
-def cast_on_gpu(device: torch.device) -> bool:
-    """Whether a recurrence is rounded before it is computed: on a GPU autocast would make float16 of it."""
-    return _used == "bfloat16" and device.type != "cpu"
-
-
 def run_recurrence(
     recurrence: nn.Module, inputs: Tensor, changed: Mapping[str, Tensor] | None = None
 ) -> Tensor:
     """The states (B, T, H) of inputs (B, T, E); weights that are ``changed`` stand in for its own."""
     weights, words = dict(changed or {}), inputs
     rounding: AbstractContextManager[object] = nullcontext()
-    if cast_on_gpu(inputs.device):
+    if _used == "bfloat16" and inputs.device.type != "cpu":  # autocast would make float16 of it there
         words = inputs.bfloat16()
         if exact := {**dict(recurrence.named_parameters()), **weights}:
             # in one piece for cuDNN: torch flattens the weights of other precisions alone

@@ -5,7 +5,6 @@ every chapter that compares poolings.
 """
 
 from dataclasses import dataclass
-from itertools import cycle
 
 
 @dataclass(frozen=True)
@@ -14,8 +13,8 @@ class Listed:
 
     module: str  # its class in `whenpool.models.pooling`
     title: str  # how tables and figures call a BiLSTM with it
-    colour: str = ""  # in every figure; none: the next of `SPARE_COLOURS`
-    marker: str = ""  # in every figure; none: the next of `SPARE_MARKERS`
+    colour: str = "#0000d2"  # in every figure, as the marker
+    marker: str = "X"
     compared: bool = True  # whether chapters that compare poolings train it
 
 
@@ -30,19 +29,14 @@ LISTED: dict[str, Listed] = {
 """Every pooling by the name that options and runs call it. The titles are the thesis's, the colours
 the palette of Okabe and Ito (2008), safe for the colour-blind."""
 
-SPARE_COLOURS = ("#0000d2", "#875a3c", "#9678ff", "#2d1e1e")
-SPARE_MARKERS = ("X", "p", "h", "<")
-
 POOLING_NAMES = {name: listed.title for name, listed in LISTED.items()}
 """How the thesis calls a BiLSTM with each pooling."""
 COMPARED = tuple(name for name, listed in LISTED.items() if listed.compared)
 """The poolings that chapters compare: the thesis's five, and those that were added."""
 THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # Of Tables 1.2 to 1.8
 
-# Where a pooling has none of its own, it gets the next of the spare ones, from the start when used up.
-_colours, _markers = cycle(SPARE_COLOURS), cycle(SPARE_MARKERS)
-COLOURS = {name: listed.colour or next(_colours) for name, listed in LISTED.items()}
-MARKERS = {name: listed.marker or next(_markers) for name, listed in LISTED.items()}
+COLOURS = {name: listed.colour for name, listed in LISTED.items()}
+MARKERS = {name: listed.marker for name, listed in LISTED.items()}
 PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}  # By title
 SHAPES = {title: MARKERS[name] for name, title in POOLING_NAMES.items()}
 

@@ -17,12 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import check
+from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import check_lengths, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
-HEADS = 4
-WIDENING = 4  # of the layer between two attentions, as in Vaswani et al.
 
 
 def plain_attention(
@@ -93,7 +91,7 @@ class TransformerEncoder(nn.Module):
     masked = True
 
     def __init__(
-        self, input_size: int, hidden_size: int, layers: int = 1, heads: int = HEADS,
+        self, input_size: int, hidden_size: int, layers: int = 1, heads: int = 4,
         bidirectional: bool = True, attention: str = "fused", *, dropout: float = 0.1,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -101,10 +99,7 @@ class TransformerEncoder(nn.Module):
         size = hidden_size * directions
         sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
         check(min(input_size, hidden_size, layers, heads) >= 1, f"{sizes} must be at least 1 each")
-        check(
-            attention in ATTENTIONS,
-            f"attention {attention!r} is unknown; choose {' or '.join(ATTENTIONS)}",
-        )
+        check_known("attention", attention, ATTENTIONS)
         divides = f"heads={heads} does not divide the {size} units of a state"
         check(size % heads == 0, f"{divides}; choose another hidden_size or heads")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
@@ -137,7 +132,8 @@ class TransformerEncoder(nn.Module):
         return self.last_norm(states) * words.unsqueeze(-1)
 
     def _places(self, words: int, device: torch.device) -> Tensor:
-        """`sinusoids` (T, D) from a table that grows with the longest text."""
+        """`sinusoids` (T, D) from a table that grows with the longest text, since numbers of `step_megabytes`
+        count its whole."""
         if self._table is None or len(self._table) < words or self._table.device != device:
             with torch.inference_mode(False):  # so that training may use it later
                 longest = max(512, 2 ** math.ceil(math.log2(words)))
@@ -153,8 +149,8 @@ class _Layer(nn.Module):
         self.heads, self.dropout = heads, dropout
         self.asked = nn.Linear(size, 3 * size)  # queries, keys and values of all heads
         self.joined = nn.Linear(size, size)
-        self.wide = nn.Linear(size, WIDENING * size)
-        self.narrow = nn.Linear(WIDENING * size, size)
+        self.wide = nn.Linear(size, 4 * size)  # as in Vaswani et al.
+        self.narrow = nn.Linear(4 * size, size)
         self.attention_norm = nn.LayerNorm(size)
         self.wide_norm = nn.LayerNorm(size)
 

@@ -8,8 +8,6 @@ registers, come tile by tile from the second-level cache at each word; sums, sta
 Kept for the way back is what each gate squashes, without its bias: in bfloat16 that costs some thousandths
 of the distance of a gate from 0 or 1, while a forget gate near 1 would itself be rounded to 1.
 
-The module needs Triton (``pip install 'whenpool[triton]'``).
-
 Letters: R recurrences, T words, B texts, E units of an input, H of a state, 4H gates in torch's order.
 """
 
@@ -32,6 +30,29 @@ def _tanh(x):
     return 2 * tl.sigmoid(2 * x) - 1
 
 
+@triton.jit
+def _load(place, mask, apart, dtype: tl.constexpr):
+    """A tile of each gate; they stand ``apart`` from each other."""
+    enter = tl.load(place, mask, 0.0).to(dtype)
+    forget = tl.load(place + apart, mask, 0.0).to(dtype)
+    candidate = tl.load(place + 2 * apart, mask, 0.0).to(dtype)
+    return enter, forget, candidate, tl.load(place + 3 * apart, mask, 0.0).to(dtype)
+
+
+@triton.jit
+def _store(place, mask, apart, values):
+    for gate in tl.static_range(4):
+        tl.store(place + gate * apart, values[gate], mask)
+
+
+@triton.jit
+def _squash(values, bias, mask, H):
+    """The values of the gates, to which their biases are added."""
+    enter, forget, candidate, out = _load(bias, mask, H, tl.float32)
+    enter, forget = tl.sigmoid(values[0] + enter), tl.sigmoid(values[1] + forget)
+    return enter, forget, _tanh(values[2] + candidate), tl.sigmoid(values[3] + out)
+
+
 @_kernel
 def _read(
     gates, states, cells, across, bias, words, T, B,
@@ -50,34 +71,23 @@ def _read(
         reach = tl.where(t > 0, H, 0)  # there is no state before the first word
         for first in range(0, H, UNITS):
             unit = first + tl.arange(0, UNITS)[None, :]  # (1, UNITS)
-            enter = tl.zeros((TEXTS, UNITS), tl.float32)
-            forget = tl.zeros((TEXTS, UNITS), tl.float32)
-            candidate = tl.zeros((TEXTS, UNITS), tl.float32)
-            out = tl.zeros((TEXTS, UNITS), tl.float32)
+            here, place = (b < B) & (unit < H), b * H + unit
+            gate = gates + 4 * now + (b * 4 * H + unit)
+            enter, forget, candidate, out = _load(gate, here, H, tl.float32)
             for start in tl.range(0, reach, DEPTH, num_stages=STAGES):
                 k = start + tl.arange(0, DEPTH)
                 row, column = k[None, :], k[:, None]
                 state = tl.load(states + before + (b * H + row), (b < B) & (row < H), 0.0)
                 state = state.to(across.dtype.element_ty)  # (TEXTS, DEPTH)
                 weight, inside = across + (unit * H + column), (unit < H) & (column < H)
-                enter = tl.dot(state, tl.load(weight, inside, 0.0), enter, DOT)
-                forget = tl.dot(state, tl.load(weight + H * H, inside, 0.0), forget, DOT)
-                candidate = tl.dot(state, tl.load(weight + 2 * H * H, inside, 0.0), candidate, DOT)
-                out = tl.dot(state, tl.load(weight + 3 * H * H, inside, 0.0), out, DOT)
-            here, place = (b < B) & (unit < H), b * H + unit
-            gate, shift = gates + 4 * now + (b * 4 * H + unit), bias + unit
-            enter += tl.load(gate, here, 0.0)
-            forget += tl.load(gate + H, here, 0.0)
-            candidate += tl.load(gate + 2 * H, here, 0.0)
-            out += tl.load(gate + 3 * H, here, 0.0)
-            tl.store(gate, enter, here)
-            tl.store(gate + H, forget, here)
-            tl.store(gate + 2 * H, candidate, here)
-            tl.store(gate + 3 * H, out, here)
-            enter = tl.sigmoid(enter + tl.load(shift, unit < H, 0.0))
-            forget = tl.sigmoid(forget + tl.load(shift + H, unit < H, 0.0))
-            candidate = _tanh(candidate + tl.load(shift + 2 * H, unit < H, 0.0))
-            out = tl.sigmoid(out + tl.load(shift + 3 * H, unit < H, 0.0))
+                w_enter, w_forget, w_candidate, w_out = _load(weight, inside, H * H, state.dtype)
+                enter = tl.dot(state, w_enter, enter, DOT)
+                forget = tl.dot(state, w_forget, forget, DOT)
+                candidate = tl.dot(state, w_candidate, candidate, DOT)
+                out = tl.dot(state, w_out, out, DOT)
+            values = enter, forget, candidate, out
+            _store(gate, here, H, values)
+            enter, forget, candidate, out = _squash(values, bias + unit, unit < H, H)
             cell = tl.load(cells + before + place, (b < B) & (unit < reach), 0.0)
             cell = enter * candidate + forget * cell
             tl.store(cells + now + place, cell, here)
@@ -93,21 +103,14 @@ def _read_back(
     STAGES: tl.constexpr, DOT: tl.constexpr,
 ):  # fmt: skip
     """The gradient before the gates' nonlinearities, in place of what they squash, (R, T, B, 4H), of one
-    recurrence and block of texts; zeros behind its last word. ``grad_cell``, (R, B, H), holds what comes back
-    from the next word: zeros at first."""
+    recurrence and block of texts; behind its last word stand the zeros of the inputs. ``grad_cell``,
+    (R, B, H), holds what comes back from the next word: zeros at first."""
     r = tl.program_id(0).to(tl.int64)
     b = tl.program_id(1) * TEXTS + tl.arange(0, TEXTS)[:, None]
     across += r * 4 * H * H
     bias += r * 4 * H
     grad_cell += r * B * H
     count = tl.load(words + r)
-    now = r * T * B * H + count * B * H
-    for _ in range(count, T):
-        for first in range(0, 4 * H, UNITS):
-            column = first + tl.arange(0, UNITS)[None, :]
-            nothing = tl.zeros((TEXTS, UNITS), tl.float32)
-            tl.store(gates + 4 * now + (b * 4 * H + column), nothing, (b < B) & (column < 4 * H))
-        now += B * H
     now = r * T * B * H + (count - 1) * B * H
     for back in range(count):
         later = now + B * H
@@ -115,7 +118,8 @@ def _read_back(
         met = tl.where(back < count - 1, H, 0)  # the first one met no cell
         for first in range(0, H, UNITS):
             unit = first + tl.arange(0, UNITS)[None, :]
-            grad = tl.zeros((TEXTS, UNITS), tl.float32)  # of the state
+            here, place = (b < B) & (unit < H), b * H + unit
+            grad = tl.load(grad_states + now + place, here, 0.0)
             for start in tl.range(0, reach, DEPTH, num_stages=STAGES):
                 k = start + tl.arange(0, DEPTH)
                 row, column = k[None, :], k[:, None]
@@ -123,22 +127,18 @@ def _read_back(
                 above = tl.load(above, (b < B) & (row < 4 * H), 0.0)  # (TEXTS, DEPTH)
                 weight = tl.load(across + (column * H + unit), (unit < H) & (column < 4 * H), 0.0)
                 grad = tl.dot(above.to(across.dtype.element_ty), weight, grad, DOT)
-            here, place = (b < B) & (unit < H), b * H + unit
-            grad += tl.load(grad_states + now + place, here, 0.0)
-            gate, shift = gates + 4 * now + (b * 4 * H + unit), bias + unit
-            enter = tl.sigmoid(tl.load(gate, here, 0.0) + tl.load(shift, unit < H, 0.0))
-            forget = tl.sigmoid(tl.load(gate + H, here, 0.0) + tl.load(shift + H, unit < H, 0.0))
-            candidate = tl.load(gate + 2 * H, here, 0.0) + tl.load(shift + 2 * H, unit < H, 0.0)
-            candidate = _tanh(candidate)
-            out = tl.sigmoid(tl.load(gate + 3 * H, here, 0.0) + tl.load(shift + 3 * H, unit < H, 0.0))
+            gate = gates + 4 * now + (b * 4 * H + unit)
+            values = _load(gate, here, H, tl.float32)
+            enter, forget, candidate, out = _squash(values, bias + unit, unit < H, H)
             cell = tl.load(cells + (now - B * H) + place, (b < B) & (unit < met), 0.0)
             squashed = _tanh(tl.load(cells + now + place, here, 0.0))
             to_cell = tl.load(grad_cell + place, here, 0.0) + grad * out * (1 - squashed * squashed)
             tl.store(grad_cell + place, to_cell * forget, here)
-            tl.store(gate, to_cell * candidate * enter * (1 - enter), here)
-            tl.store(gate + H, to_cell * cell * forget * (1 - forget), here)
-            tl.store(gate + 2 * H, to_cell * enter * (1 - candidate * candidate), here)
-            tl.store(gate + 3 * H, grad * squashed * out * (1 - out), here)
+            to_enter = to_cell * candidate * enter * (1 - enter)
+            to_forget = to_cell * cell * forget * (1 - forget)
+            to_candidate = to_cell * enter * (1 - candidate * candidate)
+            values = to_enter, to_forget, to_candidate, grad * squashed * out * (1 - out)
+            _store(gate, here, H, values)
         now -= B * H
         tl.debug_barrier()
 
@@ -147,9 +147,8 @@ def forward(
     fed: Tensor, into: Tensor, across: Tensor, bias: Tensor, words: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """As the loop of `whenpool.models.batched_lstm`, but the gates are those before they squash, without
-    their biases, and in bfloat16 where that is in use."""
-    (R, T, B, _), H = fed.shape, across.shape[-1]
-    dtype = torch.bfloat16 if precision_used() == "bfloat16" else fed.dtype
+    their biases, and in the precision of ``across``."""
+    (R, T, B, _), H, dtype = fed.shape, across.shape[-1], across.dtype
     gates = torch.bmm(fed.flatten(1, 2).to(dtype), into.to(dtype).transpose(1, 2)).view(R, T, B, 4 * H)
     states, cells = (fed.new_zeros(R, T, B, H) for _ in range(2))
     _launch(_read, "forward", (gates, states, cells), across, bias, words)
@@ -174,10 +173,9 @@ def _launch(
     if across.is_cuda:
         programs = torch.cuda.get_device_properties(across.device).multi_processor_count
     settings = settings_of(way, R, B, across.shape[-1], precision_used(), programs)
-    weights = across.bfloat16() if precision_used() == "bfloat16" else across
     with torch.cuda.device_of(across):  # Triton itself takes the current one
         kernel[(R, triton.cdiv(B, settings["TEXTS"]))](
-            *values, weights, bias, words, T, B, **settings, num_warps=WARPS
+            *values, across, bias, words, T, B, **settings, num_warps=WARPS
         )
 
 
@@ -186,13 +184,11 @@ def settings_of(way: str, R: int, B: int, H: int, name: str, programs: int) -> d
     for 16 texts takes about half of the time of one for 32; a GPU executes as many at once as it has
     processors."""
     short, long = (triton.cdiv(R * triton.cdiv(B, block), programs) for block in (16, 32))
-    if 11 * short <= 20 * long:
-        UNITS, DEPTH, STAGES = (256 if name == "bfloat16" else 128), 32, 3
-        texts = 16
-    else:
-        UNITS, DEPTH, STAGES = 64, *((32, 3) if way == "forward" else (64, 4))
-        texts = min(32, max(16, triton.next_power_of_2(B)))
+    texts, units, depth, stages = 16, 256 if name == "bfloat16" else 128, 32, 3
+    if 11 * short > 20 * long:
+        texts, units = min(32, max(16, triton.next_power_of_2(B))), 64
+        depth, stages = (32, 3) if way == "forward" else (64, 4)
     return {
-        "H": H, "TEXTS": texts, "UNITS": min(UNITS, max(16, triton.next_power_of_2(H))),
-        "DEPTH": DEPTH, "STAGES": STAGES, "DOT": name if name.startswith("tf32") else "ieee",
+        "H": H, "TEXTS": texts, "UNITS": min(units, max(16, triton.next_power_of_2(H))),
+        "DEPTH": depth, "STAGES": stages, "DOT": name if name.startswith("tf32") else "ieee",
     }  # fmt: skip

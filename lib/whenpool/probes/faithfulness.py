@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from pandas import Series
 from torch import Tensor
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts, batches_for
+from whenpool.corpora.batches import UNKNOWN_INDEX, Ragged, Texts
 from whenpool.probes.protocol import evaluating
 from whenpool.probes.word_importance import occlusion
+from whenpool.training.loop import answers
 
 METHODS = ("nwi", "signed_windows", "occlusion", "integrated_gradients", "random")
 IG_STEPS = 32  # Points of the path along which gradients are summed
@@ -94,8 +94,7 @@ def faithfulness(
             row = {"method": name, "seconds": time.process_time() - started}
             ranks = [Series(of_text.numpy()).rank() for of_text in of_words]
             first = first or ranks
-            agreement = [np.corrcoef(*pair)[0, 1] for pair in zip(ranks, first, strict=True)]
-            row["agreement"] = float(np.nanmean(agreement))
+            row["agreement"] = Series([a.corr(b) for a, b in zip(ranks, first, strict=True)]).mean()
             matters = [_largest(of_text, max(1, round(part * len(of_text)))) for of_text in of_words]
             without = [ids[~chosen] for ids, chosen in zip(words, matters, strict=True)]
             kept = [ids[chosen] for ids, chosen in zip(words, matters, strict=True)]
@@ -123,7 +122,5 @@ def _scores(name: str, probabilities: Tensor, predicted: Tensor, labels: Tensor)
 def _probabilities(model: Any, words: list[Tensor]) -> Tensor:
     """P(class | text), (N, C), of texts of any lengths."""
     texts = Texts(Ragged.of([ids.tolist() for ids in words]), torch.zeros(len(words), dtype=torch.int64))
-    parts = [*batches_for(model, texts.ids.lengths, 16_384)]
-    batches = (texts.batch(part, PADDING_INDEX) for part in parts)
-    found = [model(batch.ids, batch.lengths).double().softmax(1) for batch in batches]
-    return torch.cat(found)[torch.cat(parts).argsort()]
+    parts, _, logits = zip(*answers(model, texts), strict=True)
+    return torch.cat(logits).double().softmax(1)[torch.cat(parts).argsort()]

@@ -148,7 +148,10 @@ def _total_norms(
         states = model.encode(model.embed(ids).detach(), lengths)
         kind = type(states).__name__
         check(kind == "Tensor", f"{name}.encode returned a {kind}; return the states (B, T, D) alone")
-        _check_steps(model, states.shape[:2], ids, lengths)
+        (B, T), longest = states.shape[:2], int(lengths.max())
+        steps = f"{T} states of {B} texts for ids of the shape {tuple(ids.shape[:2])}"
+        fits = len(ids) == B and T in (longest, ids.shape[1])  # up to the longest text, or its padding
+        check(fits, f"{name}.encode makes {steps}; make one for each word")
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
@@ -157,19 +160,17 @@ def _total_norms(
         used = _top(name, taps, encoder)
         wanted = [tensor for tap in used for tensor in tap.wanted] or [states]
         grads = iter(torch.autograd.grad(loss, wanted, allow_unused=bool(used)))
-    halves = [] if used else [_norms(next(grads))]  # (B, T) of each direction
+    totals = [] if used else [next(grads)]  # (B, T, ·) of each direction
     unused = f"{name}: the loss does not depend on the states of the recurrence that encode calls last"
     for tap in used:
         at_wanted = [next(grads) for _ in tap.wanted]
         check(any(g is not None for g in at_wanted), f"{unused}; return them from encode")
         pairs = zip(tap.wanted, at_wanted, strict=True)
         known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
-        halves += map(_norms, tap.total(known))
-    if encoder and len(halves) == 2:  # the second direction has read each text in reverse
-        plan = encoder.reading(lengths, states.shape[1])
-        halves[1] = plan.reversed(halves[1].unsqueeze(-1)).squeeze(-1)
-    norms = torch.hypot(*halves) if len(halves) == 2 else halves[0]
-    _check_steps(model, norms.shape, ids, lengths)
+        totals += tap.total(known)
+    if encoder and len(totals) == 2:  # the second direction has read each text in reverse
+        totals[1] = encoder.reading(lengths, T).reversed(totals[1])
+    norms = _norms(torch.cat(totals, dim=-1))
     norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))  # fewer where packed
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
@@ -198,13 +199,6 @@ def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
         )[0]  # fmt: skip
         check(isinstance(reached, Tensor), f"{two}; use one bidirectional one or a whenpool.Encoder")
     return taps[-1:]
-
-
-def _check_steps(model: nn.Module, shape: tuple[int, ...], ids: Tensor, lengths: Tensor) -> None:
-    """Raises `InputError` unless there is a state for each word, up to the longest text or its padding."""
-    steps = f"{shape[1]} states of {shape[0]} texts for ids of the shape {tuple(ids.shape[:2])}"
-    fits = shape[0] == len(ids) and shape[1] in (int(lengths.max()), ids.shape[1])
-    check(fits, f"{type(model).__name__}.encode makes {steps}; make one for each word")
 
 
 def _norms(gradients: Tensor) -> Tensor:
@@ -344,11 +338,6 @@ def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any
     check(inputs.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(inputs.shape)}")
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
-    if isinstance(module, LinearCell):
-        kept, added = module.terms(inputs)
-        states = linear_recurrence(kept, added)
-        taps.append(Tap(module, inputs, states, [added], list))
-        return states, states[:, -1]
     each, last = module.unroll(inputs)
     states = torch.stack(each, dim=1)
     taps.append(Tap(module, inputs, states, each, lambda grads: [torch.stack(grads, dim=1)]))

@@ -5,6 +5,7 @@ model and the text alone, and are the same on every machine that computes with t
 what a kernel takes for itself and gives back before it ends.
 """
 
+import copy
 import weakref
 from typing import Any
 
@@ -32,17 +33,12 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
     with torch.no_grad(), evaluating(model):
         check_labels(labels, model(ids, lengths))
-    before = [p.grad for p in model.parameters()]
-    model.zero_grad(set_to_none=True)
-    counter = LiveBytes([*model.parameters(), *model.buffers(), ids, lengths, labels])
+    copied = copy.deepcopy(model).train()
+    copied.zero_grad(set_to_none=True)
+    counter = LiveBytes([*copied.parameters(), *copied.buffers(), ids, lengths, labels])
     forked = torch.random.fork_rng(devices=[ids.device] if ids.is_cuda else [])
-    try:
-        with evaluating(model), torch.inference_mode(False), torch.enable_grad(), forked, counter:
-            model.train()  # each module afterwards in the mode that it was in
-            cross_entropy(model(ids, lengths), labels).backward()
-    finally:
-        for parameter, grad in zip(model.parameters(), before, strict=True):
-            parameter.grad = grad
+    with torch.inference_mode(False), torch.enable_grad(), forked, counter:
+        cross_entropy(copied(ids, lengths), labels).backward()
     return counter.most / 1e6
 
 

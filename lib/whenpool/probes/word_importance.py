@@ -160,18 +160,10 @@ def _dtype(model: nn.Module) -> torch.dtype:
 
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     """Whether a model's states are known to split: a masked `TextClassifier` of one layer, as it was made."""
-    if type(model) is not TextClassifier or type(model.encoder) is not Encoder:
+    if type(model) is not TextClassifier or type(model.encoder) is not Encoder or not model.masked:
         return False
-    parts, recurrences = (model, model.embedding, model.encoder), model.encoder.layers[0]
-    return (
-        not {"forward", "embed", "encode"} & set(vars(model))
-        and not any(part._forward_hooks or part._forward_pre_hooks for part in parts)
-        and model.masked
-        and model.encoder.masked
-        and type(model.embedding) is nn.Embedding
-        and len(model.encoder.layers) == 1
-        and all(type(recurrence) in TORCH_CELLS.values() for recurrence in recurrences)
-    )
+    (first, *others), hooked = model.encoder.layers, any(part._forward_hooks for part in model.modules())
+    return not hooked and not others and all(type(of) in TORCH_CELLS.values() for of in first)
 
 
 def occluded_logits(

@@ -229,7 +229,9 @@ def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]
 
 def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
     """What the trainings of one task have in common; any other run as it is."""
-    if not isinstance(run, Training) or run.cell != "lstm" or run.trick or run.drop_connect or run.fresh:
+    if not isinstance(run, Training) or run.cell != "lstm" or not run.masked:
+        return run
+    if run.trick or run.drop_connect or run.fresh:
         return run
     where = "standard" if run.setting == "standard" and not on_gpu else "mid"
     start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}

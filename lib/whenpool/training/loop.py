@@ -68,10 +68,9 @@ class Objective:
 
 def evaluation_words(device: torch.device) -> int:
     """Padded words of an evaluation batch: a GPU is only busy with many, of some 20 KB each."""
-    if device.type == "cpu":
+    if device.type != "cuda":
         return EVALUATION_WORDS
-    fit = torch.cuda.mem_get_info(device)[0] // 20_000 if device.type == "cuda" else 2**20
-    return max(EVALUATION_WORDS, min(2**20, fit))
+    return max(EVALUATION_WORDS, min(2**20, torch.cuda.mem_get_info(device)[0] // 20_000))
 
 
 @torch.inference_mode()
@@ -189,7 +188,16 @@ def train(
     student = Student(model, dataset, recipe, seed, saved, save)
     how: dict[str, Any] = {"weight_decay": recipe.weight_decay, "fused": True}
     optimizer = torch.optim.Adam(parameters or model.parameters(), recipe.learning_rate, **how)
-    steps = training_steps(student, device, objective, optimizer, watch)
+    seen, looked = 0, 0.0  # texts learnt from, and the seconds of ``watch``
+    steps = training_steps(student, device, objective, optimizer, lambda: time.perf_counter() - looked)
+
+    def look() -> None:
+        nonlocal looked
+        before = time.perf_counter()
+        if watch:
+            watch(seen)
+        looked += time.perf_counter() - before
+
     answer: Any = None
     try:
         while True:
@@ -198,10 +206,14 @@ def train(
                 answer = objective.evaluate(model, question)
                 continue
             texts, indices = question
+            if not seen:
+                look()
             batch = texts.batch(indices, PADDING_INDEX)
             optimizer.zero_grad(set_to_none=True)
             loss, logits = objective.backward(model, batch, indices)
             optimizer.step()
+            seen += len(indices)
+            look()
             weight = batch.lengths.sum() / len(indices) if objective.per_word else 1
             answer = loss * weight, (logits.argmax(-1) == batch.labels).sum()
     except StopIteration as end:
@@ -210,7 +222,7 @@ def train(
 
 def training_steps(
     student: Student, device: str, objective: Objective, optimizer: torch.optim.Optimizer,
-    watch: Callable[[int], None] | None = None, clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float],
 ) -> Generator[tuple[Texts, Tensor] | Texts, Any, Outcome]:  # fmt: skip
     """As `train`, but the caller takes the steps and evaluates, so that it can do so for several models at
     once: yields the texts and the numbers (B,) of those in each batch, and is sent the loss, averaged over
@@ -227,7 +239,6 @@ def training_steps(
     order = torch.Generator().manual_seed(student.seed)
     history: list[Epoch] = []
     best, weights, highest = 0, dict[str, Tensor](), -math.inf
-    seen, looked = 0, 0.0  # texts learnt from, and the seconds of ``watch``
     if student.saved:
         parts, facts = student.saved.parts, student.saved.facts
         model.load_state_dict(parts["model"])
@@ -240,20 +251,12 @@ def training_steps(
         started -= facts["seconds"]
         history = [Epoch(**epoch) for epoch in facts["history"]]
 
-    def look() -> None:
-        nonlocal looked
-        if watch:
-            before = clock()
-            watch(seen)
-            looked += clock() - before
-
     def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
         words = int(texts.ids.lengths.sum()) * recipe.passes * len(history)
-        return Outcome(history, best + 1, test, weights, clock() - started - looked, words)
+        return Outcome(history, best + 1, test, weights, clock() - started, words)
 
-    look()
     for number in range(len(history) + 1, recipe.epochs + 1):
-        epoch_started, looked_before = clock(), looked
+        epoch_started = clock()
         objective.start_epoch(number - 1)
         model.train()
         loss_sum = torch.zeros((), dtype=torch.float64, device=device)
@@ -261,8 +264,6 @@ def training_steps(
         for _ in range(recipe.passes):
             for indices in batches.training_batches(texts.ids.lengths, recipe.batch_size, order):
                 loss, hits = yield texts, indices
-                seen += len(indices)
-                look()
                 # read only after the epoch: no waiting in a step
                 loss_sum += loss * len(indices)
                 right += hits
@@ -271,9 +272,8 @@ def training_steps(
 
         score = yield validation
         more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
-        seconds = clock() - epoch_started - (looked - looked_before)
         measured = train_loss, train_accuracy, score.loss, score.accuracy
-        history.append(Epoch(number, *measured, seconds, more))
+        history.append(Epoch(number, *measured, clock() - epoch_started, more))
         for value in (train_loss, score.loss):
             if not math.isfinite(value):
                 advice = "lower the learning rate or choose another seed"
@@ -285,7 +285,7 @@ def training_steps(
             best, weights, highest = number - 1, weights_of(model), value
         if student.save:
             facts = {
-                "best": best, "highest": highest, "seconds": clock() - started - looked,
+                "best": best, "highest": highest, "seconds": clock() - started,
                 "history": [asdict(epoch) for epoch in history],
             }  # fmt: skip
             parts = {

@@ -1,6 +1,7 @@
 """Draw the front page's figure for the README, after runs were recorded: python scripts/front_figure.py."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import matplotlib.pyplot as plt
 
 BOOK = Path(__file__).parents[1] / "book"
 FILE = BOOK / "_static" / "front.svg"
+sys.path.append(str(BOOK))  # what pages share lies beside them
 
 
 def drawn() -> dict[str, Any]:

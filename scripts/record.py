@@ -5,6 +5,7 @@ A run in less than float32 is copied once enough trainings were computed both wa
 ``scripts/compare.py`` compares them and keeps the differences in ``data/results/comparisons.csv``.
 """
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from pandas import DataFrame, Series
 
 from whenpool.base.files import write_atomically
 from whenpool.book.results import column
-from whenpool.book.thesis import LARGEST_MEAN, PAIRS_NEEDED, statistics
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.tagged import PUBLISHED
 from whenpool.runs.kinds import KINDS
@@ -22,6 +22,9 @@ from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import Place
 from whenpool.runs.store import NO_FOLDER, Store
+
+sys.path.append(str(Path(__file__).parents[1] / "book"))
+from thesis import LARGEST_MEAN, PAIRS_NEEDED, statistics
 
 PLACES = ("stage", "epoch", "examples", "position")  # Columns that say where in a history a point is
 # of a compact model; some cells need as many as a word vector has, or as both directions have

@@ -10,13 +10,14 @@ from itertools import product
 
 import matplotlib.pyplot as plt
 import pytest
+import thesis
 from click.testing import CliRunner
 from clones import ROOT
 from front_figure import drawn
 from made_up import LEDGER
 
 from whenpool import InputError
-from whenpool.book import advice, ledger, thesis
+from whenpool.book import advice, ledger
 from whenpool.book.advice import Advice, advice_for, entries, support, with_verdicts
 from whenpool.book.chapter import Chapter
 from whenpool.cli import cli

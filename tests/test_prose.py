@@ -6,12 +6,12 @@ from contextlib import suppress
 from importlib import import_module
 
 import pytest
+import thesis
 import torch
 import try_it
 from check_pages import as_python
 
 from whenpool.base.paths import project_root
-from whenpool.book import thesis
 from whenpool.book.measures import results
 from whenpool.book.results import published
 from whenpool.models.registry import COMPARED

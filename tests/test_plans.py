@@ -107,7 +107,7 @@ def test_a_chapter_has_short_names():
     names = [*PLANS, "theory"]
     for given, meant in {"skip": "training_to_skip", "book/few-shot.md": "few_shot"}.items():
         assert chapter_named(given, names) == meant
-    with pytest.raises(InputError, match=f"^chapter 'others' must be one of {', '.join(names)}$"):
+    with pytest.raises(InputError, match="^chapter 'others' is unknown; choose one of grad"):
         chapter_named("others", names)
     with pytest.raises(InputError, match="^chapter '_' is ambiguous; choose one of "):
         chapter_named("_", names)

@@ -449,6 +449,6 @@ def chapter_named(name: str, names: Collection[str]) -> str:
     """The one of some chapters that is meant by its name, or a part that no other has."""
     name = Path(name).stem.replace("-", "_")
     matching = [name] if name in names else [chapter for chapter in names if name and name in chapter]
-    which = "is ambiguous; choose" if matching else "must be"
-    check(len(matching) == 1, f"chapter {name!r} {which} one of {', '.join(matching or names)}")
+    check(len(matching) < 2, f"chapter {name!r} is ambiguous; choose one of {', '.join(matching)}")
+    check_known("chapter", matching[0] if matching else name, names)
     return matching[0]

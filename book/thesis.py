@@ -256,5 +256,5 @@ def statistics(place: Place) -> DataFrame:
         if PUBLICATIONS[corpus].find(place.data) is not None:
             with suppress(InputError):  # a part of a corpus may have no texts of this length
                 row = statistics_of(find(corpus, place.data), length) | {"source": "here"}
-        rows.append({**row, "corpus": corpus, "length": length})
+        rows.append({"corpus": corpus, "length": length} | row)
     return DataFrame(rows)

@@ -15,15 +15,20 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, Splits, Texts
-from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
-from whenpool.explain.explanation import Explanation, explain
+from whenpool.explain.checkpoint import (
+    Checkpoint,
+    Explanation,
+    explain,
+    load_checkpoint,
+    save_checkpoint,
+    strings,
+)  # fmt: skip
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.engine import check_device
 from whenpool.training.loop import Recipe, train
@@ -60,12 +65,6 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         >>> model.predict(["a fine book"]).tolist()
         ['good']
     """
-
-    # none of these is metadata that a pipeline would have to route; so scikit-learn adds no methods for it
-    __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
-    __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
-    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
 
     pooling: str = "max_attention"
     _: KW_ONLY
@@ -151,12 +150,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def save(self, folder: str | Path) -> Path:
         """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
         check_is_fitted(self, "checkpoint_")
-        made = self.checkpoint_
         facts = self.get_params() | {"labels": self.classes_.tolist()}
         plain = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
-        return save_checkpoint(
-            folder, made.model, made.vocabulary, made.classes, made.max_words, estimator=plain
-        )
+        made = self.checkpoint_
+        parts = made.model, made.vocabulary, made.classes, made.max_words
+        return save_checkpoint(folder, *parts, estimator=plain)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -191,11 +189,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             few = "too few texts to hold some out: the training texts choose the epoch"
             warnings.warn(few, stacklevel=3)
             return rows, rows
-        by_class = targets if sizes.min() > 1 else None
-        learnt, apart = train_test_split(
-            rows, test_size=count, stratify=by_class, random_state=int(self.seed)
-        )
-        return learnt, apart
+        by_class, seed = targets if sizes.min() > 1 else None, int(self.seed)
+        return train_test_split(rows, test_size=count, stratify=by_class, random_state=seed)  # type: ignore[return-value]
 
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
@@ -206,12 +201,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check(readable, "the texts have no spaces between words; add them with a segmenter")
         words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in listed]
         try:
-            column = pd.Series(column_or_1d(labels) if hasattr(labels, "shape") else list(labels))
+            column = column_or_1d(labels)
         except ValueError as error:
             raise InputError(f"labels must be one class for each text, as one column: {error}") from None
         missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
         check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
-        regression = column.dtype.kind == "f" and column.nunique() > max(20, len(column) / 2)
+        regression = column.dtype.kind == "f" and len({*column}) > max(20, len(column) / 2)
         check(not regression, "labels must be classes; these numbers are nearly all different")
         counts = f"there are {len(words)} {which}texts and {len(column)} labels; give one for each"
         check(len(words) == len(column) > 0, counts)

@@ -77,9 +77,9 @@ def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labe
         assert set(again.predict(TEXTS).tolist()) <= set(labels)
 
 
-def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):
+def test_held_out_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):
     (tmp_path / "v.txt").write_text("fine 1 0 0\ndull 0 1 0\nfilm 0 0 1\n")
-    model = small(vectors=tmp_path / "v.txt").fit(TEXTS, LABELS, validation=(TEXTS[:6], LABELS[:6]))
+    model = small(vectors=tmp_path / "v.txt").fit(TEXTS, LABELS)
     accuracies = [row["validation_accuracy"] for row in model.history_]
     losses = [
         row["validation_loss"] for row in model.history_ if row["validation_accuracy"] == max(accuracies)
@@ -99,8 +99,7 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
     ((pd.DataFrame({"text": TEXTS}), LABELS), "of a table give table"),
     ((TEXTS, np.linspace(0, 1, 48)), "must be classes; these numbers are nearly all different"),
-    ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
-    ((TEXTS, LABELS, ([], [])), "there are 0 validation texts"),
+    (([], []), "there are 0 texts"),
     ((["这部电影很好看", "演员糟糕极了很难看"] * 24, LABELS), "no spaces between words; add them"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_told(given, said):

@@ -5,7 +5,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
-from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -87,33 +86,20 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.one_d_array, tags.no_validation = True, True
         return tags
 
-    def fit(
-        self, texts: Iterable[str], labels: Iterable[Any],
-        validation: tuple[Iterable[str], Iterable[Any]] | None = None,
-    ) -> Self:  # fmt: skip
+    def fit(self, texts: Iterable[str], labels: Iterable[Any]) -> Self:
         """Train on N texts and their labels, which may be of any type that can be sorted. Raises `InputError`
-        for texts or labels that cannot be used, or a parameter out of its range. ``validation``, texts and
-        labels, chooses the epoch; without it a part of the texts is held out, and where there are too few,
-        the training texts choose, with a warning."""
+        for texts or labels that cannot be used, or a parameter out of its range. A part of the texts is held
+        out to choose the epoch; where there are too few, the training texts choose, with a warning."""
         self._check_parameters()
         words, given = self._pairs(texts, labels)
         self.classes_, targets = np.unique(given, return_inverse=True)
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
-        if validation is not None:
-            held_words, named = self._pairs(*validation, "validation ")
-            known = np.isin(named, self.classes_).all()
-            check(known, "validation has a class without training texts; leave it out")
-            held = np.searchsorted(self.classes_, named)
-        else:
-            learnt, apart = self._held_out(targets)
-            held_words, held = [words[row] for row in apart], targets[apart]
-            words, targets = [words[row] for row in learnt], targets[learnt]
+        learnt, held = self._held_out(targets)
         vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
-        vocabulary = tokens.build_vocabulary(Counter(chain(*words)), int(self.vocabulary_limit))
-        read, judged = (
-            Texts(tokens.number(texts, vocabulary), torch.tensor(classes))
-            for texts, classes in ((words, targets), (held_words, held))
-        )
+        counts = Counter(word for row in learnt for word in words[row])
+        vocabulary = tokens.build_vocabulary(counts, int(self.vocabulary_limit))
+        numbered = Texts(tokens.number(words, vocabulary), torch.from_numpy(targets))
+        read, judged = (numbered.take(torch.from_numpy(rows)) for rows in (learnt, held))
         seed = int(self.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -192,9 +178,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         by_class, seed = targets if sizes.min() > 1 else None, int(self.seed)
         return train_test_split(rows, test_size=count, stratify=by_class, random_state=seed)  # type: ignore[return-value]
 
-    def _pairs(
-        self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
-    ) -> tuple[list[list[str]], np.ndarray]:
+    def _pairs(self, texts: Iterable[str], labels: Any) -> tuple[list[list[str]], np.ndarray]:
         """The words of each text, and the labels. Raises `InputError` where they are not N of each."""
         listed = strings(texts)
         readable = not tokens.without_spaces(listed)
@@ -208,6 +192,6 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
         regression = column.dtype.kind == "f" and len({*column}) > max(20, len(column) / 2)
         check(not regression, "labels must be classes; these numbers are nearly all different")
-        counts = f"there are {len(words)} {which}texts and {len(column)} labels; give one for each"
+        counts = f"there are {len(words)} texts and {len(column)} labels; give one for each"
         check(len(words) == len(column) > 0, counts)
         return words, np.asarray(column.tolist())

@@ -40,7 +40,8 @@ class WordStrip:
         words = " ".join(map(_word_html, self.words, self.weights, shares))
         return (
             f'<div role="group" aria-label="{title or "Words"}, marked by weight, {span}" style="'
-            'display:flex;flex-wrap:wrap;align-items:baseline;margin:0.3em 0;column-gap:0.8em;line-height:1.9">'
+            "display:flex;flex-wrap:wrap;align-items:baseline;margin:0.3em 0;column-gap:0.8em;"
+            'line-height:1.9">'
             f'<span style="flex:1 0 11em"><b>{title}</b> '
             f'<small style="opacity:0.8;white-space:nowrap">{span}</small></span>'
             '<span dir="auto" style="flex:999 1 18em;min-width:0;overflow-wrap:anywhere">'

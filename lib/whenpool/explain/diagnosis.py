@@ -167,10 +167,10 @@ def diagnose(
     scores = [Score(name, POOLING_NAMES[name], right[name], filled[name]) for name in models]
     simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
     majority = Score("", "most frequent class", labels == table["label"].mode()[0])
-    chosen, *verdict = verdict_on(scores, simple, majority)
+    chosen, title, sentences = verdict_on(scores, simple, majority)
     model_folder = folder / "models" / (chosen or ranked(scores)[0].pooling)
     diagnosis = Diagnosis(
-        path.name, notes, scores_table(scores, [*simple, majority]), *verdict, folder / "report.html",
+        path.name, notes, scores_table(scores, [*simple, majority]), title, sentences, folder / "report.html",
         f'whenpool explain --model {shlex.quote(str(model_folder))} --text "..."',
     )  # fmt: skip
     # autoescape: what texts and names hold is shown, never run

@@ -176,7 +176,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(few, stacklevel=3)
             return rows, rows
         by_class, seed = targets if sizes.min() > 1 else None, int(self.seed)
-        return train_test_split(rows, test_size=count, stratify=by_class, random_state=seed)  # type: ignore[return-value]
+        return train_test_split(rows, test_size=count, stratify=by_class, random_state=seed)
 
     def _pairs(self, texts: Iterable[str], labels: Any) -> tuple[list[list[str]], np.ndarray]:
         """The words of each text, and the labels. Raises `InputError` where they are not N of each."""

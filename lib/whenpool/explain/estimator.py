@@ -20,14 +20,7 @@ from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, Splits, Texts
-from whenpool.explain.checkpoint import (
-    Checkpoint,
-    Explanation,
-    explain,
-    load_checkpoint,
-    save_checkpoint,
-    strings,
-)  # fmt: skip
+from whenpool.explain import checkpoint
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.engine import check_device
 from whenpool.training.loop import Recipe, train
@@ -111,14 +104,14 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
             outcome = train(model, Splits(read, judged, judged), recipe, seed, self.device)
         names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
-        self.checkpoint_ = Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit)
+        self.checkpoint_ = checkpoint.Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit)
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
         return self
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
         check_is_fitted(self, "checkpoint_")
-        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in strings(texts)]
+        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in checkpoint.strings(texts)]
         if not read:
             return np.zeros((0, len(self.classes_)))
         return self.checkpoint_.probabilities(read).numpy()
@@ -128,10 +121,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         places = self.predict_proba(texts).argmax(1)  # raises where it is not fitted
         return self.classes_[places]
 
-    def explain(self, text: str, label: Any = None) -> Explanation:
+    def explain(self, text: str, label: Any = None) -> checkpoint.Explanation:
         """How much each word of a text mattered to a label, by default the likeliest."""
         check_is_fitted(self, "checkpoint_")
-        return explain(self.checkpoint_, text, None if label is None else str(label))
+        return checkpoint.explain(self.checkpoint_, text, None if label is None else str(label))
 
     def save(self, folder: str | Path) -> Path:
         """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
@@ -140,12 +133,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         plain = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
         made = self.checkpoint_
         parts = made.model, made.vocabulary, made.classes, made.max_words
-        return save_checkpoint(folder, *parts, estimator=plain)
+        return checkpoint.save_checkpoint(folder, *parts, estimator=plain)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """A classifier that `save` wrote. Raises `InputError` for a folder that holds none."""
-        made = load_checkpoint(folder)
+        made = checkpoint.load_checkpoint(folder)
         other = f"{folder} is not a saved PoolingClassifier; use whenpool.load_checkpoint"
         check("estimator" in made.about, other)
         facts = json.loads(str(made.about["estimator"]))
@@ -180,7 +173,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     def _pairs(self, texts: Iterable[str], labels: Any) -> tuple[list[list[str]], np.ndarray]:
         """The words of each text, and the labels. Raises `InputError` where they are not N of each."""
-        listed = strings(texts)
+        listed = checkpoint.strings(texts)
         readable = not tokens.without_spaces(listed)
         check(readable, "the texts have no spaces between words; add them with a segmenter")
         words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in listed]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import cli
-from whenpool.explain.explanation import explain
+from whenpool.explain.checkpoint import explain
 from whenpool.probes import window_importance
 from whenpool.words import attention_weights, strip
 

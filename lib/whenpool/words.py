@@ -32,32 +32,26 @@ class WordStrip:
     weights: tuple[float, ...]
     title: str
 
-    @property
-    def html(self) -> str:
+    def _repr_html_(self) -> str:
         largest = max((abs(value) for value in self.weights if not math.isnan(value)), default=0.0)
         lowest = f"−{largest:.2g} to " if any(value < 0 for value in self.weights) else "0–"
         span, title = f"{lowest}{largest:.2g}", escape(self.title)
         shares = [value / largest if largest else 0.0 for value in self.weights]
         words = " ".join(map(_word_html, self.words, self.weights, shares))
-        label = (
-            f'<span style="flex:1 0 11em"><b>{title}</b> '
-            f'<small style="opacity:0.8;white-space:nowrap">{span}</small></span>'
-        )
         return (
             f'<div role="group" aria-label="{title or "Words"}, marked by weight, {span}" style="'
             "display:flex;flex-wrap:wrap;align-items:baseline;margin:0.3em 0;column-gap:0.8em;"
             'line-height:1.9">'
-            f'{label if title else ""}<span dir="auto" style="flex:999 1 18em;min-width:0;'
-            f'overflow-wrap:anywhere">{words}</span></div>'
+            f'<span style="flex:1 0 11em"><b>{title}</b> '
+            f'<small style="opacity:0.8;white-space:nowrap">{span}</small></span>'
+            '<span dir="auto" style="flex:999 1 18em;min-width:0;overflow-wrap:anywhere">'
+            f"{words}</span></div>"
         )
 
     def __repr__(self) -> str:
         pairs = zip(self.words, self.weights, strict=True)
         words = " ".join(w if math.isnan(value) else f"{w}({value:.2g})" for w, value in pairs)
         return f"{self.title}: {words}" if self.title else words
-
-    def _repr_html_(self) -> str:
-        return self.html
 
 
 def _word_html(word: str, weight: float, share: float) -> str:
@@ -79,7 +73,7 @@ class WordStrips(tuple[WordStrip, ...]):
         return "\n".join(map(repr, self))
 
     def _repr_html_(self) -> str:
-        return f'<div style="margin:0.4em 0">{"".join(row.html for row in self)}</div>'
+        return f'<div style="margin:0.4em 0">{"".join(row._repr_html_() for row in self)}</div>'
 
 
 def strip(words: Sequence[str], weights: Sequence[float] | Tensor, title: str = "") -> WordStrip:

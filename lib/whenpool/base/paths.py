@@ -1,9 +1,10 @@
 """Where things lie: the clone, the data, the finished runs, the cache."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 
 def project_root() -> Path | None:
@@ -42,14 +43,6 @@ def _directory(variable: str, name: str, outside: str) -> Path:
     return folder if outside == "user_cache_path" else folder / name
 
 
-@contextmanager
-def variables(values: dict[str, str]) -> Iterator[None]:
+def variables(values: dict[str, str]) -> AbstractContextManager[Any]:
     """Environment variables that are set for a while, for the processes started meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name in before:
-            del os.environ[name]
-        os.environ.update({name: value for name, value in before.items() if value is not None})
+    return patch.dict(os.environ, values)

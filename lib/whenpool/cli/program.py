@@ -398,10 +398,9 @@ def explain(model: Path, text: str, label: str | None) -> None:
     """Show a text's predicted class and which words speak for it."""
     import torch
 
-    from whenpool.explain import explanation
-    from whenpool.explain.checkpoint import load_checkpoint
+    from whenpool.explain import checkpoint
 
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    click.echo(explanation.explain(load_checkpoint(model), text, label).text)
+    click.echo(checkpoint.explain(checkpoint.load_checkpoint(model), text, label).text)

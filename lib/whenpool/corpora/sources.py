@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import zip_longest
 from os.path import isfile
 from pathlib import Path
 from typing import Any
@@ -185,9 +186,10 @@ def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
     def measure() -> str:
         corpus = source.load(length)
         words = [len(text.split()) for split in corpus.splits.values() for text in split.texts]
-        sizes = {f"{name}_size": len(split) for name, split in corpus.splits.items()}
-        lengths = {"average_length": sum(words) / len(words), "max_length": max(words)}
-        counts = {"classes": len(corpus.classes), **lengths, **sizes}
+        counts = {
+            "classes": len(corpus.classes), "average_length": sum(words) / len(words),
+            "max_length": max(words), **{f"{name}_size": len(s) for name, s in corpus.splits.items()},
+        }  # fmt: skip
         return json.dumps(counts | {"complete": corpus.complete})
 
     identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(_HERE))
@@ -251,7 +253,7 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
     return read, gaps
 
 
-def _table(path: Path) -> list[tuple[str, dict[str, str]]]:
+def _table(path: Path, quoting: Any = csv.QUOTE_MINIMAL) -> list[tuple[str, dict[str, str]]]:
     """Where each row of a table stands, and its fields by the header; quotes enclose fields, and between tabs
     they may be letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
@@ -261,27 +263,20 @@ def _table(path: Path) -> list[tuple[str, dict[str, str]]]:
     # other marks than commas may separate a .csv: the one by which the header has most columns
     marks = "\t" if path.suffix.lower() == ".tsv" else ",;\t|"
     mark = max(marks, key=lambda mark: len(next(csv.reader(lines[:1], delimiter=mark))))
-    try:
-        return _rows_of(path, lines, mark, csv.QUOTE_MINIMAL)
-    except InputError:
-        if mark != "\t":
-            raise
-        return _rows_of(path, lines, mark, csv.QUOTE_NONE)
-
-
-def _rows_of(path: Path, lines: list[str], mark: str, quoting: Any) -> list[tuple[str, dict[str, str]]]:
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
-    rows, where = list[tuple[str, list[str]]](), f"{path}, line 1"
+    rows, where = list[tuple[str, dict[str, str]]](), f"{path}, line 1"
     try:
+        header = [name.strip() for name in next(reader)]
+        where = f"{path}, line {reader.line_num + 1}"
         for row in reader:
-            rows.append((where, row))
+            wrong = f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
+            check(not any(row[len(header) :]), f"{wrong}; put fields that hold {mark!r} in quotes")
+            if any(row):
+                rows.append((where, dict(zip_longest(header, row[: len(header)], fillvalue=""))))
             where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
+        if mark == "\t" and quoting == csv.QUOTE_MINIMAL:
+            return _table(path, csv.QUOTE_NONE)
         advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
-    header = [name.strip() for name in rows[0][1]]
-    for where, row in rows:
-        wrong = f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
-        check(not any(row[len(header) :]), f"{wrong}; put fields that hold {mark!r} in quotes")
-        row += [""] * (len(header) - len(row))
-    return [(where, dict(zip(header, row, strict=False))) for where, row in rows[1:] if any(row)]
+    return rows

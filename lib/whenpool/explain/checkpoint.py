@@ -1,10 +1,14 @@
-"""A trained classifier in a folder: its weights as safetensors, all else as JSON. Loading one runs no code of
-its own."""
+"""A trained classifier in a folder, its weights as safetensors and all else as JSON, so that loading runs no
+code of its own; and why it says what it says: how much each word of a text mattered.
+
+Letters: N texts, C classes, T words of the longest text.
+"""
 
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +25,13 @@ from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_IN
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.training.loop import answers
+from whenpool.words import WordStrip, attention_weights, strip, strips
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
 FORMAT, VERSION = "whenpool-checkpoint", 1
+LONGEST = 1_000  # Words that are read of a text, where the checkpoint sets no limit
 _TAG = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "basic_english": tokenize,
@@ -198,3 +205,80 @@ def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -
     except (TypeError, ValueError, RuntimeError) as error:  # names that are unknown, or other shapes
         raise InputError(f"{where} does not describe the weights: {error!s:.400}") from None
     return model.eval()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a classifier makes of one text. Its ``effects`` are for each class T numbers: by how many
+    nats its log-probability falls when the word is replaced, above zero where it speaks for the class."""
+
+    words: tuple[str, ...]  # T words, as the model reads them
+    left_out: int  # words after these, which are not read
+    classes: tuple[str, ...]
+    probabilities: tuple[float, ...]  # C numbers in the order of the classes
+    label: str  # the class that importance is about
+    effects: dict[str, tuple[float, ...]]
+    attention: tuple[float, ...] | None  # T weights of the pooling; None where all are the same
+    unknown: tuple[str, ...]  # words that the model has never seen, each once
+
+    @property
+    def importance(self) -> tuple[float, ...]:
+        """Of each word to ``label``: the size of its effect, T numbers."""
+        return tuple(map(abs, self.effects[self.label]))
+
+    @property
+    def by_probability(self) -> list[tuple[str, float]]:
+        """The classes, the likeliest first."""
+        return sorted(zip(self.classes, self.probabilities, strict=True), key=lambda pair: -pair[1])
+
+    @property
+    def strips(self) -> list[WordStrip]:
+        """What speaks for and against the label and, of several, the four likeliest others; and attention."""
+        others = [name for name, _ in self.by_probability if name != self.label]
+        shown = [self.label, *(others[:4] if len(others) > 1 else [])]
+        rows = [strip(self.words, self.effects[name], f"for or against {name}") for name in shown]
+        return rows + ([strip(self.words, self.attention, "attention")] if self.attention else [])
+
+    @property
+    def text(self) -> str:
+        """For a terminal, without what it would obey."""
+        width = max(map(len, self.classes))
+        lines = [f"{name:{width}}  {p:6.1%}  {'█' * round(30 * p)}" for name, p in self.by_probability]
+        lines += ["", *map(repr, self.strips), "", "A number above zero speaks for the class: by so much its "
+                  "log-probability falls when the unknown word replaces the word."]  # fmt: skip
+        if self.unknown:
+            lines.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}.")
+        if self.left_out:
+            lines.append(f"Only the first {len(self.words):,} words are read.")
+        return "".join(c if c.isprintable() or c == "\n" else "�" for c in "\n".join(lines))
+
+    def _repr_html_(self) -> str:
+        return strips(self.strips)._repr_html_()
+
+
+def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
+    """Predict the class of a text, and say how much each word mattered to ``label``, by default the
+    likeliest class. Single words are replaced: the windows of §1.9.3 name less of what a prediction rests on.
+    Raises `InputError` for a text without words, or an unknown class."""
+    model, classes = checkpoint.model, checkpoint.classes
+    if label is not None:
+        check_known("class", label, classes)
+    every = TOKENIZERS[checkpoint.tokenizer](*strings([text]))
+    check(every, "the text has no words; give at least one")
+    words = every[: checkpoint.max_words or LONGEST]
+    T, numbers = len(words), [*map(checkpoint.number, words)]
+    ids, lengths = torch.tensor([numbers]), torch.tensor([T])
+    plain, changes = occlusion(model, ids, lengths, 1, UNKNOWN_INDEX)  # (1, C), (1, T, C)
+    noise = rounding_error(model, plain[0])[:, 0]  # (C,)
+    kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (T, C)
+    effects = {name: tuple(kept[:, c].tolist()) for c, name in enumerate(classes)}
+    attention = None
+    with suppress(InputError):  # of a pooling without weights
+        weights = attention_weights(model, ids, lengths)[0]
+        if T == 1 or weights.max() - weights.min() > 1e-5 * weights.max():
+            attention = tuple(weights.tolist())
+    return Explanation(
+        tuple(words), len(every) - T, classes, tuple(plain[0].exp().tolist()),
+        label or classes[int(plain.argmax())], effects, attention,
+        tuple(dict.fromkeys(w for w, n in zip(words, numbers, strict=True) if n == UNKNOWN_INDEX)),
+    )  # fmt: skip

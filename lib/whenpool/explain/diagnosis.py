@@ -7,7 +7,6 @@ import io
 import math
 import re
 import shlex
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import pandas as pd
 import torch
 from jinja2 import Template
 from joblib import Parallel, delayed
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from scipy.stats import sem, t
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -59,7 +58,7 @@ def survey(
     rows, gaps = read_own(path, text_column, label_column)
     table = pd.DataFrame(rows)
     read = table["text"].map(TOKENIZERS["untagged"])
-    table = table.assign(text=[" ".join(text[:words]) for text in read], length=read.map(len))
+    table["text"], table["length"] = read.map(lambda text: " ".join(text[:words])), read.map(len)
     table = table[table["length"] > 0]
     check(len(table), f"{path}: no text has a word")
     spaced = not without_spaces(table["text"])
@@ -99,14 +98,6 @@ class Score(NamedTuple):
         return 100 * float(self.right.mean())
 
 
-class Verdict(NamedTuple):
-    """A recommendation."""
-
-    pooling: str  # the name of the pooling to take, or "" where none can be recommended
-    title: str
-    sentences: list[str]  # why, and how sure
-
-
 @dataclass(frozen=True)
 class Diagnosis:
     """What is recommended for the texts of a file, and why."""
@@ -114,15 +105,15 @@ class Diagnosis:
     file: str
     notes: list[str]  # what of the file was cut or left out
     scores: pd.DataFrame
-    verdict: Verdict
+    title: str  # the recommendation
+    sentences: list[str]  # why, and how sure
     report: Path  # the page, which has it all
     explain: str  # a command that explains the recommended, or else the best, model
 
     @property
     def text(self) -> str:
         """The accuracies and the recommendation, for a terminal."""
-        table = self.scores.to_string(index=False)
-        return "\n".join([table, "", f"{self.verdict.title}.", *self.verdict.sentences])
+        return "\n".join([self.scores.to_string(index=False), "", f"{self.title}.", *self.sentences])
 
 
 def diagnose(
@@ -135,10 +126,10 @@ def diagnose(
     write the page, the texts and the models into the folder ``output``. The options are those of the command
     `whenpool diagnose`; ``say`` is called with each line of progress. Raises `InputError` for texts that
     cannot be used, or senseless options."""
-    started, place = time.monotonic(), Place.default(data)
     for pooling in poolings:
         check_known("pooling", pooling, POOLINGS)
     check_device(device)
+    place = Place.default(data)
     table, notes = survey(path, text_column, label_column, limit=limit, words=words)
     named = None if vectors == "random" else vectors or find_vectors(place)
     file = named and (Path(named) if Path(named).is_file() else place.vectors_file(named))
@@ -149,7 +140,7 @@ def diagnose(
 
     texts, labels = table["text"].to_numpy(object), table["label"].to_numpy(str)
     folds = [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels)]
-    learnt, tested = folds[0]  # of the models that are saved and read among filler
+    tested = folds[0][1]  # by the models that are saved and read among filler
     workers = workers or (processors() if device == "cpu" else 1)
     right, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
     for pooling in dict.fromkeys(poolings):
@@ -161,27 +152,25 @@ def diagnose(
             right[pooling][test] = fitted.predict(texts[test]) == labels[test]
         models[pooling] = made[0]
         say(f"{POOLING_NAMES[pooling]}: {100 * right[pooling].mean():.1f} %")
-        saved = models[pooling].checkpoint_
+        saved = made[0].checkpoint_
         save_checkpoint(
-            folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words,
-            "untagged", run=f"{pooling}, {path.name}", train_texts=len(learnt),
-            test_accuracy=100 * right[pooling][tested].mean(),
+            folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words, "untagged",
+            run=f"{pooling}, {path.name}", test_accuracy=100 * right[pooling][tested].mean(),
         )  # fmt: skip
 
     source, some = CorpusSource(str(path), (), path, place.data), tested[:PROBED]
     read = [*filter(None, map(tokenize, source.load_filler()["test"][:20_000]))]
-    sweeps = Parallel(workers)(
-        delayed(sweep_of)(model, texts[some], labels[some], read) for model in models.values()
+    sweep = pd.concat(
+        Parallel(workers)(delayed(sweep_of)(m, texts[some], labels[some], read) for m in models.values())
     )
-    sweep = pd.concat(sweeps)
     filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()
     scores = [Score(name, POOLING_NAMES[name], right[name], filled[name]) for name in models]
     simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
     majority = Score("", "most frequent class", labels == table["label"].mode()[0])
-    verdict = verdict_on(scores, simple, majority)
-    model_folder = folder / "models" / (verdict.pooling or ranked(scores)[0].pooling)
+    chosen, title, sentences = verdict_on(scores, simple, majority)
+    model_folder = folder / "models" / (chosen or ranked(scores)[0].pooling)
     diagnosis = Diagnosis(
-        path.name, notes, scores_table(scores, [*simple, majority]), verdict, folder / "report.html",
+        path.name, notes, scores_table(scores, [*simple, majority]), title, sentences, folder / "report.html",
         f'whenpool explain --model {shlex.quote(str(model_folder))} --text "..."',
     )  # fmt: skip
     # autoescape: what texts and names hold is shown, never run
@@ -189,7 +178,6 @@ def diagnose(
     page = Template(template, autoescape=True, trim_blocks=True, lstrip_blocks=True).render(
         diagnosis=diagnosis, epochs=epochs, vectors=named, filler=source.filler_file,
         probed=len(some), figures=[drawing(setting, sweep) for setting in PLACES],
-        seconds=time.monotonic() - started,
     )  # fmt: skip
     write_atomically(diagnosis.report, page)
     return diagnosis
@@ -215,19 +203,15 @@ def baselines(
     texts: np.ndarray, labels: np.ndarray, folds: Any, vectors: WordVectors | None
 ) -> list[Score]:
     """Where a simple classifier does as well, no network is needed."""
-    words_and_pairs = TfidfVectorizer(
-        tokenizer=str.split, token_pattern=None, lowercase=False, ngram_range=(1, 2), sublinear_tf=True
-    )
-    ways: dict[str, Any] = {"TF-IDF": (words_and_pairs, texts)}
+    tf_idf = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)  # noqa: S106
+    ways: dict[str, Any] = {"TF-IDF": (tf_idf, texts)}
     if vectors:
-        row_of = {word: row for row, word in enumerate(vectors.words)}
+        row_of, none = {word: row for row, word in enumerate(vectors.words)}, np.zeros(vectors.size)
         rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
-        none = np.zeros(vectors.size)
         means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]  # N of E numbers
         ways["mean of vectors"] = (StandardScaler(), np.stack(means))
-    scores = []
+    scores, strengths = [], {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}  # of the regularisation
     for name, (features, given) in ways.items():
-        strengths = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}  # of the regularisation
         regression = GridSearchCV(LogisticRegression(max_iter=2_000), strengths, cv=3)
         predicted = cross_val_predict(make_pipeline(features, regression), given, labels, cv=folds)
         scores.append(Score("", f"{name} with logistic regression", predicted == labels))
@@ -256,40 +240,43 @@ def differences(scores: Sequence[Score]) -> dict[str, tuple[float, float, float]
     return {other.pooling: difference(best, other, math.comb(len(scores), 2)) for other in others}
 
 
-def verdict_on(scores: Sequence[Score], simple: Sequence[Score], majority: Score) -> Verdict:
-    """The recommendation: a baseline, where no pooling is better beyond chance, else of the poolings that
-    beat the most frequent class, and may be the best as far as chance goes, the one that does best on the
-    texts as they are and under added filler taken together, each counting half."""
-    best, N = ranked(scores)[0], len(scores[0].right)
+def verdict_on(
+    scores: Sequence[Score], simple: Sequence[Score], majority: Score
+) -> tuple[str, str, list[str]]:
+    """The pooling to take, or "", a title, and sentences that say why. A baseline is recommended where no
+    pooling is better beyond chance; else of the poolings that beat the most frequent class, and may be the
+    best as far as chance goes, the one that does best on the texts as they are and under added filler taken
+    together, each counting half."""
 
     def learnt(among: Sequence[Score]) -> list[Score]:
         return [score for score in ranked(among) if difference(score, majority, len(among))[1] > 0]
 
+    best, gaps = ranked(scores)[0], differences(scores)
     sentences = [
-        f"{best.name} is right on {best.accuracy:.1f} % of {N:,} texts, the most frequent class "
-        f"on {majority.accuracy:.1f} %. Chance in the choice of texts counts, that in training does not."
+        f"{best.name} is right on {best.accuracy:.1f} % of {len(best.right):,} texts, the most frequent "
+        f"class on {majority.accuracy:.1f} %. Chance in the choice of texts counts, "
+        "that in training does not."
     ]
-    maybe = {best.pooling, *(name for name, (_, low, _) in differences(scores).items() if low <= 0)}
-    tied = [score for score in learnt(scores) if score.pooling in maybe]
-    pooling, title = "", "No pooling learnt enough to be recommended"
-    if not tied:
-        sentences.append("Give more texts, add word vectors (--vectors), or train longer (--epochs).")
-    else:
+    tied = [score for score in learnt(scores) if score is best or gaps[score.pooling][1] <= 0]
+    if tied:
         chosen = max(tied, key=lambda score: score.accuracy + score.filled)
         pooling, title = chosen.pooling, f"Take {chosen.name} ({chosen.pooling})"
-        if len(tied) > 1:
-            title += ", though others may do as well"
-            names = ", ".join(score.name for score in tied)
-            sentences.append(
-                f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the texts as "
-                "they are and among filler taken together."
-            )
+    else:
+        pooling, title = "", "No pooling learnt enough to be recommended"
+        sentences.append("Give more texts, add word vectors (--vectors), or train longer (--epochs).")
+    if len(tied) > 1:
+        title += ", though others may do as well"
+        names = ", ".join(score.name for score in tied)
+        sentences.append(
+            f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the texts as "
+            "they are and among filler taken together."
+        )
     for base in learnt(simple)[:1]:
         if difference(best, base, len(simple))[1] <= 0:
             first = f"It is right on {base.accuracy:.1f} %, and faster and simpler than a pooling."
             then = f"If you still want a pooling: {title}." if pooling else f"{title}."
-            return Verdict(pooling, f"Use {base.name}", [first, then, *sentences])
-    return Verdict(pooling, title, sentences)
+            return pooling, f"Use {base.name}", [first, then, *sentences]
+    return pooling, title, sentences
 
 
 # The page
@@ -309,23 +296,20 @@ def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFra
 
 
 def drawing(setting: str, sweep: pd.DataFrame) -> Markup:
-    """A line for each pooling, as a drawing in the colour of the page's text, described for who sees none."""
+    """A line for each pooling, as a drawing in the colour of the page's text."""
     look: Any = {
         "svg.fonttype": "none", "svg.hashsalt": setting, "font.size": 9, "axes.grid": True,
         "grid.color": "#80808060", "axes.spines.top": False, "axes.spines.right": False,
     }  # fmt: skip
-    title, described, buffer = f"Accuracy with the {PLACES[setting]}", [], io.StringIO()
+    title, buffer = f"Accuracy with the {PLACES[setting]}", io.StringIO()
     with mpl.rc_context(look):
         figure = Figure(figsize=(4.2, 3.0), layout="constrained")
         axes = figure.add_subplot(title=title, xlabel="share of added filler")
         for pooling, line in sweep[sweep["setting"] == setting].groupby("pooling", sort=False):
-            name, values = POOLING_NAMES[pooling], line["accuracy"].tolist()
-            axes.plot(line["share"], values, label=name, color=COLOURS[pooling],
-                      marker=MARKERS[pooling])  # fmt: skip
-            described.append(f"{name} from {values[0]:.3g} to {values[-1]:.3g}")
+            name, colour, marker = POOLING_NAMES[pooling], COLOURS[pooling], MARKERS[pooling]
+            axes.plot(line["share"], line["accuracy"], label=name, color=colour, marker=marker)
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(buffer, format="svg", transparent=True)
     svg = re.sub(r' id="[\w.]+_\d+"|<metadata>.*?</metadata>', "", buffer.getvalue(), flags=re.S)
-    label = escape(f"{title}: {'; '.join(described)}")
     drawn = svg.partition("<svg")[2].replace("#000000", "currentColor")
-    return Markup(f'<svg role="img" aria-label="{label}"{drawn}')  # noqa: S704
+    return Markup(f'<svg role="img" aria-label="{title}"{drawn}')  # noqa: S704

@@ -21,7 +21,7 @@ from whenpool import (
     load_checkpoint,
     save_checkpoint,
 )
-from whenpool.explain.checkpoint import FACTS_FILE
+from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 
 TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
@@ -77,9 +77,9 @@ def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labe
         assert set(again.predict(TEXTS).tolist()) <= set(labels)
 
 
-def test_held_out_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):
+def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):
     (tmp_path / "v.txt").write_text("fine 1 0 0\ndull 0 1 0\nfilm 0 0 1\n")
-    model = small(vectors=tmp_path / "v.txt").fit(TEXTS, LABELS)
+    model = small(vectors=tmp_path / "v.txt").fit(TEXTS, LABELS, validation=(TEXTS[:6], LABELS[:6]))
     accuracies = [row["validation_accuracy"] for row in model.history_]
     losses = [
         row["validation_loss"] for row in model.history_ if row["validation_accuracy"] == max(accuracies)
@@ -99,7 +99,8 @@ def test_held_out_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):
     ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
     ((pd.DataFrame({"text": TEXTS}), LABELS), "of a table give table"),
     ((TEXTS, np.linspace(0, 1, 48)), "must be classes; these numbers are nearly all different"),
-    (([], []), "there are 0 texts"),
+    ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
+    ((TEXTS, LABELS, ([], [])), "there are 0 validation texts"),
     ((["这部电影很好看", "演员糟糕极了很难看"] * 24, LABELS), "no spaces between words; add them"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_told(given, said):
@@ -202,18 +203,27 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
 @pytest.mark.parametrize(("change", "message"), [
     (b"\xff\xfe{}", "is damaged"), (b"{}", "is damaged .KeyError: 'format'"),
     ({"version": 2}, "model.json: another whenpool saved it"),
-    ({"weights": ""}, r"model\.safetensors does not belong to its model\.json"),
     ({"model": {"pooling": "median"}}, "does not describe the weights: pooling .median. is unknown"),
     ({"model": {"hidden_size": 4}}, "model.json does not describe the weights: .*size mismatch"),
-    (None, f"is not the folder of a saved model: it has no {FACTS_FILE}"),
 ])  # fmt: skip
-def test_a_description_that_is_wrong_or_missing_is_named(folder, change, message):
+def test_a_description_that_is_wrong_is_named(folder, change, message):
     file = folder / FACTS_FILE
-    facts = json.loads(file.read_text())
     if isinstance(change, dict):
-        changed = facts | change | {"model": facts["model"] | change.get("model", {})}
-        change = json.dumps(changed).encode()
-    file.unlink() if change is None else file.write_bytes(change)
+        facts = json.loads(file.read_text())
+        change = facts | change | {"model": facts["model"] | change.get("model", {})}
+    file.write_bytes(change if isinstance(change, bytes) else json.dumps(change).encode())
     with pytest.raises(InputError, match=message) as error:
         load_checkpoint(folder)
     assert str(folder) in str(error.value)
+
+
+def test_weights_that_are_damaged_or_missing_are_told(folder):
+    file = folder / WEIGHTS_FILE
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"model\.safetensors does not belong to its model\.json"):
+        load_checkpoint(folder)
+    file.unlink()
+    with pytest.raises(
+        InputError, match=f"is not the folder of a saved model: it has no {WEIGHTS_FILE}"
+    ):
+        load_checkpoint(folder)

@@ -5,6 +5,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
+from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -14,13 +15,21 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, Splits, Texts
-from whenpool.explain import checkpoint
+from whenpool.explain.checkpoint import (
+    Checkpoint,
+    Explanation,
+    explain,
+    load_checkpoint,
+    save_checkpoint,
+    strings,
+)
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.engine import check_device
 from whenpool.training.loop import Recipe, train
@@ -58,6 +67,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         ['good']
     """
 
+    # none of these is metadata that a pipeline would have to route; so scikit-learn adds no methods for it
+    __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
+    __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
+
     pooling: str = "max_attention"
     _: KW_ONLY
     cell: str = "lstm"
@@ -79,20 +94,33 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.one_d_array, tags.no_validation = True, True
         return tags
 
-    def fit(self, texts: Iterable[str], labels: Iterable[Any]) -> Self:
+    def fit(
+        self, texts: Iterable[str], labels: Iterable[Any],
+        validation: tuple[Iterable[str], Iterable[Any]] | None = None,
+    ) -> Self:  # fmt: skip
         """Train on N texts and their labels, which may be of any type that can be sorted. Raises `InputError`
-        for texts or labels that cannot be used, or a parameter out of its range. A part of the texts is held
-        out to choose the epoch; where there are too few, the training texts choose, with a warning."""
+        for texts or labels that cannot be used, or a parameter out of its range. ``validation``, texts and
+        labels, chooses the epoch; without it a part of the texts is held out, and where there are too few,
+        the training texts choose, with a warning."""
         self._check_parameters()
         words, given = self._pairs(texts, labels)
         self.classes_, targets = np.unique(given, return_inverse=True)
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
-        learnt, held = self._held_out(targets)
+        if validation is not None:
+            held_words, named = self._pairs(*validation, "validation ")
+            known = np.isin(named, self.classes_).all()
+            check(known, "validation has a class without training texts; leave it out")
+            held = np.searchsorted(self.classes_, named)
+        else:
+            learnt, apart = self._held_out(targets)
+            held_words, held = [words[row] for row in apart], targets[apart]
+            words, targets = [words[row] for row in learnt], targets[learnt]
         vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
-        counts = Counter(word for row in learnt for word in words[row])
-        vocabulary = tokens.build_vocabulary(counts, int(self.vocabulary_limit))
-        numbered = Texts(tokens.number(words, vocabulary), torch.from_numpy(targets))
-        read, judged = (numbered.take(torch.from_numpy(rows)) for rows in (learnt, held))
+        vocabulary = tokens.build_vocabulary(Counter(chain(*words)), int(self.vocabulary_limit))
+        read, judged = (
+            Texts(tokens.number(texts, vocabulary), torch.tensor(classes))
+            for texts, classes in ((words, targets), (held_words, held))
+        )
         seed = int(self.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -104,14 +132,14 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
             outcome = train(model, Splits(read, judged, judged), recipe, seed, self.device)
         names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
-        self.checkpoint_ = checkpoint.Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit)
+        self.checkpoint_ = Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit)
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
         return self
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
         check_is_fitted(self, "checkpoint_")
-        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in checkpoint.strings(texts)]
+        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in strings(texts)]
         if not read:
             return np.zeros((0, len(self.classes_)))
         return self.checkpoint_.probabilities(read).numpy()
@@ -121,24 +149,25 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         places = self.predict_proba(texts).argmax(1)  # raises where it is not fitted
         return self.classes_[places]
 
-    def explain(self, text: str, label: Any = None) -> checkpoint.Explanation:
+    def explain(self, text: str, label: Any = None) -> Explanation:
         """How much each word of a text mattered to a label, by default the likeliest."""
         check_is_fitted(self, "checkpoint_")
-        return checkpoint.explain(self.checkpoint_, text, None if label is None else str(label))
+        return explain(self.checkpoint_, text, None if label is None else str(label))
 
     def save(self, folder: str | Path) -> Path:
         """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
         check_is_fitted(self, "checkpoint_")
+        made = self.checkpoint_
         facts = self.get_params() | {"labels": self.classes_.tolist()}
         plain = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
-        made = self.checkpoint_
-        parts = made.model, made.vocabulary, made.classes, made.max_words
-        return checkpoint.save_checkpoint(folder, *parts, estimator=plain)
+        return save_checkpoint(
+            folder, made.model, made.vocabulary, made.classes, made.max_words, estimator=plain
+        )
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """A classifier that `save` wrote. Raises `InputError` for a folder that holds none."""
-        made = checkpoint.load_checkpoint(folder)
+        made = load_checkpoint(folder)
         other = f"{folder} is not a saved PoolingClassifier; use whenpool.load_checkpoint"
         check("estimator" in made.about, other)
         facts = json.loads(str(made.about["estimator"]))
@@ -168,23 +197,28 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             few = "too few texts to hold some out: the training texts choose the epoch"
             warnings.warn(few, stacklevel=3)
             return rows, rows
-        by_class, seed = targets if sizes.min() > 1 else None, int(self.seed)
-        return train_test_split(rows, test_size=count, stratify=by_class, random_state=seed)
+        by_class = targets if sizes.min() > 1 else None
+        learnt, apart = train_test_split(
+            rows, test_size=count, stratify=by_class, random_state=int(self.seed)
+        )
+        return learnt, apart
 
-    def _pairs(self, texts: Iterable[str], labels: Any) -> tuple[list[list[str]], np.ndarray]:
+    def _pairs(
+        self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
+    ) -> tuple[list[list[str]], np.ndarray]:
         """The words of each text, and the labels. Raises `InputError` where they are not N of each."""
-        listed = checkpoint.strings(texts)
+        listed = strings(texts)
         readable = not tokens.without_spaces(listed)
         check(readable, "the texts have no spaces between words; add them with a segmenter")
         words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in listed]
         try:
-            column = column_or_1d(labels)
+            column = pd.Series(column_or_1d(labels) if hasattr(labels, "shape") else list(labels))
         except ValueError as error:
             raise InputError(f"labels must be one class for each text, as one column: {error}") from None
         missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
         check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
-        regression = column.dtype.kind == "f" and len({*column}) > max(20, len(column) / 2)
+        regression = column.dtype.kind == "f" and column.nunique() > max(20, len(column) / 2)
         check(not regression, "labels must be classes; these numbers are nearly all different")
-        counts = f"there are {len(words)} texts and {len(column)} labels; give one for each"
+        counts = f"there are {len(words)} {which}texts and {len(column)} labels; give one for each"
         check(len(words) == len(column) > 0, counts)
         return words, np.asarray(column.tolist())

@@ -105,13 +105,13 @@ def test_the_model_is_left_as_it_was(training):
 class Theirs(nn.Module):
     """A model of somebody else, who wraps ``nn.LSTM`` in the three steps."""
 
-    def __init__(self, kind=nn.LSTM, layers=1, bidirectional=True, packed=True, first=True):
+    def __init__(self, kind=nn.LSTM, layers=1, bidirectional=True, first=True):
         super().__init__()
         torch.manual_seed(1)
         self.table = nn.Embedding(20, 6)
         self.rnn = kind(6, 5, layers, bidirectional=bidirectional, batch_first=first)
         self.out = nn.Linear(5 * (1 + bidirectional), 3)
-        self.packed, self.first = packed, first
+        self.first = first
         self.double()
 
     def embed(self, ids):
@@ -120,8 +120,6 @@ class Theirs(nn.Module):
     def encode(self, embedded, lengths):
         if not self.first:
             embedded = embedded.transpose(0, 1)
-        if not self.packed:
-            return self.rnn(embedded)[0]
         packed = pack_padded_sequence(embedded, lengths, batch_first=self.first, enforce_sorted=False)
         return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
 

@@ -108,8 +108,6 @@ def test_what_was_before_a_divergence_is_handed_over(what, dataset):
     assert math.isfinite(diverged.train_loss) == (what == "validation loss")
     assert math.isnan(left.test.loss)
     assert left.best_epoch == expected.best_epoch
-    broken = any(value.isnan().any() for value in left.weights.values())
-    assert broken == (what == "validation loss")  # as they were left
     assert left.words == 3 * int(dataset.train.ids.lengths.sum())
 
 

@@ -25,9 +25,6 @@ from whenpool.models.pooling import MaxPool
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import gradient_norms
 
-OPEN = 40.0  # σ(40) is 1 in float64: a gate that is held open loses nothing
-
-
 MODELS: dict[str, tuple[str, ForgetBias]] = {
     "basic RNN": ("elman", None),
     "LSTM": ("lstm", None),
@@ -168,7 +165,7 @@ def put_running_max(
     """Let ``units`` keep the running maximum of ``source``, among the "inputs" or the "states"."""
     K, b, s = slopes
     one_each = torch.eye(units.stop - units.start).double()
-    gates["f"].bias[units] = gates["o"].bias[units] = OPEN
+    gates["f"].bias[units] = gates["o"].bias[units] = 40  # held open: σ(40) is 1 in float64
     for letter, slope, offset in (("i", K, K - b), ("g", s, s)):  # slope·(y - u), with y = x + 1
         getattr(gates[letter], read)[units, source] = slope * one_each
         gates[letter].bias[units] = offset

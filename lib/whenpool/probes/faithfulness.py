@@ -19,15 +19,14 @@ from whenpool.probes.protocol import evaluating
 from whenpool.probes.word_importance import occlusion
 from whenpool.training.loop import answers
 
-METHODS = ("nwi", "signed_windows", "occlusion", "integrated_gradients", "random")
 IG_STEPS = 32  # Points of the path along which gradients are summed
 Importance = Callable[[Any, Tensor, int], Tensor]
 """Of a model, the words (n,) of a text and a class: how much each word speaks for the class, (n,)."""
 
 
 def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
-    """Each of `METHODS`; ``k`` is the words of a window of the thesis's importance. Raises `InputError` where
-    captum is not installed."""
+    """Each method by name; ``k`` is the words of a window of the thesis's importance. Raises `InputError`
+    where captum is not installed."""
     try:
         from captum.attr import LayerIntegratedGradients, Occlusion
     except ModuleNotFoundError:
@@ -38,10 +37,6 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
         """By how much log P falls when the word's window is replaced; 0 behind the last full one."""
         changes = occlusion(model, ids.unsqueeze(0), torch.tensor([len(ids)]), k)[1][0, :, label]
         return torch.cat([-changes.repeat_interleave(k), changes.new_zeros(len(ids) % k)])
-
-    def by_nwi(model: Any, ids: Tensor, label: int) -> Tensor:
-        """The same up or down, as the thesis has it (§1.9.3)."""
-        return by_window(model, ids, label).abs()
 
     def log_probability(ids: Tensor, model: Any) -> Any:
         return model(ids, torch.full((len(ids),), ids.shape[1])).log_softmax(1)
@@ -62,17 +57,20 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
             ids.unsqueeze(0), start, target=label, additional_forward_args=model, n_steps=IG_STEPS
         )[0].sum(1)
 
-    def by_chance(model: Any, ids: Tensor, label: int) -> Tensor:
-        return torch.rand(len(ids), generator=random)
-
-    return dict(zip(METHODS, (by_nwi, by_window, by_word, by_gradients, by_chance), strict=True))
+    return {
+        "nwi": lambda *given: by_window(*given).abs(),  # up or down, as the thesis has it (§1.9.3)
+        "signed_windows": by_window,
+        "occlusion": by_word,
+        "integrated_gradients": by_gradients,
+        "random": lambda _, ids, label: torch.rand(len(ids), generator=random),
+    }
 
 
 def faithfulness(
     model: Any, texts: Texts, part: float = 0.1, k: int = 5, seed: int = 0
 ) -> list[dict[str, Any]]:
     """What is left of a model's predictions without the ``part`` of each text's words that matters most, and
-    with it alone; by each of `METHODS` a row:
+    with it alone; by each of `methods` a row:
 
     - ``confidence``: the mean probability of the class that the model predicts from the whole text;
       ``without`` and ``kept``: the same without those words, and with them alone;
@@ -96,11 +94,10 @@ def faithfulness(
             first = first or ranks
             row["agreement"] = Series([a.corr(b) for a, b in zip(ranks, first, strict=True)]).mean()
             matters = [_largest(of_text, max(1, round(part * len(of_text)))) for of_text in of_words]
-            without = [ids[~chosen] for ids, chosen in zip(words, matters, strict=True)]
-            kept = [ids[chosen] for ids, chosen in zip(words, matters, strict=True)]
             row |= _scores("", whole, predicted, labels)
-            row |= _scores("without", _probabilities(model, without), predicted, labels)
-            row |= _scores("kept", _probabilities(model, kept), predicted, labels)
+            for part_name, is_kept in (("without", False), ("kept", True)):
+                left = [ids[chosen == is_kept] for ids, chosen in zip(words, matters, strict=True)]
+                row |= _scores(part_name, _probabilities(model, left), predicted, labels)
             rows.append(row)
     return rows
 

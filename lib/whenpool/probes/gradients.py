@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils._pytree import tree_map_only
 
 from whenpool.base.errors import check
 from whenpool.models.cells import Cell, LinearCell, later, linear_recurrence
@@ -170,8 +171,9 @@ def _total_norms(
         totals += tap.total(known)
     if encoder and len(totals) == 2:  # the second direction has read each text in reverse
         totals[1] = encoder.reading(lengths, T).reversed(totals[1])
-    norms = _norms(torch.cat(totals, dim=-1))
-    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))  # fewer where packed
+    gradients = torch.cat(totals, dim=-1)
+    exact = torch.linalg.vector_norm(gradients, dim=-1, dtype=torch.float64)  # (1e-25)² is 0 in float32
+    norms = pad(exact.to(gradients.dtype), (0, ids.shape[1] - exact.shape[1]))  # fewer where packed
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
 
@@ -199,13 +201,6 @@ def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
         )[0]  # fmt: skip
         check(isinstance(reached, Tensor), f"{two}; use one bidirectional one or a whenpool.Encoder")
     return taps[-1:]
-
-
-def _norms(gradients: Tensor) -> Tensor:
-    """(B, T, ·) -> (B, T); scaled before it is squared, since squares of 1e-20 are zero in float32."""
-    peak = torch.linalg.vector_norm(gradients, torch.inf, dim=-1, keepdim=True)
-    scaled = gradients / peak.clamp(min=torch.finfo(peak.dtype).tiny)
-    return torch.linalg.vector_norm(scaled, dim=-1) * peak.squeeze(-1)
 
 
 def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
@@ -249,21 +244,14 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     if packed:
         words, lengths = pad_packed_sequence(input, batch_first=True)  # (B, T, E), (B,)
     else:
-        check(input.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(input.shape)}")
         words = input if module.batch_first else input.transpose(0, 1)
         lengths = torch.full(words.shape[:1], words.shape[1])
     lengths = lengths.to(words.device)
     plan, ends = Reading.of(lengths, words.shape[1], K), []
     for number in range(module.num_layers):
         inputs = words
-        halves = []
-        for k, x in enumerate(plan.fed(inputs)):
-            names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
-            of = [getattr(module, f"{name}_l{number}{'_reverse' * k}").detach() for name in names]
-            halves.append(_read(module, of, x, hx, number * K + k))
-        words = halves[0].states  # (B, T, H)
-        if packed or K == 2:
-            words = plan.joined([half.states for half in halves])  # (B, T, D)
+        halves = [_read(module, number, k, x, hx) for k, x in enumerate(plan.fed(inputs))]
+        words = plan.joined([half.states for half in halves])  # (B, T, D)
         ends += [half.states[torch.arange(len(lengths)), lengths - 1] for half in halves]
     last: Any = torch.stack(ends)  # (layers · K, B, H)
 
@@ -294,8 +282,10 @@ class Half(NamedTuple):
     states: Tensor  # (B, T, H)
 
 
-def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: int) -> Half:
-    """Run a direction of a layer with extra inputs z (and y), all zero, from the ``number``-th of ``hx``."""
+def _read(module: Any, number: int, k: int, inputs: Tensor, hx: Any) -> Half:
+    """Run the k-th direction of a layer with extra inputs z (and y), all zero, from its part of ``hx``."""
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if module.bias else 2]
+    weights = [getattr(module, f"{name}_l{number}{'_reverse' * k}").detach() for name in names]
     W_ih, W_hh, *_ = weights
     E, H = inputs.shape[-1], module.hidden_size
     into = W_hh  # the weights of z
@@ -313,8 +303,8 @@ def _read(module: Any, weights: list[Tensor], inputs: Tensor, hx: Any, number: i
         parameter.copy_(weight)
     zeros = inputs.new_zeros(*inputs.shape[:2], into.shape[1])
     wide = torch.cat([inputs.detach(), zeros], -1).requires_grad_()
-    start = tuple(part[number : number + 1] for part in hx) if isinstance(hx, tuple) else hx
-    start = start[number : number + 1] if isinstance(start, Tensor) else start
+    place = number * (2 if module.bidirectional else 1) + k
+    start = tree_map_only(Tensor, lambda part: part[place : place + 1], hx)
     return Half(weights, inputs.detach(), wide, layer(wide, start)[0])
 
 
@@ -335,7 +325,6 @@ def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
 
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
     """As the forward of a cell, which leaves a `Tap`: gradients at what is ``wanted`` are the total ones."""
-    check(inputs.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(inputs.shape)}")
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
     each, last = module.unroll(inputs)

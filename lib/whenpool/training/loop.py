@@ -21,6 +21,7 @@ from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
 Learnt = tuple[Tensor, Tensor]  # The loss of a batch, averaged over its texts, and the logits (B, C)
+State = dict[str, Any]  # All that a training goes on from after an epoch, as if it had not been stopped
 
 
 @dataclass(frozen=True)
@@ -74,22 +75,26 @@ def evaluation_words(device: torch.device) -> int:
 
 
 @torch.inference_mode()
-def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Tensor]]:
-    """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode."""
+def answers(
+    model: nn.Module, texts: Texts, padding_index: int = PADDING_INDEX, words: int = 0
+) -> Iterator[tuple[Tensor, Batch, Tensor]]:
+    """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode; ``words``:
+    of a padded batch, by default `evaluation_words`."""
     was_training = model.training
     model.eval()
-    for indices in batches.batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
-        batch = texts.batch(indices, PADDING_INDEX)
+    words = words or evaluation_words(texts.labels.device)
+    for indices in batches.batches_for(model, texts.ids.lengths, words):
+        batch = texts.batch(indices, padding_index)
         yield indices, batch, model(batch.ids, batch.lengths)
     model.train(was_training)
 
 
 @torch.inference_mode()
-def evaluate(model: nn.Module, texts: Texts) -> Score:
-    """Loss and accuracy over labelled texts."""
+def evaluate(model: nn.Module, texts: Texts, *how: int) -> Score:
+    """Loss and accuracy over labelled texts; ``how`` is that of `answers`."""
     loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
     right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
-    for _, batch, logits in answers(model, texts):
+    for _, batch, logits in answers(model, texts, *how):
         loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
         right += (logits.argmax(1) == batch.labels).sum()
     return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
@@ -147,14 +152,6 @@ class DivergenceError(InputError):
     def __init__(self, message: str, left: Outcome) -> None:
         super().__init__(message)
         self.left = left
-
-
-@dataclass(frozen=True)
-class State:
-    """A training after an epoch: all that it goes on from, bit for bit as if it had not been stopped."""
-
-    parts: dict[str, Any]  # states of model, best weights, optimiser and random generators
-    facts: dict[str, Any]  # numbers and texts, such as the history
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -240,16 +237,16 @@ def training_steps(
     history: list[Epoch] = []
     best, weights, highest = 0, dict[str, Tensor](), -math.inf
     if student.saved:
-        parts, facts = student.saved.parts, student.saved.facts
-        model.load_state_dict(parts["model"])
-        optimizer.load_state_dict(parts["optimizer"])
-        order.set_state(parts["order"])
-        torch.set_rng_state(parts["random"])
+        state = student.saved
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        order.set_state(state["order"])
+        torch.set_rng_state(state["random"])
         if on_gpu:
-            torch.cuda.set_rng_state(parts["random_on_gpu"], device)
-        best, weights, highest = facts["best"], parts["weights"], facts["highest"]
-        started -= facts["seconds"]
-        history = [Epoch(**epoch) for epoch in facts["history"]]
+            torch.cuda.set_rng_state(state["random_on_gpu"], device)
+        best, weights, highest = state["best"], state["weights"], state["highest"]
+        started -= state["seconds"]
+        history = [Epoch(**epoch) for epoch in state["history"]]
 
     def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
         words = int(texts.ids.lengths.sum()) * recipe.passes * len(history)
@@ -284,16 +281,13 @@ def training_steps(
         if objective.eligible and value > highest:
             best, weights, highest = number - 1, weights_of(model), value
         if student.save:
-            facts = {
-                "best": best, "highest": highest, "seconds": clock() - started,
-                "history": [asdict(epoch) for epoch in history],
-            }  # fmt: skip
-            parts = {
-                "model": model.state_dict(), "weights": weights, "optimizer": optimizer.state_dict(),
+            student.save({
+                "model": model.state_dict(), "optimizer": optimizer.state_dict(),
                 "order": order.get_state(), "random": torch.get_rng_state(),
                 "random_on_gpu": torch.cuda.get_rng_state(device) if on_gpu else None,
-            }  # fmt: skip
-            student.save(State(parts, facts))
+                "best": best, "weights": weights, "highest": highest, "seconds": clock() - started,
+                "history": [asdict(epoch) for epoch in history],
+            })  # fmt: skip
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, weights_of(model)
     model.load_state_dict(weights)

@@ -333,7 +333,7 @@ class Unfinished:
         for file in (self._file, *self._file.parent.glob(f"*-{stamp}.pt")):
             with suppress(Exception):  # of many kinds; a training can always begin anew
                 saved = torch.load(file, "cpu", weights_only=True, mmap=True)  # runs no code
-                self.states = [State(*saved[key]) for key in keys]
+                self.states = [saved[key] for key in keys]
                 break
 
     def remove(self, number: int) -> None:
@@ -345,14 +345,14 @@ class Unfinished:
 
     def save(self, number: int, state: State) -> None:
         """Called after each epoch of a training; saves all when it is time to."""
-        epoch = len(state.facts["history"])
+        epoch = len(state["history"])
         if epoch != self._epoch:  # the first one decides for all
             if time.monotonic() - self._time < EVERY:
                 return
             self._epoch, self._time, self._saved = epoch, time.monotonic(), {}
             give_back_freed_memory()  # now and then: after each epoch it would cost short ones too much
         # copied, since the next step changes some, and a file has the whole of what a tensor is a view of
-        copied = tree_map_only(Tensor, lambda values: values.cpu().clone(), (state.parts, state.facts))
+        copied = tree_map_only(Tensor, lambda values: values.cpu().clone(), state)
         self._saved[self._keys[number]] = copied
         if self._saved.keys() >= self._open:
             with suppress(StorageError), whole_file(self._file) as stream:  # a full disk: maybe later

@@ -11,12 +11,12 @@ from itertools import cycle, product
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from whenpool.base.errors import check, check_known
-from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.batches import Ragged, Texts, batches_for
 from whenpool.corpora.settings import compose, filler_lengths
 from whenpool.probes.protocol import check_labels, evaluating
-from whenpool.training.loop import evaluate
 
 SHARES = tuple(tenth / 10 for tenth in range(10))  # As on the axis of the thesis's Figure 1.4
 SWEPT = ("left", "mid", "right")  # Where the original can stand
@@ -73,25 +73,33 @@ def padding_sweep(
         for share in shares:
             filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
 
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    given = Texts(Ragged.of(rows), classes)
-    with torch.inference_mode(), evaluating(model):
-        first = given.to(device).batch(torch.tensor([0]), padding_index)
-        check_labels(classes, model(first.ids, first.lengths))
-
     @cache
     def point(setting: str, share: float) -> SweepPoint:
         stream = cycle(sentences)
-        texts = replace(given, ids=Ragged.of(compose(row, stream, setting, share) for row in rows))
-        with evaluating(model):
-            score = evaluate(model, texts.to(device), padding_index, max_words)
-        words = texts.ids.lengths.double().mean().item()
-        return SweepPoint(setting, share, score.accuracy, score.loss, words)
+        ids = Ragged.of(compose(row, stream, setting, share) for row in rows)
+        accuracy, loss = _score(model, Texts(ids, classes), padding_index, max_words)
+        return SweepPoint(setting, share, accuracy, loss, ids.lengths.double().mean().item())
 
     return [  # without filler the texts are the same in each setting
         replace(point(setting if share else SWEPT[0], share), setting=setting, share=share)
         for setting, share in product(settings, shares)
     ]
+
+
+@torch.inference_mode()
+def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -> tuple[float, float]:
+    """Accuracy in %, and mean cross-entropy."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    moved = texts.to(device)
+    loss, right = torch.zeros(2, dtype=torch.float64, device=device)
+    with evaluating(model):
+        for indices in batches_for(model, texts.ids.lengths, max_words):
+            batch = moved.batch(indices, padding_index)
+            logits = model(batch.ids, batch.lengths)  # (B, C)
+            check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
+            loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
+            right += (logits.argmax(1) == batch.labels).sum()
+    return 100 * right.item() / len(texts), loss.item() / len(texts)
 
 
 def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:

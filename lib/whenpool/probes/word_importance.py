@@ -115,22 +115,32 @@ def occlusion(
         logits = model(ids, lengths)
         check_labels(ids.new_zeros(B), logits)
         plain = logits.double().log_softmax(-1)  # (B, C)
-        layers = (module for module in model.modules() if not isinstance(module, nn.Embedding))
-        maps = (p for layer in layers for p in layer.parameters(recurse=False) if p.dim() == 2)
-        each = 8 * T * (4 + 2 * sum(map(len, maps)))  # bytes that a text takes, about
-        rows = int(max(1, min(B * T, max_megabytes * 1e6 / each)))  # that are read at once
-        by_reuse = reuse and can_reuse(model)
-        changes = plain.new_full((B, int(lengths.max()) // k, plain.shape[1]), torch.nan)  # (B, W, C)
-        for text, n in enumerate(lengths.tolist()):
-            words = ids[text, : n if cut else T]
-            place = torch.arange(len(words), device=ids.device)
-            for windows in torch.arange(n // k, device=ids.device).split(rows):
-                replaced = words.masked_fill(place // k == windows.unsqueeze(1), unknown_index)
-                if by_reuse:
-                    occluded = occluded_logits(model, words, replaced, windows * k, k)
-                else:
-                    occluded = model(replaced, lengths[text].expand(len(windows)))
-                changes[text, windows] = occluded.double().log_softmax(-1) - plain[text]
+        exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
+        order = torch.argsort(lengths, descending=True, stable=True)
+        text, window = exists[order].nonzero().unbind(1)
+        text, by_reuse = order[text], reuse and can_reuse(model)
+        maps = [
+            p for m in model.modules() if not isinstance(m, nn.Embedding) for p in m.parameters(False)
+        ]
+        made = 4 + 2 * sum(p.shape[0] for p in maps if p.dim() == 2)  # numbers that a word is made into
+        each = 8 * T * made  # bytes that a text takes, about
+        rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
+        changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
+        groups = exists[order].sum(1).tolist() if by_reuse else [len(text)]  # of a text, or all windows
+        pieces = [
+            pair
+            for of, which in zip(text.split(groups), window.split(groups), strict=True)
+            for pair in zip(of.split(rows), which.split(rows), strict=True)
+        ]
+        for of, which in pieces:
+            words = ids[of, : int(lengths[of[0]]) if cut else T]  # up to the longest of these
+            hidden = torch.arange(words.shape[1], device=ids.device) // k == which.unsqueeze(1)
+            replaced = words.masked_fill(hidden, unknown_index)
+            if by_reuse:
+                occluded = occluded_logits(model, words[0], replaced, which * k, k)
+            else:
+                occluded = model(replaced, lengths[of])
+            changes[of, which] = occluded.double().log_softmax(-1) - plain[of]
     return plain, changes
 
 

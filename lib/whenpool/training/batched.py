@@ -134,15 +134,18 @@ def _batches(parts: Sequence[tuple[Texts, Tensor]], places: int) -> Iterator[lis
     for stop in range(1, N + 1):
         if stop < N and (stop + 1 - start) * most[stop] * len(parts) <= places:
             continue
-        made = []
+        made: dict[Any, tuple[Tensor, ...]] = {}  # models that read the same texts share them
+        keys = []
         for (texts, indices), row in zip(parts, rows, strict=True):
             some, n = row[start:stop], len(indices)
-            ids, lengths, labels = texts.batch(some, PADDING_INDEX)
-            ids = functional.pad(ids, (0, most[stop - 1] - ids.shape[1]), value=PADDING_INDEX)
-            weights = torch.full_like(labels, 1 / n, dtype=torch.float64)
-            weights[: max(N - n - start, 0)] = 0
-            made.append((ids, lengths, labels, weights))
-        yield [torch.stack(values) for values in zip(*made, strict=True)]
+            keys.append(key := (id(texts), some.numpy().tobytes(), n))
+            if key not in made:
+                ids, lengths, labels = texts.batch(some, PADDING_INDEX)
+                ids = functional.pad(ids, (0, most[stop - 1] - ids.shape[1]), value=PADDING_INDEX)
+                weights = torch.full_like(labels, 1 / n, dtype=torch.float64)
+                weights[: max(N - n - start, 0)] = 0
+                made[key] = ids, lengths, labels, weights
+        yield [torch.stack(values) for values in zip(*(made[key] for key in keys), strict=True)]
         start = stop
 
 

@@ -75,26 +75,22 @@ def evaluation_words(device: torch.device) -> int:
 
 
 @torch.inference_mode()
-def answers(
-    model: nn.Module, texts: Texts, padding_index: int = PADDING_INDEX, words: int = 0
-) -> Iterator[tuple[Tensor, Batch, Tensor]]:
-    """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode; ``words``:
-    of a padded batch, by default `evaluation_words`."""
+def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Tensor]]:
+    """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode."""
     was_training = model.training
     model.eval()
-    words = words or evaluation_words(texts.labels.device)
-    for indices in batches.batches_for(model, texts.ids.lengths, words):
-        batch = texts.batch(indices, padding_index)
+    for indices in batches.batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
+        batch = texts.batch(indices, PADDING_INDEX)
         yield indices, batch, model(batch.ids, batch.lengths)
     model.train(was_training)
 
 
 @torch.inference_mode()
-def evaluate(model: nn.Module, texts: Texts, *how: int) -> Score:
-    """Loss and accuracy over labelled texts; ``how`` is that of `answers`."""
+def evaluate(model: nn.Module, texts: Texts) -> Score:
+    """Loss and accuracy over labelled texts."""
     loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
     right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
-    for _, batch, logits in answers(model, texts, *how):
+    for _, batch, logits in answers(model, texts):
         loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
         right += (logits.argmax(1) == batch.labels).sum()
     return Score(loss.item() / len(texts), 100 * right.item() / len(texts))

@@ -30,9 +30,8 @@ from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, spre
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
-from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER
-from whenpool.runs.plans import COMPACT
+from whenpool.runs.plans import COMPACT, MINILM
 from whenpool.runs.run import VECTORS, Place
 
 MARGIN = 3.0  # Points of accuracy

@@ -277,7 +277,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
     compact, sizes = request.profile == "compact", request.sizes or (1_000, 10_000)
     seeds = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS, paper=3)]
     untrained = replace(plain, size=4_000, validation=2_000, test=2_000 if compact else 5_000)
-    five = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS, paper=SEEDS)]
+    five = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS)]
     for run in each(untrained, setting=SETTINGS, seed=five):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))

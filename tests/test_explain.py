@@ -11,7 +11,7 @@ from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoin
 from whenpool.cli import cli
 from whenpool.explain.checkpoint import explain
 from whenpool.probes import window_importance
-from whenpool.words import attention_weights, strip
+from whenpool.words import attention_weights, per_word, strip
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
 SHOWN = ["a", "fine", "film"]
@@ -103,10 +103,17 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
     assert message in mistake("explain", *model, *words)
 
 
+def test_windows_are_spread_over_their_words():
+    np.testing.assert_equal(per_word([1, 2], 7, 3), [1, 1, 1, 2, 2, 2, math.nan])
+    np.testing.assert_equal(per_word(torch.tensor([1.0, 2.0, math.nan]), 4, 2), [1, 1, 2, 2])
+    np.testing.assert_equal(per_word([], 2, 3), [math.nan] * 2)
+
+
 @pytest.mark.parametrize(("call", "given", "message"), [
     (strip, ([], []), "there are 0 words"),
     (strip, ("a fine film", [1, 2, 3]), "words must be a list, not one string"),
     (strip, (SHOWN, [1, 2]), "there are 3 words and 2 weights"),
+    (per_word, ([1], 4, 2), "4 words need 2 weights for windows of 2, not 1"),
     (attention_weights, (TextClassifier(9, 2, "max"), torch.ones(1, 2).long(), torch.tensor([2])),
      "MaxPool has no weights for words"),
 ])  # fmt: skip

@@ -1,5 +1,6 @@
 """Explanations: what they say of a text, weights shown on its words, and every mistake in one line."""
 
+import math
 import re
 
 import numpy as np

@@ -198,6 +198,9 @@ def chosen(page, **values):
 @pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, size, scheme):
     with shown(chromium, tmp_path, size, scheme) as (page, complaints):
+        box = "w => [w.scrollTop, w.querySelector('.review').offsetTop - 40]"
+        seen, opinion = page.locator(".try-words").evaluate(box)
+        assert abs(seen - opinion) < 2  # the words show the opinion, not the filler before it
         chosen(page, share=50)
         assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
         page.locator("input[value=last]").focus()

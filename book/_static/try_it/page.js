@@ -193,7 +193,7 @@
     band.setAttribute("width", (100 * (last - first)) / Math.max(1, all.length));
     line.setAttribute("points", "");
     const opinion = words.children[first]; // the box shows where the review begins
-    words.scrollTop = opinion ? opinion.offsetTop - words.offsetTop - 40 : 0;
+    words.scrollTop = opinion ? opinion.offsetTop - 40 : 0;
   };
   // The background of each word and the bar under it.
   const paint = () => {

@@ -109,7 +109,7 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     forget(LONGER, place)
     if what == "full":
         full = Mock(side_effect=StorageError("No space left on device"))
-        monkeypatch.setattr(training, "whole_file", full)
+        monkeypatch.setattr(training, "write_atomically", full)
     assert stopped(read, whole // 2, lambda: LONGER.execute(place))
     if what == "version":
         monkeypatch.setattr(training, "_CODE", "another")

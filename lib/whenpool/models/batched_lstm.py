@@ -25,7 +25,7 @@ from whenpool.base.paths import cache_directory
 from whenpool.models.encoder import Reading
 from whenpool.models.precision import precision, precision_used, product_precision
 
-_STEPS = 64  # Words whose derivatives of gates are computed at once: all would take much more memory
+_STEPS = 16  # Words whose derivatives of gates are computed at once: all would take much more memory
 KERNELS = "whenpool.models.triton_lstm"
 LARGEST_ERROR = {"tf32x3": 1e-5, "tf32": 1e-3, "bfloat16": 1e-2}
 """‖Δ‖ / ‖reference‖ of states and of each gradient, in the precisions for which there are kernels; a run
@@ -201,6 +201,8 @@ def try_out(device: str) -> tuple[bool, str]:
         if all(of[name] <= most for of in errors for name, most in LARGEST_ERROR.items()):
             write_atomically(mark, text)
             return True, message
+    except torch.OutOfMemoryError:
+        return False, "the GPU has too little memory to test them; the earlier result is kept"
     except Exception as error:  # of Triton's compiler, the driver, memory or disk
         message = f"they cannot be used ({str(error).partition(chr(10))[0] or type(error).__name__})"
     mark.unlink(missing_ok=True)

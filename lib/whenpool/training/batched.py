@@ -160,7 +160,8 @@ def _logits(models: Sequence[Any], ids: Tensor, lengths: Tensor) -> Tensor:
         ways = [way for model in models for way in model.encoder.layers[layer]]
         stacked = (torch.stack([getattr(way, name) for way in ways]) for name in WEIGHTS)
         into, across, b_in, b_state = stacked
-        states = run_layer(states, lengths, into, across, b_in + b_state)
+        # a sum gives both the same tensor as gradient, to which a second part of a step would add twice
+        states = run_layer(states, lengths, into, across, b_in + 1.0 * b_state)
     is_word = word_mask(lengths.flatten(), ids.shape[2]).view(ids.shape)
 
     def alike(model: Any) -> Any:  # models whose poolings are one operation

@@ -113,6 +113,7 @@ class FewShot(Run):
         result = {
             **scores_of(outcome, texts.test.labels), "unlabelled_read": 0, "encoder_parameters": 0,
             "steps_done": steps_of(self, len(chosen.labelled)), "classes": len(corpus.classes),
+            "corpus_complete": corpus.complete,
             **{f"{part}_texts": len(drawn) for part, drawn in vars(chosen).items()},
             "parameters": sum(p.numel() for p in model.parameters() if p.grad is not None),
             "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started, **about,

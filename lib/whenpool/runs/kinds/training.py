@@ -1,11 +1,13 @@
 """A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from whenpool.base.errors import InputError, StorageError, check
-from whenpool.base.files import code_fingerprint, hash_of, whole_file
+from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.base.memory import give_back_freed_memory
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
@@ -319,29 +321,39 @@ class Unfinished:
     precision has saved is not read: one result would hold numbers of two kinds."""
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
-        self._keys, self._open, group = keys, set(keys), hash_of(*sorted(keys))[:8]
-        self.provenance = partial(provenance, device, len(keys), group if len(keys) > 1 else "")
-        made = self.provenance()
+        self._store, self._keys, self._open = store, keys, set(keys)
+        group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
+        # how many were trained at once at most, also before they were stopped, and what names those models
+        self._together = len(keys), group
+        made = provenance(device, *self._together)
         named = (made[name] for name in ("device", "threads", "torch", "python", "precision"))
         stamp = hash_of(_CODE, str(len(keys) > 1 and kernels_on(device)), *map(str, named))[:12]
-        self._group = keys[0] if len(keys) == 1 else group
-        self._file = store.directory / "unfinished" / f"{self._group}-{stamp}.pt"
+        self._device, self._folder = device, store.directory / "unfinished"
+        self._file = self._folder / f"{group or keys[0]}-{stamp}.pt"
         self._saved: dict[str, Any] = {}  # by key, of the epoch that is being saved
         self._epoch, self._time = 0, time.monotonic()  # of the last save
         self.states: list[State | None] = [None] * len(keys)
-        # their own file, or that of a larger group, of which the others have ended, or which was too large
-        for file in (self._file, *self._file.parent.glob(f"*-{stamp}.pt")):
+        # the last file that has them: their own, or that of a larger group, of which the others have ended,
+        # or which was too large
+        for file in sorted(self._folder.glob(f"*-{stamp}.pt"), key=os.path.getmtime, reverse=True):
             with suppress(Exception):  # of many kinds; a training can always begin anew
-                saved = torch.load(file, "cpu", weights_only=True, mmap=True)  # runs no code
+                together, saved = _read(file)
                 self.states = [saved[key] for key in keys]
+                self._together = max(self._together, together)
                 break
 
+    def provenance(self) -> dict[str, Any]:
+        """Of a result of these trainings that is ready now."""
+        return provenance(self._device, *self._together)
+
     def remove(self, number: int) -> None:
-        """Forget a training that is stored, or has failed; of the last one also what other versions left."""
+        """Forget a training that is stored, or has failed. After the last one each file goes that has only
+        such trainings, also those of larger groups and other versions."""
         self._open.discard(self._keys[number])
-        for file in [] if self._open else self._file.parent.glob(f"*{self._group}-*"):
-            with suppress(OSError):  # one that stays does no harm
-                file.unlink()
+        for file in [] if self._open else self._folder.glob("*.pt"):
+            with suppress(Exception):  # one that stays does no harm
+                if all(key in self._keys or self._store.has(key) for key in _read(file)[1]):
+                    file.unlink()
 
     def save(self, number: int, state: State) -> None:
         """Called after each epoch of a training; saves all when it is time to."""
@@ -355,6 +367,13 @@ class Unfinished:
         copied = tree_map_only(Tensor, lambda values: values.cpu().clone(), state)
         self._saved[self._keys[number]] = copied
         if self._saved.keys() >= self._open:
-            with suppress(StorageError), whole_file(self._file) as stream:  # a full disk: maybe later
-                torch.save(self._saved, stream)
+            torch.save((self._together, self._saved), buffer := BytesIO())
+            with suppress(StorageError):  # a disk that is too full for it may have room for the result
+                write_atomically(self._file, buffer.getvalue())
             self._saved = {}
+
+
+def _read(file: Path) -> Any:
+    """How many trainings made an unfinished file and the name of their group, and the states by key; no code
+    of the file is run."""
+    return torch.load(file, "cpu", weights_only=True, mmap=True)

@@ -195,6 +195,12 @@ def accuracy_table(
     return grid(DataFrame(cells), rows, columns, heads)
 
 
+def _same(values: Series, others: Series) -> bool:
+    """Whether all are equal where there is one."""
+    one, other = values.reset_index(drop=True), others.reset_index(drop=True)
+    return bool((one.eq(other) | one.isna()).all())
+
+
 def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
     """The line below the figure or table ``name`` of a page: on how many ``runs`` it rests, a file with its
     ``rows``, one with the runs, and how to compute these again. The files lie beside the page; a notebook
@@ -207,8 +213,10 @@ def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
         return f"{count}."
     (folder := Path("rows")).mkdir(exist_ok=True)
     files = {f"{name}-runs": runs.replace({"vectors": {"random": None}})}  # which have no name
-    own = rows.columns.difference(runs.columns)  # what was measured or computed of a run
-    if len(own):
+    # what a row has beside its run's columns: what was measured or computed of the run
+    beside = runs.drop_duplicates("key").set_index("key", drop=False).reindex(rows.get("key"))
+    own = [name for name in rows if name not in runs or not _same(rows[name], beside[name])]
+    if own:
         files[name] = rows[[column for column in rows if column in own or column in SHOWN]]
     for file, frame in files.items():
         filled = frame.dropna(axis=1, how="all")

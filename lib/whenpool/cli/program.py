@@ -142,6 +142,7 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     if options["packed"]:
         data = options["packed"].resolve()
+        check((data / "cache").is_dir(), f"{data} holds nothing packed; run scripts/pack.py")
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
     return request, Place.default(data, options["store"], request.profile == "smoke")
 

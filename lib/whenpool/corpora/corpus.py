@@ -123,7 +123,9 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
 
 def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
     """In an order that depends on nothing but the texts and the salt."""
-    return sorted(items, key=lambda item: sha256(f"{salt} {item.text}".encode()).digest())
+    # a text may hold half of a character, as Amazon's do
+    key = lambda item: sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest()  # noqa: E731
+    return sorted(items, key=key)
 
 
 def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Raw]]:

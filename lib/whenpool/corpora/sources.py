@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from os.path import isfile
@@ -232,8 +232,10 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
     check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
-    wanted, is_json = (text_column, label_column), path.suffix.lower() == ".jsonl"
-    rows = json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path)
+    wanted, is_json = (text_column.strip(), label_column.strip()), path.suffix.lower() == ".jsonl"
+    rows = (
+        json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path, {*wanted})
+    )
     read, gaps = list[Raw](), list[str]()
     for number, (where, row) in enumerate(rows):
         for column in wanted if number == 0 else ():
@@ -253,16 +255,22 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
     return read, gaps
 
 
-def _table(path: Path, quoting: Any = csv.QUOTE_MINIMAL) -> list[tuple[str, dict[str, str]]]:
+def _table(
+    path: Path, wanted: Set[str], quoting: Any = csv.QUOTE_MINIMAL
+) -> list[tuple[str, dict[str, str]]]:
     """Where each row of a table stands, and its fields by the header; quotes enclose fields, and between tabs
     they may be letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
     lines = list(lines_of(path))
     named = f"{path} has no header; write the names of its columns into the first line"
     check(lines and lines[0].strip(), named)
-    # other marks than commas may separate a .csv: the one by which the header has most columns
+    # other marks than commas may separate a .csv: the one by which the header has the columns that are
+    # wanted, or most columns
     marks = "\t" if path.suffix.lower() == ".tsv" else ",;\t|"
-    mark = max(marks, key=lambda mark: len(next(csv.reader(lines[:1], delimiter=mark))))
+    heads = {
+        mark: [name.strip() for name in next(csv.reader(lines[:1], delimiter=mark))] for mark in marks
+    }
+    mark = max(marks, key=lambda mark: (wanted <= {*heads[mark]}, len(heads[mark])))
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
     rows, where = list[tuple[str, dict[str, str]]](), f"{path}, line 1"
     try:
@@ -272,11 +280,14 @@ def _table(path: Path, quoting: Any = csv.QUOTE_MINIMAL) -> list[tuple[str, dict
             wrong = f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
             check(not any(row[len(header) :]), f"{wrong}; put fields that hold {mark!r} in quotes")
             if any(row):
-                rows.append((where, dict(zip_longest(header, row[: len(header)], fillvalue=""))))
+                fields: dict[str, str] = {}
+                for name, value in zip_longest(header, row[: len(header)], fillvalue=""):
+                    fields.setdefault(name, value)  # of two columns of one name the first
+                rows.append((where, fields))
             where = f"{path}, line {reader.line_num + 1}"
     except csv.Error as error:
         if mark == "\t" and quoting == csv.QUOTE_MINIMAL:
-            return _table(path, csv.QUOTE_NONE)
+            return _table(path, wanted, csv.QUOTE_NONE)
         advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
     return rows

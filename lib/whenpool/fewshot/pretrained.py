@@ -131,7 +131,9 @@ def load_encoder(name: str) -> Pretrained:
         logging.disable_progress_bar()
         try:
             config = AutoConfig.from_pretrained(folder, **here)
-            model = AutoModel.from_pretrained(folder, config=config, use_safetensors=True, **here)
+            model, report = AutoModel.from_pretrained(
+                folder, config=config, use_safetensors=True, output_loading_info=True, **here
+            )
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
         except Exception as error:  # each kind of file has errors of its own
             reason = f"encoder {name!r} in {folder} cannot be read"
@@ -139,6 +141,11 @@ def load_encoder(name: str) -> Pretrained:
     reads_texts = model.main_input_name == "input_ids" and hasattr(config, "hidden_size")
     other = f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT"
     check(reads_texts and not config.is_encoder_decoder, other)
+    lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
+    unfit = f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more"
+    check(not lost, f"{unfit}; fetch its files again")  # transformers would go on with random ones
+    slow = f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version"
+    check(tokenizer.is_fast, f"{slow}; choose an encoder that has one")
     tokenizer.truncation_side = "right"
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     longest = min(limit for limit in limits if limit and limit > 0)

@@ -88,6 +88,7 @@ def pretrain(
             loss.backward()
             optimizer.step()
             step += 1
+        check(loss.isfinite(), f"the VAE's loss is no longer a number after {step:,} steps")
     vae.eval()
 
 

@@ -244,6 +244,7 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     if packed:
         words, lengths = pad_packed_sequence(input, batch_first=True)  # (B, T, E), (B,)
     else:
+        check(input.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(input.shape)}")
         words = input if module.batch_first else input.transpose(0, 1)
         lengths = torch.full(words.shape[:1], words.shape[1])
     lengths = lengths.to(words.device)

@@ -47,13 +47,14 @@ class Request:
     def __post_init__(self) -> None:
         for name in LISTS:
             value = getattr(self, name)
-            check(isinstance(value, tuple | None), f"{name} must be a list, not {value!r:.60}")
+            filled = value is None or (isinstance(value, tuple) and value)
+            check(filled, f"{name} must be a list, not {value!r:.60}")
         for name in NUMBERS:
             value = getattr(self, name)
-            whole = all(
-                type(n) is int and n > 0 for n in (value if isinstance(value, tuple) else [value])
-            )
+            numbers = value if isinstance(value, tuple) and name in LISTS else [value]
+            whole = all(type(number) is int and number > 0 for number in numbers)
             check(value is None or whole, f"{name} must be whole numbers from 1, not {value!r:.60}")
+        check(isinstance(self.masked, bool), f"masked must be true or false, not {self.masked!r:.60}")
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_known("setting", setting, SETTINGS)

@@ -12,9 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from whenpool import Encoder, InputError
 from whenpool.corpora.settings import filler_lengths
 from whenpool.probes import gradient_norms, vanishing_ratio
-from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, UntrainedStates
+from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, UntrainedStates, Valleys
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.run import key
+from whenpool.training.loop import train
 
 SMALL = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
@@ -160,3 +161,29 @@ def test_a_held_out_trace_looks_at_test_texts_of_its_lengths(place):
     assert [looks[0][name] for name in names] == pytest.approx(expected, rel=1e-4)
     with pytest.raises(InputError, match="no test text has 900 to 990 words"):
         replace(probe, shortest=900, longest=990).execute(place)
+
+
+@pytest.mark.parametrize("kind", [GradientTrace, Valleys])
+def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, kind, monkeypatch):
+    probe = kind(replace(SMALL, epochs=6), texts=5, sample=10, shortest=40, longest=50, until=150)
+    whole = replace(place, store=type(place.store)(place.store.directory.with_name("whole")))
+    expected = whole.store.get(probe.execute(whole))
+    seen = []
+    trained = probe.training.execute(place)  # without weights, as a published one
+
+    def counted(model, dataset, recipe, seed, device, watch, **options):
+        return train(
+            model, dataset, recipe, seed, device, watch=lambda n: (seen.append(n), watch(n)), **options
+        )
+
+    monkeypatch.setattr("whenpool.runs.kinds.training.train", counted)
+    row, before = place.store.get(probe.execute(place)), place.store.get(trained)
+    texts, batch = probe.training.size, probe.training.batch_size
+    assert texts * 6 > max(seen)
+    assert 150 <= max(seen) < 150 + batch
+    assert row["history"] == expected["history"]
+    assert len(row["history"]) > 1
+    assert place.store.get(trained) == before
+    assert row["result"]["seconds"] > 0
+    numbers = [{**result, "seconds": 0} for result in (row["result"], expected["result"])]
+    assert numbers[0] == numbers[1]

@@ -4,7 +4,8 @@ Letters: N texts, P points of a profile.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -138,7 +139,7 @@ class GradientProfile(Probe):
 @dataclass(frozen=True)
 class GradientTrace(Probe):
     """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2). The training
-    is done on the way and stored with its weights."""
+    is done on the way and stored with its weights; one that is on record is repeated up to the last look."""
 
     texts: int = 64  # training texts for the ratio
     sample: int = 256  # training, and validation texts, for the accuracies
@@ -165,15 +166,37 @@ class GradientTrace(Probe):
     def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
         """Train and look on the way; the training is stored first."""
         started, tracer = time.perf_counter(), Tracer(self, prepared.model, prepared.dataset)
-        row = place.store.get(self.training.execute(place, device, True, prepared, tracer))
-        assert row is not None
-        stored, looks = row["result"], tracer.rows
+        known, stored = self.follow(prepared, place, device, tracer)
+        looks, seconds = tracer.rows, time.perf_counter() - started
         reached = next((look for look in looks if look["train_accuracy"] >= SATURATED), {})
         return {
             "ratio_at_start": looks[0]["ratio"], "ratio_at_95": reached.get("ratio"),
             "examples_at_95": reached.get("examples"), "validation_accuracy": stored["validation_accuracy"],
-            "seconds": time.perf_counter() - started - stored["seconds"],  # stored as the training's
+            "seconds": seconds - (0 if known else stored["seconds"]),  # which are stored as the training's
         }, looks  # fmt: skip
+
+    def follow(
+        self, prepared: Prepared, place: Place, device: str, watch: Callable[[int], None]
+    ) -> tuple[bool, Mapping[str, Any]]:
+        """Do the training with this ``watch``; one that is on record stops after the last look. Returns
+        whether it was on record, and its numbers."""
+        name = key(self.training, place)
+        known = bool(self.until) and place.store.get(name) is not None
+
+        def look(seen: int) -> None:
+            watch(seen)
+            if known and seen >= (self.until or 0):
+                raise _LookedEnoughError
+
+        with suppress(_LookedEnoughError):
+            self.training.execute(place, device, True, prepared, look)
+        row = place.store.get(name)
+        assert row is not None
+        return known, row["result"]
+
+
+class _LookedEnoughError(Exception):
+    """Ends a training that is on record, and is repeated up to the last look of a probe."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +217,7 @@ class Valleys(GradientTrace):
                 profiles = gradient_profile(*_norms(prepared.model, texts), VALLEY_POINTS)  # (N, P)
                 rows.extend({"examples": seen} | row for row in _rows(median=profiles.median(0).values))
 
-        self.training.execute(place, device, True, prepared, watch)
+        self.follow(prepared, place, device, watch)
         return {"texts_probed": len(texts)}, rows
 
 

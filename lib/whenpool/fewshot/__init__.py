@@ -5,8 +5,6 @@ MixText fine-tune such an encoder, each with another objective; VAMPIRE reads ba
 the package `transformers` imports it when it is used.
 """
 
-from whenpool.fewshot.fine_tuning import FineTuned
 from whenpool.fewshot.pretrained import contextual_classifier, embed, load_encoder
-from whenpool.fewshot.selection import select
 
-__all__ = ["FineTuned", "contextual_classifier", "embed", "load_encoder", "select"]
+__all__ = ["contextual_classifier", "embed", "load_encoder"]

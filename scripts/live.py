@@ -9,11 +9,12 @@ import subprocess
 import sys
 from functools import partial
 
+from build_book import Builder
 from livereload import Server
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
-from whenpool.book.build import Builder, chapter_named
+from whenpool.runs.plans import chapter_named
 from whenpool.runs.request import Request, corpora_named
 from whenpool.runs.run import Place
 

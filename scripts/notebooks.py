@@ -15,10 +15,9 @@ from typing import Any
 import jupytext
 import nbformat
 import yaml
+from build_book import is_notebook
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from pybtex.database import parse_file
-
-from whenpool.book.build import is_notebook
 
 ROOT = Path(__file__).parents[1]
 _ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}(`+)(.+?)\2", re.DOTALL)

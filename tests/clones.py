@@ -3,7 +3,8 @@
 import shutil
 from pathlib import Path
 
-from whenpool.book.build import Builder
+from build_book import Builder
+
 from whenpool.runs.engine import Workforce
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place

@@ -10,12 +10,12 @@ import urllib.request
 from contextlib import suppress
 
 import pytest
+from build_book import Builder, execute
 from clones import HEAD, ROOT, builder, clone, code_cell
 from small_runs import wait_for
 
 from whenpool import InputError
 from whenpool.base.errors import BookError
-from whenpool.book.build import Builder, execute
 from whenpool.runs.engine import Report
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import Request
@@ -55,7 +55,7 @@ def test_a_mistake_in_a_chapter_fails_the_build_and_is_reported(tmp_path, text, 
 
 def test_failed_runs_fail_the_build_after_the_pages_are_there(built, monkeypatch):
     folder, page, _ = built
-    monkeypatch.setattr("whenpool.book.build.compute", lambda *_, **__: Report(failed={1: "no luck"}))
+    monkeypatch.setattr("build_book.compute", lambda *_, **__: Report(failed={1: "no luck"}))
     with pytest.raises(BookError, match="1 runs failed and are not in the pages"):
         builder(folder, []).build(["regularisation"])
     assert page.exists()

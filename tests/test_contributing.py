@@ -19,7 +19,7 @@ COMPARING = ("gradient_propagation", "natural_bias", "training_to_skip", "word_i
 """The chapters whose tables and figures list poolings."""
 EXECUTE = """
 from pathlib import Path
-from whenpool.book.build import execute
+from build_book import execute
 execute(Path("book/training_to_skip.md"), Path("book/executed.ipynb").resolve(), {"profile": "smoke"})
 """
 PLANNED = """

@@ -9,13 +9,13 @@ import sys
 import time
 from dataclasses import replace
 
+import build_book as building
 import psutil
 import pytest
 from clones import HEAD, ROOT, builder, clone, code_cell
 from small_runs import SMALL
 
 from whenpool.base.errors import BookError
-from whenpool.book import build as building
 from whenpool.book.claims import ask_again
 from whenpool.book.results import Runs
 from whenpool.runs.engine import Report
@@ -169,7 +169,8 @@ def test_an_interrupted_build_leaves_no_kernel(tmp_path):
     wait = HEAD + code_cell("import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(3600)")
     folder = clone(tmp_path, {"index": wait, "other": wait})
     program = (
-        "import signal, sys; from clones import builder; from pathlib import Path; "
+        "import signal, sys; sys.path.append('../scripts'); from clones import builder; "
+        "from pathlib import Path; "
         "signal.signal(signal.SIGINT, signal.default_int_handler); "  # also started by a shell's &
         "builder(Path(sys.argv[1]), []).build()"
     )

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import seaborn as sns
 import thesis
+from finish_pages import with_dark_colours
 from made_up import trained
 from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
@@ -23,7 +24,6 @@ from thesis import by_source, judge, judged
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.figures import drawn_twice, parted
-from whenpool.book.pages import with_dark_colours
 from whenpool.book.results import Runs, with_model
 from whenpool.book.tables import CaptionedTable, literal
 from whenpool.runs.compute import runs_of_file

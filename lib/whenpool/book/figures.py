@@ -2,7 +2,7 @@
 line.
 
 A figure carries it in its metadata; a drawing made by hand names its panels, ``data-phone="x y width height;
-..."``. `whenpool.book.pages` makes a file of it, which a narrow screen shows; a notebook shows the wide one.
+..."``. ``scripts/finish_pages.py`` makes a file of it for narrow screens; a notebook shows the wide one.
 """
 
 import math

@@ -35,7 +35,7 @@ SCALES: dict[str, dict[str, Any]] = {"thesis": PLAIN, "compact": PLAIN | COMPACT
 compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long, plain reviews."""
 READS: dict[str, str] = {}
 """What this process has asked of the finished runs, with a hash of each answer. The build asks again, and
-executes a chapter anew where an answer has changed; see `whenpool.book.build`."""
+executes a chapter anew where an answer has changed; see ``scripts/build_book.py``."""
 
 
 def note(query: list[Any], answer: Iterable[str]) -> None:

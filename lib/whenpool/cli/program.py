@@ -3,13 +3,13 @@
 
 import os
 import re
-import runpy
 import signal
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
+from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -210,9 +210,10 @@ def _clone() -> Path:
     raise InputError("the book and its runs are not here; run this inside a clone of the repository")
 
 
-def _script(name: str) -> dict[str, Any]:
-    """What a script of the clone defines: tools of those who write the book."""
-    return runpy.run_path(str(_clone() / "scripts" / f"{name}.py"))
+def _script(name: str) -> Any:
+    """A script of the clone as a module: tools of those who write the book."""
+    sys.path.insert(0, str(_clone() / "scripts"))
+    return import_module(name)
 
 
 @cli.command()
@@ -222,19 +223,18 @@ def _script(name: str) -> dict[str, Any]:
 @click.option("--force", is_flag=True, help="Execute all chapters, even unchanged ones.")
 def book(chapters: tuple[str, ...], force: bool, **options: Any) -> None:
     """Execute the chapters that changed, and build the pages."""
-    from whenpool.book.build import Builder
-
-    root = _clone()
+    build_book = _script("build_book")
     request, place = chosen(options)
-    Builder(root, request, place, workforce_of(options), say=click.echo).build(chapters, force)
+    builder = build_book.Builder(_clone(), request, place, workforce_of(options), say=click.echo)
+    builder.build(chapters, force)
 
 
 @cli.command()
 @click.option("--paper", is_flag=True, help="Print the book's article instead of the whole book.")
 def pdf(paper: bool) -> None:
     """Print the built book into a PDF, with this machine's Chromium."""
-    print_book = _script("print_book")["print_book"]
-    click.echo(f"The {'paper' if paper else 'book'} is printed: {print_book(_clone(), paper)}")
+    printed = _script("print_book").print_book(_clone(), paper)
+    click.echo(f"The {'paper' if paper else 'book'} is printed: {printed}")
 
 
 @cli.command()
@@ -343,7 +343,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs into data/results/. Only runs on whole published corpora are copied."""
     check(not store or store.is_dir(), f"folder of runs {store} does not exist; name one that does")
-    click.echo(_script("record")["record"](data, store, _clone() / "data" / "results"))
+    click.echo(_script("record").record(data, store, _clone() / "data" / "results"))
 
 
 @cli.command()
@@ -356,7 +356,7 @@ def export(data: Path | None, store: Path | None) -> None:
     whenpool run --profile compact --corpus imdb --sizes 1000 --settings standard,mid \\
         --chapter natural_bias --chapter training_to_skip --keep-weights
     """
-    click.echo(_script("export_try_it")["export_page"](data, store, _clone()))
+    click.echo(_script("export_try_it").export_page(data, store, _clone()))
 
 
 @cli.command("check")
@@ -366,7 +366,7 @@ def export(data: Path | None, store: Path | None) -> None:
 @store_option
 def check_command(device: str, profile: str, data: Path | None, store: Path | None) -> None:
     """Check versions, the device, data and disk before long work."""
-    ready = _script("check_machine")["check_machine"](device, profile, data, store, click.echo)
+    ready = _script("check_machine").check_machine(device, profile, data, store, click.echo)
     sys.exit(0 if ready else 2)
 
 

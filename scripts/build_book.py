@@ -26,15 +26,16 @@ import nbformat
 import papermill
 import psutil
 import yaml
+from finish_pages import render
 from jupytext.myst import MystMetadataParsingError
 from papermill.exceptions import PapermillExecutionError
 
+import whenpool
 from whenpool.base.errors import BookError
 from whenpool.base.files import hash_of, hash_of_states, write_atomically
 from whenpool.base.paths import variables
 from whenpool.book.chapter import planned
 from whenpool.book.claims import ask_again
-from whenpool.book.pages import render
 from whenpool.book.results import Runs
 from whenpool.book.tables import COMPUTED, duration
 from whenpool.runs.compute import compute, standing
@@ -47,7 +48,7 @@ from whenpool.runs.run import Place
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters
 CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
-LIBRARY = Path(__file__).resolve().parents[1]
+LIBRARY = Path(whenpool.__file__).resolve().parent
 LAST_CELL = "from whenpool.book.results import used\nprint(used())"
 """What a chapter's kernel executes last."""
 
@@ -213,7 +214,7 @@ class Builder:
         log, page = folder / "rendered.txt", folder / "html" / "index.html"
         files = [file for file in self.stage.rglob("*") if file.is_file() and file.suffix != ".pyc"]
         files = [file for file in files if file.name != "executed.json"]
-        files += [LIBRARY / "book" / name for name in ("build.py", "pages.py")]
+        files += [Path(__file__), Path(__file__).with_name("finish_pages.py")]
         sources = hash_of(*(f"{file} {digest(file)}" for file in sorted(files)))
         if page.exists() and log.exists() and log.read_text() == sources:
             self.say("The pages are unchanged")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
+from tabling import grid, in_order
 
 from whenpool.base.errors import InputError
 from whenpool.book.chapter import Chapter
@@ -26,7 +27,7 @@ from whenpool.book.results import (
     has,
     published,
 )
-from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, spread
+from whenpool.book.tables import CaptionedTable, mean_text, spread
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of

@@ -8,9 +8,10 @@ import seaborn as sns
 from IPython.display import display
 from matplotlib.figure import Figure
 from pandas import DataFrame
+from tabling import corpus_name
 
 from whenpool.book.chapter import Chapter
-from whenpool.book.tables import corpus_name, number_text, spread
+from whenpool.book.tables import number_text, spread
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import PALETTE, POOLING_NAMES
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pandas import DataFrame
 
+from whenpool.base.paths import project_root
 from whenpool.book.tables import spread
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import POOLING_NAMES
@@ -37,6 +38,13 @@ def join_names(names: Sequence[str]) -> str:
 def signed(value: float, digits: int = 1) -> str:
     """A difference with its sign: 1.25 -> +1.2, -3.0 -> −3.0."""
     return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def title_of(chapter: str) -> str:
+    """The heading of a chapter's page."""
+    page = (project_root() or Path()) / "book" / f"{chapter}.md"
+    lines = page.read_text("utf-8").splitlines()
+    return next(line.removeprefix("# ") for line in lines if line.startswith("# "))
 
 
 def size_text(size: Any) -> str:

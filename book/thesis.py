@@ -39,6 +39,8 @@ MARGIN = 3.0  # Points of accuracy
 MARKS = {"reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": ""}
 """Each verdict with its mark: "so far" has fewer than three seeds, a pilot has other word vectors than the
 thesis's."""
+JUDGED = ["reproduced", "differs", "undecided"]
+"""Verdicts that at least three seeds by the thesis's protocol lead to."""
 NOT_RUN: dict[str, Any] = {
     "ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run", "keys": (), "compact": ""
 }  # fmt: skip

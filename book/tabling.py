@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from pandas import DataFrame
 
 from whenpool.base.paths import project_root
+from whenpool.book.results import has
 from whenpool.book.tables import spread
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import POOLING_NAMES
@@ -59,6 +61,13 @@ def times_smaller(ratio: float) -> str:
     if times >= 1e6:
         return f"{times / 1e6:g} million"
     return "?" if math.isnan(times) else f"{times:,.0f}"
+
+
+def bag_of_words(scale: str, size: int, setting: str) -> float:
+    """The test accuracy, in %, of TF-IDF with logistic regression on the texts of IMDb's runs."""
+    rows = pd.read_csv((project_root() or Path()) / "data" / "results" / "bag_of_words.csv")
+    asked = {"scale": scale, "size": size, "setting": setting}
+    return float(rows[has(rows, asked)]["test_accuracy"].iloc[0])
 
 
 def grid(cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: Any = None) -> DataFrame:

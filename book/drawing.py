@@ -11,6 +11,7 @@ from tabling import size_text
 
 from whenpool.models.registry import COLOURS, POOLING_NAMES
 
+PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}  # By title
 TRICK_COLOURS = {
     "teacher_forcing": "#0072b2",
     "penalty_attention": COLOURS["last_attention"],
@@ -36,7 +37,7 @@ def legend_above(grid: Grid, columns: int = 5) -> None:
 def named(rows: DataFrame) -> DataFrame:
     """Points of probes with ``model`` as figures call it, and ``texts``, the training size, both in order."""
     models = rows["pooling"].map(POOLING_NAMES).mask(rows["forget_bias"] == "low", STARTS["low"])
-    order, sizes = (*POOLING_NAMES.values(), STARTS["low"]), sorted(set(rows["size"]))
+    order, sizes = (*PALETTE, STARTS["low"]), sorted(set(rows["size"]))
     return rows.assign(
         model=pd.Categorical(models, [name for name in order if name in {*models}]),
         texts=pd.Categorical(

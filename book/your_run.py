@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import seaborn as sns
+from drawing import PALETTE
 from IPython.display import display
 from matplotlib.figure import Figure
 from pandas import DataFrame
@@ -13,7 +14,7 @@ from tabling import corpus_name
 from whenpool.book.chapter import Chapter
 from whenpool.book.tables import number_text, spread
 from whenpool.corpora.settings import SETTINGS
-from whenpool.models.registry import PALETTE, POOLING_NAMES
+from whenpool.models.registry import POOLING_NAMES
 
 
 class Kind(NamedTuple):

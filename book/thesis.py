@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
+from tabling import grid, in_order
 
 from whenpool.base.errors import InputError
 from whenpool.book.chapter import Chapter
@@ -26,7 +27,7 @@ from whenpool.book.results import (
     has,
     published,
 )
-from whenpool.book.tables import CaptionedTable, grid, in_order, mean_text, spread
+from whenpool.book.tables import CaptionedTable, mean_text, spread
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
@@ -38,6 +39,8 @@ MARGIN = 3.0  # Points of accuracy
 MARKS = {"reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": ""}
 """Each verdict with its mark: "so far" has fewer than three seeds, a pilot has other word vectors than the
 thesis's."""
+JUDGED = ["reproduced", "differs", "undecided"]
+"""Verdicts that at least three seeds by the thesis's protocol lead to."""
 NOT_RUN: dict[str, Any] = {
     "ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run", "keys": (), "compact": ""
 }  # fmt: skip

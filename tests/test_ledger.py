@@ -8,17 +8,18 @@ import json
 import re
 from itertools import product
 
+import advice
 import matplotlib.pyplot as plt
 import pytest
 import thesis
+from advice import Advice, advice_for, entries, support, with_verdicts
 from click.testing import CliRunner
 from clones import ROOT
 from front_figure import drawn
 from made_up import LEDGER
 
 from whenpool import InputError
-from whenpool.book import advice, ledger
-from whenpool.book.advice import Advice, advice_for, entries, support, with_verdicts
+from whenpool.book import ledger
 from whenpool.book.chapter import Chapter
 from whenpool.cli import cli
 

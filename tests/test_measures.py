@@ -3,13 +3,14 @@ what figures of probes call models and texts, and where the text stands among fi
 
 import math
 
+import drawing
 import numpy as np
 import pandas as pd
 import pytest
 from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
 
 from whenpool import theory
-from whenpool.book import figures, measures
+from whenpool.book import measures
 from whenpool.book.measures import GATED, MEASURES, STARTS, STEPS
 from whenpool.book.results import Runs, Sample
 from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
@@ -367,7 +368,7 @@ def test_a_course_is_a_mean_over_runs_that_were_looked_at_at_other_times():
          "train_accuracy": power, "validation_accuracy": 10 * power}
         for key, (places, power) in looks.items() for seen in reversed(places)
     ]  # fmt: skip
-    found = figures.course(pd.DataFrame(rows), ["model"])
+    found = drawing.course(pd.DataFrame(rows), ["model"])
     assert found["examples"].iloc[[0, -1]].tolist() == pytest.approx([100, 800])
     assert found["examples"].is_monotonic_increasing
     np.testing.assert_allclose(found["ratio"], found["examples"] ** 2)  # the geometric mean

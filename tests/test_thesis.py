@@ -19,13 +19,14 @@ from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 from small_runs import record
+from tabling import literal
 from thesis import by_source, judge, judged
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.figures import drawn_twice, parted
 from whenpool.book.results import Runs, with_model
-from whenpool.book.tables import CaptionedTable, literal
+from whenpool.book.tables import CaptionedTable
 from whenpool.runs.compute import runs_of_file
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.request import Request

@@ -7,12 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
-from IPython.display import display
 
 from whenpool.base.errors import check, check_known
-from whenpool.book import your_run
 from whenpool.book.claims import Decision, Finding, claims_table, compared, decisions, sample_of
 from whenpool.book.figures import use_style
 from whenpool.book.measures import MEASURES, results
@@ -108,19 +105,6 @@ class Chapter:
             keys = {key for finding in found for key in finding.keys}
             line = doors(self.name, name, rows, self.finished.of(keys))
         return CaptionedTable(rows, caption, name, line, prose=True)
-
-    def your_run(self) -> None:
-        """Show what the runs of the request gave, a figure and a table for each kind of result; nothing for
-        the usual request."""
-        kinds = {getattr(run, "probe", run.kind) for run in self.runs}
-        for name, kind in your_run.KINDS.items():
-            rows = self.results(name, "yours").dropna(subset=[kind.y]) if name in kinds else ()
-            if len(rows):
-                display(your_run.figure(kind, rows))
-                plt.close()
-                caption = f"Your run. {kind.title}: {kind.label}."
-                label = f"tab-yours-{self.name}-{name}".replace("_", "-")
-                display(self.table(your_run.table(kind, rows), caption, label, rows))
 
     def provenance(self, rows: pd.DataFrame, name: str) -> Note:
         """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a run; see

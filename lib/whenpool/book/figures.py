@@ -9,14 +9,11 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Sequence
 from html import escape, unescape
 from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
 import seaborn as sns
 from IPython import get_ipython
 from matplotlib.artist import getp
@@ -25,26 +22,6 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib_inline.backend_inline import set_matplotlib_formats
-from pandas import DataFrame, Series
-from seaborn.axisgrid import Grid
-
-from whenpool.book.tables import size_text
-from whenpool.models.registry import COLOURS, POOLING_NAMES
-from whenpool.models.registry import PALETTE as POOLING_PALETTE
-
-TRICK_COLOURS = {
-    "teacher_forcing": "#0072b2",
-    "penalty_attention": COLOURS["last_attention"],
-    "dropout_attention": "#002d5a",
-    "gradient_directed": "#692d0f",
-}
-"""For what is no pooling."""
-CHANCE_COLOUR = "#767676"
-START_COLOURS = {"forget 2": "#000000", "chrono": "#7b3294", "orthogonal": CHANCE_COLOUR}
-"""For other initialisations of the BiLSTM."""
-LOW = "BiLSTM_LowF"  # The BiLSTM whose forget gates start low
-STARTS = {"low": LOW, "chrono": "BiLSTM, chrono"}  # It and another, by what runs call their models
-PALETTE = POOLING_PALETTE | {LOW: POOLING_PALETTE["BiLSTM"]}
 
 PHONE = "-phone"  # What is appended to the name of the narrow file
 _OPEN, _CLOSE = '<metadata id="phone">', "</metadata></svg>"
@@ -61,52 +38,6 @@ def use_style() -> None:
     if shell := get_ipython():
         set_matplotlib_formats("svg")
         shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, drawn_twice)
-
-
-def legend_above(grid: Grid, columns: int = 5) -> None:
-    """Put the legend of seaborn's panels above them, so that they have the whole width of a page."""
-    place = {"loc": "lower center", "bbox_to_anchor": (0.45, 1)}
-    sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
-
-
-def named(rows: DataFrame) -> DataFrame:
-    """Points of probes with ``model`` as figures call it, the pooling or `LOW`, and ``texts``, the training
-    size. Both are in order."""
-    models = rows["pooling"].map(POOLING_NAMES).mask(rows["forget_bias"] == "low", LOW)
-    texts = [f"{size_text(size)} training texts" for size in sorted(set(rows["size"]))]
-    return rows.assign(
-        model=pd.Categorical(models, [name for name in PALETTE if name in {*models}]),
-        texts=pd.Categorical(rows["size"].map(size_text) + " training texts", texts),
-    )
-
-
-def course(traces: DataFrame, by: Sequence[str]) -> DataFrame:
-    """The mean course of the trainings that agree in the columns ``by``. They were looked at after different
-    numbers of texts; so each is interpolated at the same ones, ``examples``, from 100 on to where the first
-    training ends. The mean of the vanishing ``ratio`` is geometric, that of accuracies arithmetic."""
-    parts, measured = [], ["ratio", "train_accuracy", "validation_accuracy"]
-    traces = traces.assign(ratio=np.log(traces["ratio"]), log=np.log(traces["examples"].clip(lower=1)))
-    for values, group in traces.sort_values("log").groupby(list(by), observed=True):
-        runs = [run for _, run in group.groupby("key")]
-        last = max(min(run["examples"].max() for run in runs), 1)  # a short one is looked at once, at 0
-        at = np.log(np.geomspace(min(100, last / 2), last, 60))
-        each = [[np.interp(at, run["log"], run[name]) for name in measured] for run in runs]
-        means = DataFrame(np.mean(each, axis=0).T, columns=measured).assign(examples=np.exp(at))
-        parts.append(means.assign(ratio=np.exp(means["ratio"]), **dict(zip(by, values, strict=True))))
-    return pd.concat(parts)
-
-
-def geometric_means(rows: DataFrame) -> Series:
-    """Of the values of a measure, as `whenpool.book.chapter.Chapter.results` gives them, by model."""
-    return np.exp(np.log(rows["value"]).groupby(rows["model"]).mean())
-
-
-def times_smaller(ratio: float) -> str:
-    """How many times smaller than one, as one says it: "37 million", "1.3 million", "1,000"; "?" for NaN."""
-    times = float(f"{1 / ratio:.2g}")
-    if times >= 1e6:
-        return f"{times / 1e6:g} million"
-    return "?" if math.isnan(times) else f"{times:,.0f}"
 
 
 def drawn_twice(figure: Figure) -> str | None:

@@ -191,13 +191,6 @@ def published(name: str) -> DataFrame:
     return pd.read_csv(paper_file(f"{name}.csv"), dtype={"table": str})
 
 
-def bag_of_words(scale: str, size: int, setting: str) -> float:
-    """The test accuracy, in %, of TF-IDF with logistic regression on the texts of IMDb's runs."""
-    rows = pd.read_csv(paper_file("").parent / "results" / "bag_of_words.csv")
-    asked = {"scale": scale, "size": size, "setting": setting}
-    return float(rows[has(rows, asked)]["test_accuracy"].iloc[0])
-
-
 @dataclass(frozen=True)
 class Sample:
     """A number over the seeds of one model, or its logarithm: mean and standard deviation (n - 1)."""

@@ -3,7 +3,6 @@
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
 from pathlib import Path
@@ -11,33 +10,11 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from whenpool.corpora.settings import SETTINGS
-from whenpool.models.registry import POOLING_NAMES
 from whenpool.runs.run import commit
 
-CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Yelp"}
 COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
 SHOWN = "key seed model corpus setting size system per_class encoding value test_accuracy".split()
 """Columns of runs that the file of a figure's rows has, too."""
-MAJORITY = "majority class"  # What the row is called that says how often guessing is right
-_MARKS = re.compile(r"[\\`*_{}\[\]<>|&$~#]|:(?=:)|^\W|(?<=^\d)[.)]")
-
-
-def literal(text: Any) -> str:
-    """A text of which nothing is markup, neither in Markdown, nor in its tables, nor in HTML: each mark
-    is a numbered character reference, and there are no ends of lines."""
-    return _MARKS.sub(lambda mark: f"&#{ord(mark[0])};", " ".join(str(text).split()))
-
-
-def corpus_name(name: Any) -> str:
-    """A corpus as a page names it: literally, and without the folder of a file."""
-    file, colon, options = str(name).partition(":")
-    return literal(Path(file).name + colon + options)
-
-
-def join_names(names: Sequence[str]) -> str:
-    """One name, or several with commas and an "and"; an empty text for none."""
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def number_text(value: float) -> str:
@@ -51,11 +28,6 @@ def number_text(value: float) -> str:
         return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
     form = ",.0f" if value == round(value) or abs(value) >= 99.95 else ".3g" if abs(value) < 1 else ".1f"
     return format(value, form).replace("-", "−")
-
-
-def signed(value: float, digits: int = 1) -> str:
-    """A difference with its sign: 1.25 -> +1.2, -3.0 -> −3.0."""
-    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def spoken_number(value: float) -> str:
@@ -74,12 +46,6 @@ def spread(values: Series) -> str:
     return mean_text(values.mean(), values.std(), values.count())
 
 
-def size_text(size: Any) -> str:
-    """1000 -> 1K."""
-    number = int(size)
-    return f"{number // 1000}K" if number % 1000 == 0 else str(number)
-
-
 def duration(seconds: float) -> str:
     """Seconds in the two largest units: "62 days 3 h", "2 h 5 min", "3 min 20 s"."""
     minutes, rest = divmod(round(seconds), 60)
@@ -93,7 +59,7 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Note:
-    """Small type below a figure or table. It is Markdown: what a user wrote comes into it by `literal`."""
+    """Small type below a figure or table. It is Markdown: what a user wrote has its marks escaped."""
 
     line: str
     kind: str = "provenance"  # or "legend"
@@ -143,56 +109,6 @@ def as_html(text: str) -> str:
     text = re.sub(r"\{\w+\}`([^`<&]+?)\s*(?:(?:<|&lt;)[\w-]+(?:>|&gt;))?`", r"\1", text)
     text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
-
-
-def grid(cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: Any = None) -> DataFrame:
-    """Cells, each with its ``text``, laid out in a table, in the order in which their values of ``rows`` and
-    ``columns`` first occur; ``heads`` maps names of columns to functions that write their values."""
-    written = {"pooling": lambda name: POOLING_NAMES.get(str(name), str(name))}
-    written |= {"size": size_text, "corpus": corpus_name} | (heads or {})
-    named = DataFrame({name: cells[name].map(written.get(name, str)) for name in (*rows, *columns)})
-    named = named.assign(head=named[list(columns)].agg(" ".join, axis=1), text=cells["text"])
-    laid_out = named.pivot_table("text", list(rows), "head", aggfunc="last", sort=False)
-    frame = laid_out.fillna("").reset_index().rename_axis(columns=None)
-    heads_only = frame[list(rows)]
-    for place, name in enumerate(rows[:-1], 1):  # a repeated head is written once
-        outer = heads_only.iloc[:, :place]
-        frame[name] = frame[name].where((outer != outer.shift()).any(axis=1), "")
-    return frame
-
-
-def in_order(rows: DataFrame, **orders: Iterable[Any]) -> DataFrame:
-    """The rows whose columns have one of the values that are given, sorted by these as they are given."""
-    places = {name: {value: at for at, value in enumerate(order)} for name, order in orders.items()}
-    kept = rows[[*orders]].isin({name: [*order] for name, order in places.items()}).all(axis=1)
-    return rows[kept].sort_values([*orders], key=lambda v: v.map(places[v.name]), kind="stable")
-
-
-def settings_of(rows: DataFrame) -> list[str]:
-    """The settings that occur, in the thesis's order."""
-    return [setting for setting in SETTINGS if len(rows) and setting in set(rows["setting"])]
-
-
-def accuracy_table(
-    runs: DataFrame, rows: Sequence[str], columns: Sequence[str] = ("setting",),
-    heads: dict[str, Any] | None = None,
-    text: Callable[[DataFrame], str] = lambda runs: spread(runs["test_accuracy"]),
-) -> DataFrame:  # fmt: skip
-    """Test accuracies by some columns of ``runs``, in their order, and below them how often guessing is
-    right; ``text`` writes the cell of some runs."""
-    if runs.empty:
-        return runs
-    setting_first = lambda v: v.map(SETTINGS.index) if v.name == "setting" else v  # noqa: E731
-    places = runs[[*columns]].drop_duplicates().sort_values([*columns], key=setting_first)
-    # empty cells in the first row, so that the columns come in the order of places
-    first = runs[list(rows)].iloc[0].to_dict() | {"text": ""}
-    cells = [first | place for place in places.to_dict("records")]
-    guessing = runs.assign(**dict.fromkeys(rows, "") | {rows[0]: MAJORITY})
-    chance = lambda runs: f"{runs['majority_accuracy'].mean():.1f}"  # noqa: E731
-    for some, write in ((runs, text), (guessing, chance)):
-        for key, group in some.groupby([*rows, *columns], sort=False):
-            cells.append(dict(zip([*rows, *columns], key, strict=True)) | {"text": write(group)})
-    return grid(DataFrame(cells), rows, columns, heads)
 
 
 def _same(values: Series, others: Series) -> bool:

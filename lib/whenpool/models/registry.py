@@ -37,8 +37,6 @@ THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # Of Ta
 
 COLOURS = {name: listed.colour for name, listed in LISTED.items()}
 MARKERS = {name: listed.marker for name, listed in LISTED.items()}
-PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}  # By title
-SHAPES = {title: MARKERS[name] for name, title in POOLING_NAMES.items()}
 
 
 @dataclass(frozen=True)

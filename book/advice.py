@@ -6,7 +6,6 @@ from math import inf
 from typing import Any
 
 from whenpool.base.errors import check, check_known
-from whenpool.base.paths import project_root
 from whenpool.book.claims import claims, decide, entries_of
 from whenpool.book.results import Runs, paper_file
 from whenpool.runs.run import Place
@@ -39,17 +38,15 @@ class Advice:
 
 
 def entries() -> list[Advice]:
-    """All advice there is. Raises `InputError` outside a clone."""
+    """All advice there is."""
     return entries_of(paper_file("advice.yml"), lambda entry: Advice(**entry))
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
     """What the book advises for texts of so many ``words`` (mean or median), of which so many ``texts`` are
-    labelled, but for what our runs contradict; ``where`` is one of `WHERE`. Nothing outside a clone."""
+    labelled, but for what our runs contradict; ``where`` is one of `WHERE`."""
     check_known("place of the evidence", where, WHERE)
     check(words >= 0 and texts >= 0, f"words and texts must be at least 0, not {words} and {texts}")
-    if project_root() is None:
-        return []
     fitting = [entry for entry in entries() if entry.fits(words, texts, where)]
     given = with_verdicts(fitting, Runs(Place.default()))
     return [advice for advice in given if support(advice) != "contradicted"]

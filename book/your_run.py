@@ -3,13 +3,18 @@ figure and a table for each kind of result."""
 
 from typing import NamedTuple
 
+import matplotlib.pyplot as plt
 import seaborn as sns
+from drawing import PALETTE
+from IPython.display import display
 from matplotlib.figure import Figure
 from pandas import DataFrame
+from tabling import corpus_name
 
-from whenpool.book.tables import corpus_name, number_text, spread
+from whenpool.book.chapter import Chapter
+from whenpool.book.tables import number_text, spread
 from whenpool.corpora.settings import SETTINGS
-from whenpool.models.registry import PALETTE, POOLING_NAMES
+from whenpool.models.registry import POOLING_NAMES
 
 
 class Kind(NamedTuple):
@@ -84,3 +89,16 @@ def table(kind: Kind, rows: DataFrame) -> DataFrame:
     texts = cells.agg((lambda each: number_text(each.mean())) if kind.x else spread)
     wide = texts.unstack(columns, sort=False).fillna("").reset_index()
     return wide.rename(columns=lambda name: str(name).replace("_", " ")).rename_axis(columns=None)
+
+
+def show(chapter: Chapter) -> None:
+    """A figure and a table for each kind of result of the request; nothing for the usual request."""
+    kinds = {getattr(run, "probe", run.kind) for run in chapter.runs}
+    for name, kind in KINDS.items():
+        rows = chapter.results(name, "yours").dropna(subset=[kind.y]) if name in kinds else ()
+        if len(rows):
+            display(figure(kind, rows))
+            plt.close()
+            caption = f"Your run. {kind.title}: {kind.label}."
+            label = f"tab-yours-{chapter.name}-{name}".replace("_", "-")
+            display(chapter.table(table(kind, rows), caption, label, rows))

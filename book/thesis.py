@@ -82,7 +82,7 @@ def finished(runs: DataFrame) -> DataFrame:
     return runs[~column(runs, "diverged").eq(True)]
 
 
-def fullest(runs: DataFrame) -> DataFrame:
+def with_most_seeds(runs: DataFrame) -> DataFrame:
     """Of configurations that differ in `VARIED` the one with the most seeds, a run of each."""
     varied = [name for name in VARIED if name in runs]
     groups = (group for _, group in runs.groupby(varied, dropna=False, sort=False))
@@ -108,7 +108,7 @@ def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
     if len(used):
         thesis = used[used["vectors"] == VECTORS[0]]
         used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
-        used = fullest(used)
+        used = with_most_seeds(used)
         cell = _cell(used, theirs, pilot=(used["vectors"] != VECTORS[0]).any())
     # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
     model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ..., "forget_bias": ...}
@@ -226,7 +226,7 @@ def on_record(stored: DataFrame) -> DataFrame:
     """What is shown of IMDb, as a whole and read by MiniLM, by the systems that read an encoder."""
     runs = arranged(stored)
     runs = runs[has(runs, WHOLE | {"corpus": "imdb", "encoder": [None, MINILM]})]
-    groups = [fullest(group) for _, group in runs.groupby(["system", "per_class"], sort=False)]
+    groups = [with_most_seeds(group) for _, group in runs.groupby(["system", "per_class"], sort=False)]
     return pd.concat([runs.head(0), *groups])
 
 
@@ -239,7 +239,7 @@ def few_shot_cells(stored: DataFrame) -> DataFrame:
         ours = runs[has(runs, WHOLE | asked)]
         thesis = ours[few_shot_scale(ours) == "thesis"]
         used = thesis if len(thesis) else ours
-        cells.append(_cell(fullest(used), row, thesis.empty) if len(used) else NOT_RUN)
+        cells.append(_cell(with_most_seeds(used), row, thesis.empty) if len(used) else NOT_RUN)
     return numbers.assign(std=np.nan).join(DataFrame(cells, numbers.index, list(NOT_RUN)))
 
 

@@ -16,7 +16,9 @@ REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] 
 SLOW = "book contributing fine_tuning pages printing ray scripts together".split()
 """Files that ``make test-all`` runs, and the faults again with more kills."""
 SHARING = {own: own for own in "golden faults few_shot tagging try_it ray ledger diagnosis".split()}
-SHARING |= dict.fromkeys(("book", "pages", "printing"), "book") | {"prose": "ledger"}
+SHARING |= {"book": "book", "prose": "ledger"}
+if "WHENPOOL_PAGES" not in os.environ:
+    SHARING |= {"pages": "pages", "printing": "pages"}
 """Files whose tests share what takes long to make, and so one process."""
 
 
@@ -159,12 +161,13 @@ def all_here():
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    """The whole book from smoke-sized runs: its clone, its first page, and what was said."""
+def pages(tmp_path_factory):
+    """The folder ``WHENPOOL_PAGES`` with built pages, else the whole book from smoke-sized runs."""
     from clones import builder, clone
 
-    folder, said = clone(tmp_path_factory.mktemp("clone")), []
-    return folder, builder(folder, said).build(), said
+    if given := os.environ.get("WHENPOOL_PAGES"):
+        return Path(given).resolve()
+    return builder(clone(tmp_path_factory.mktemp("clone")), []).build().parent
 
 
 @pytest.fixture(scope="session")

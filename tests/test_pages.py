@@ -3,9 +3,7 @@
 Looks at the pages in ``WHENPOOL_PAGES``, or at the whole book built from smoke-sized runs.
 """
 
-import os
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -22,9 +20,7 @@ DRAWN = "[...document.querySelectorAll('article picture img')].every(i => i.comp
 @pytest.fixture(scope="session")
 def html(request):
     needs_browser()
-    if given := os.environ.get("WHENPOOL_PAGES"):
-        return Path(given).resolve()
-    return request.getfixturevalue("built")[1].parent
+    return request.getfixturevalue("pages")
 
 
 @pytest.mark.parametrize(

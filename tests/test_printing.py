@@ -15,13 +15,13 @@ from whenpool import InputError
 
 
 @pytest.fixture(scope="module")
-def clone(built, tmp_path_factory):
-    """A clone in which the smoke-sized pages stand where the published ones do."""
+def clone(pages, tmp_path_factory):
+    """A clone in which some pages stand where the published ones do."""
     folder = tmp_path_factory.mktemp("printed")
     for name in ("_toc.yml", "_config.yml"):
         shutil.copy(ROOT / name, folder)
     shutil.copytree(ROOT / "book", folder / "book")
-    shutil.copytree(built[1].parent, folder / "_build" / "html")
+    shutil.copytree(pages, folder / "_build" / "html")
     return folder
 
 

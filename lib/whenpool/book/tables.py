@@ -37,7 +37,9 @@ def spoken_number(value: float) -> str:
 
 
 def mean_text(mean: float, std: float, n: int) -> str:
-    """Mean ± standard deviation (n); a single run has no deviation."""
+    """Mean ± standard deviation (n); a single run has no deviation. Nothing for none."""
+    if not n:
+        return ""
     return f"{mean:.1f} ± {std:.1f} ({n})" if n > 1 else f"{mean:.1f} ({n})"
 
 

@@ -119,6 +119,8 @@ class Builder:
     def _copy_sources(self, pages: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
         ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints", "__pycache__")
+        for module in (self.stage / "book").glob("*.py"):  # one that is gone must not be imported
+            module.unlink()
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
         shutil.copy(self.root / "_toc.yml", self.stage)
         config = (self.root / "_config.yml").read_text("utf-8")

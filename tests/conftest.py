@@ -17,9 +17,9 @@ SLOW = "book contributing fine_tuning pages printing ray scripts together".split
 """Files that ``make test-all`` runs, and the faults again with more kills."""
 SHARING = {own: own for own in "golden faults few_shot tagging try_it ray ledger diagnosis".split()}
 SHARING |= {"book": "book", "prose": "ledger"}
+"""Files whose tests share what takes long to make, and so one process."""
 if "WHENPOOL_PAGES" not in os.environ:
     SHARING |= {"pages": "pages", "printing": "pages"}
-"""Files whose tests share what takes long to make, and so one process."""
 
 
 @pytest.hookimpl(optionalhook=True)

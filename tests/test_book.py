@@ -26,22 +26,25 @@ CHAPTERS = ("few_shot", "gradient_propagation", "sequence_labelling", "status")
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
-    """Some chapters from smoke-sized runs of each kind; they refer to others, so no page is rendered."""
+    """Some chapters from smoke-sized runs. They refer to others, so that no page is rendered."""
     folder, said = clone(tmp_path_factory.mktemp("clone")), []
     pages = [f"- file: book/{name}" for name in CHAPTERS[1:]]
     (folder / "_toc.yml").write_text("\n".join([f"root: book/{CHAPTERS[0]}", "chapters:", *pages]))
 
-    def render(stage, output):
-        (page := output / "_build" / "html" / "index.html").parent.mkdir(exist_ok=True)
-        page.touch()
-        return page
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("build_book.render", render)
-        yield folder, builder(folder, said).build(), said
+        patch.setattr("build_book.render", first_page)
+        return folder, builder(folder, said).build(), said
 
 
-def test_chapters_are_executed_once_away_from_the_published_place(executed):
+def first_page(stage, output):
+    """In the place of pages."""
+    (page := output / "_build" / "html" / "index.html").parent.mkdir(exist_ok=True)
+    page.touch()
+    return page
+
+
+def test_chapters_are_executed_once_away_from_the_published_place(executed, monkeypatch):
+    monkeypatch.setattr("build_book.render", first_page)
     folder, page, lines = executed
     assert page == folder / HTML / "index.html"
     assert (page.exists(), (folder / "_build" / "html").exists()) == (True, False)
@@ -76,6 +79,7 @@ def test_a_mistake_in_a_chapter_fails_the_build_and_is_reported(tmp_path, text, 
 
 def test_failed_runs_fail_the_build_after_the_pages_are_there(executed, monkeypatch):
     folder, page, _ = executed
+    monkeypatch.setattr("build_book.render", first_page)
     monkeypatch.setattr("build_book.compute", lambda *_, **__: Report(failed={1: "no luck"}))
     with pytest.raises(BookError, match="1 runs failed and are not in the pages"):
         builder(folder, []).build(["status"])

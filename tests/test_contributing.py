@@ -54,7 +54,8 @@ def insert(file, after, before, text):
 
 def python(folder, code):
     names = {"WHENPOOL_DATA": "corpora", "WHENPOOL_STORE": "runs", "WHENPOOL_CACHE": "cache"}
-    variables = {name: str(folder / value) for name, value in (names | {"PYTHONPATH": "lib"}).items()}
+    variables = {name: str(folder / value) for name, value in names.items()}
+    variables["PYTHONPATH"] = os.pathsep.join(str(folder / part) for part in ("lib", "scripts"))
     command, variables["WHENPOOL_WORKERS"] = [sys.executable, "-c", code], "1"
     done = subprocess.run(command, cwd=folder, env=os.environ | variables, **CAPTURED)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -65,7 +66,7 @@ def python(folder, code):
 def with_pooling(tmp_path_factory):
     """A copy to which the pooling of CONTRIBUTING.md was added, and nothing else."""
     folder = tmp_path_factory.mktemp("pooling")
-    for name in ("lib", "book", "data/paper", "data/results"):
+    for name in ("lib", "scripts", "book", "data/paper", "data/results"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("_toc.yml", "_config.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)

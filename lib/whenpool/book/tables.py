@@ -61,7 +61,7 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Note:
-    """Small type below a figure or table. It is Markdown: what a user wrote has its marks escaped."""
+    """Small type below a figure or table: Markdown, in which what a user wrote has its marks escaped."""
 
     line: str
     kind: str = "provenance"  # or "legend"

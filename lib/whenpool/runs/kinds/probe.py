@@ -5,7 +5,6 @@ Letters: N texts, P points of a profile.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -166,37 +165,38 @@ class GradientTrace(Probe):
     def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
         """Train and look on the way; the training is stored first."""
         started, tracer = time.perf_counter(), Tracer(self, prepared.model, prepared.dataset)
-        known, stored = self.follow(prepared, place, device, tracer)
+        repeated = self.follow(prepared, place, device, tracer)
         looks, seconds = tracer.rows, time.perf_counter() - started
+        trained = place.store.rows("training").set_index("key").loc[key(self.training, place)]
         reached = next((look for look in looks if look["train_accuracy"] >= SATURATED), {})
         return {
             "ratio_at_start": looks[0]["ratio"], "ratio_at_95": reached.get("ratio"),
-            "examples_at_95": reached.get("examples"), "validation_accuracy": stored["validation_accuracy"],
-            "seconds": seconds - (0 if known else stored["seconds"]),  # which are stored as the training's
+            "examples_at_95": reached.get("examples"),
+            "validation_accuracy": float(trained["validation_accuracy"]),
+            "seconds": seconds if repeated else seconds - float(trained["seconds"]),  # stored with it
         }, looks  # fmt: skip
 
     def follow(
         self, prepared: Prepared, place: Place, device: str, watch: Callable[[int], None]
-    ) -> tuple[bool, Mapping[str, Any]]:
-        """Do the training with this ``watch``; one that is on record stops after the last look. Returns
-        whether it was on record, and its numbers."""
-        name = key(self.training, place)
-        known = bool(self.until) and place.store.get(name) is not None
+    ) -> bool:
+        """Do the training with this ``watch`` and store it. One that is on record, whatever device computed
+        it, is repeated up to the last look, and stays as it is; returns whether that was so."""
+        known = self.until and place.store.has(key(self.training, place))
 
         def look(seen: int) -> None:
             watch(seen)
             if known and seen >= (self.until or 0):
                 raise _LookedEnoughError
 
-        with suppress(_LookedEnoughError):
+        try:
             self.training.execute(place, device, True, prepared, look)
-        row = place.store.get(name)
-        assert row is not None
-        return known, row["result"]
+        except _LookedEnoughError:
+            return True
+        return False
 
 
 class _LookedEnoughError(Exception):
-    """Ends a training that is on record, and is repeated up to the last look of a probe."""
+    """Ends a training that is on record."""
 
 
 @dataclass(frozen=True)

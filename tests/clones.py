@@ -37,6 +37,7 @@ def clone(folder, chapters=None):
     for part in ("paper", "results"):
         shutil.copytree(ROOT / "data" / part, folder / "data" / part)
     (folder / "lib" / "whenpool").mkdir(parents=True)
+    (folder / "scripts").symlink_to(ROOT / "scripts")
     shutil.copy(ROOT / "_config.yml", folder)
     if chapters is None:
         shutil.copytree(ROOT / "book", folder / "book")

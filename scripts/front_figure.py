@@ -29,8 +29,10 @@ def drawn() -> dict[str, Any]:
 
 
 def facts_of(page: dict[str, Any]) -> str:
-    """The accuracies that the figure shows, on plain reviews and in the middle of filler."""
-    return "; ".join(f"{name} {plain:.1f} {mid:.1f}" for name, (_, plain, mid) in page["rows"].items())
+    """What the figure shows: accuracies on plain reviews and in filler, and gradients in the middle."""
+    rows = [f"{name} {plain:.1f} {mid:.1f}" for name, (_, plain, mid) in page["rows"].items()]
+    models = page["means"].index.unique("model")
+    return "; ".join([*rows, *(f"{model} {page['means'][model].iloc[49]:.1e}" for model in models)])
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import torch
 from archives import make_zhang
 from check_machine import check_machine
 from click.testing import CliRunner
-from clones import CAPTURED, ROOT, clone
+from clones import CAPTURED, clone
 from small_runs import alive, children, wait_for
 
 from whenpool.cli import cli
@@ -114,7 +114,6 @@ def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
 
 def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch):
     results = clone(tmp_path, {"index": "# A page"}) / "data" / "results"
-    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
     monkeypatch.chdir(tmp_path)
     before = {file.name: file.read_bytes() for file in results.iterdir()}
     assert "the statistics of 1 corpora are now in" in told("record", "--data", str(tmp_path))

@@ -222,6 +222,9 @@ class Builder:
             self.say("The pages are unchanged")
             return page
         self.say("Rendering the pages")
+        for source in (self.stage / "book").glob("*.md"):
+            if "{bibliography}" in source.read_text("utf-8"):
+                source.touch()  # it changes when another page cites another work, which Sphinx does not see
         log.unlink(missing_ok=True)
         page = render(self.stage, self.output)
         write_atomically(log, sources)

@@ -147,3 +147,12 @@ def test_the_page_follows_an_edit_and_a_mistake_is_one_line(live):
     source.write_text(text.replace("the first words", "other words"))
     wait("index is up to date")
     assert "other words" in page()
+
+
+def test_a_work_that_an_edit_cites_is_in_the_bibliography(tmp_path):
+    pages = {"index": "# A page\n", "works": "# Works\n\n```{bibliography}\n```\n"}
+    folder = clone(tmp_path, pages)
+    builder(folder, []).build()
+    (folder / "book" / "index.md").write_text("# A page\n\nSee {cite:p}`elman1990`.\n")
+    page = builder(folder, []).build()
+    assert "Finding structure in time" in (page.parent / "book" / "works.html").read_text("utf-8")

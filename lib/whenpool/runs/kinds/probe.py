@@ -142,7 +142,7 @@ class GradientTrace(Probe):
 
     texts: int = 64  # training texts for the ratio
     sample: int = 256  # training, and validation texts, for the accuracies
-    # where these are given, the ratio is measured on the first test texts of so many words
+    # where these are given, the ratio is measured on the first test texts of so many words, and no accuracy
     shortest: int | None = None
     longest: int | None = None
     until: int | None = None  # the last look is after so many texts; None: when the training ends
@@ -168,7 +168,7 @@ class GradientTrace(Probe):
         repeated = self.follow(prepared, place, device, tracer)
         looks, seconds = tracer.rows, time.perf_counter() - started
         trained = place.store.rows("training").set_index("key").loc[key(self.training, place)]
-        reached = next((look for look in looks if look["train_accuracy"] >= SATURATED), {})
+        reached = next((look for look in looks if look.get("train_accuracy", 0) >= SATURATED), {})
         return {
             "ratio_at_start": looks[0]["ratio"], "ratio_at_95": reached.get("ratio"),
             "examples_at_95": reached.get("examples"),
@@ -422,10 +422,10 @@ class Tracer:
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._probe, self._model, self._next, device = probe, model, 0.0, _device_of(model)
         self._held_out, texts = bool(probe.shortest and probe.longest), dataset.train.first(probe.texts)
-        if self._held_out:
-            texts = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts)
-        self._texts = texts.to(device)
         judged = {"train": dataset.train, "validation": dataset.validation}
+        if self._held_out:
+            texts, judged = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts), {}
+        self._texts = texts.to(device)
         self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
         self.rows: list[dict[str, Any]] = []
 

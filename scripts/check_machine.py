@@ -1,22 +1,30 @@
 """A look at this machine before long work, which is what `whenpool check` does: versions, device, corpora and
-disk, a line each."""
+disk, a line each. On a GPU the kernels of models trained together are tried out."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from whenpool.base.errors import check
+from whenpool.base.files import write_atomically
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import find_filler
-from whenpool.models.batched_lstm import try_out
+from whenpool.models.batched_lstm import KERNELS, TORCH, kernels_mark, run_layer
+from whenpool.models.precision import precision
 from whenpool.runs.engine import check_device, processors
 from whenpool.runs.request import Request
 from whenpool.runs.run import VECTORS, Place, find_vectors, processor
+
+LARGEST_ERROR = {"tf32x3": 1e-5, "tf32": 1e-3, "bfloat16": 1e-2}
+"""‖Δ‖ / ‖reference‖ of states and of each gradient, in the precisions for which there are kernels."""
 
 
 def check_machine(
@@ -74,3 +82,57 @@ def described(device: str) -> str:
     right, result = try_out(device)  # the cache remembers a trial
     used = "used unless --precision is float32" if right else "not used"
     return f"{card}; kernels of --models-per-batch are {used}: {result}"
+
+
+def largest_errors(
+    device: str, H: int = 256, shapes: Sequence[tuple[int, int]] = ((32, 40), (5, 1), (33, 17))
+) -> dict[str, float]:
+    """For each precision the largest ‖Δ‖ / ‖reference‖ of the states and of the gradients that the kernels
+    compute, beside torch's loops in float64 on the processor; ``shapes``: of each model, which reads in both
+    directions, B and the words of the longest text."""
+    M, B, longest = len(shapes), *map(max, zip(*shapes, strict=True))
+    lengths = torch.ones(M, B, dtype=torch.int64)
+    for row, (texts, words) in zip(lengths, shapes, strict=True):
+        row[:texts] = words - torch.arange(texts) % words
+    random, R = torch.Generator().manual_seed(0), 2 * M
+    sizes = (R, 4 * H, 20), (R, 4 * H, H), (R, 4 * H)
+    drawn = [(2 * torch.rand(size, generator=random) - 1) * H**-0.5 for size in sizes]
+    inputs = 2 * torch.rand(M, B, longest + 1, 20, generator=random) - 1
+
+    def computed(loops: Any, **where: Any) -> list[Tensor]:
+        leaves = [values.to(**where, copy=True).requires_grad_() for values in (inputs, *drawn)]
+        x, into, across, bias = leaves
+        asked = lengths.to(x.device), into, across, bias, loops
+        with torch.inference_mode():  # nothing is kept
+            read = run_layer(x, *asked)
+        states = run_layer(x, *asked)
+        found = read, states, *torch.autograd.grad(states.square().sum(), leaves)
+        return [of.detach().double().cpu() for values in found for of in values]  # a model's
+
+    exact, errors = computed(TORCH, dtype=torch.float64), {}
+    for name in LARGEST_ERROR:
+        with precision(name):
+            values = computed(import_module(KERNELS), device=device)
+        pairs = zip(values, exact, strict=True)
+        apart = [(mine - right).norm() / right.norm().clamp(min=1e-30) for mine, right in pairs]
+        errors[name] = torch.stack(apart).max().item()  # NaN if any is; some references are zeros
+    return errors
+
+
+def try_out(device: str) -> tuple[bool, str]:
+    """Whether the kernels are right on a GPU, which the cache folder remembers, and what was found. Raises
+    `ModuleNotFoundError` without Triton."""
+    mark = kernels_mark(device)
+    try:
+        errors = [largest_errors(device, H) for H in (256, 64)]
+        text = ", ".join(f"{max(of[name] for of in errors):.0e} in {name}" for name in LARGEST_ERROR)
+        message = f"they differ from float64 by {text}"
+        if all(of[name] <= most for of in errors for name, most in LARGEST_ERROR.items()):
+            write_atomically(mark, text)
+            return True, message
+    except torch.OutOfMemoryError:
+        return False, "the GPU has too little memory to test them; the earlier result is kept"
+    except Exception as error:  # of Triton's compiler, the driver, memory or disk
+        message = f"they cannot be used ({str(error).partition(chr(10))[0] or type(error).__name__})"
+    mark.unlink(missing_ok=True)
+    return False, message

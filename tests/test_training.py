@@ -177,7 +177,7 @@ def test_a_step_takes_no_more_memory_than_was_reckoned(E, H, layers):
     with LiveBytes(weights) as counted:
         batched.judge(models, [(texts, torch.arange(count))] * len(models), places=10**6)
     most = place_bytes(E, 2 * H, layers, 4) * count * words * len(models)
-    assert 0.6 * most < counted.most < most + sum(values.nbytes for values in weights)
+    assert 0.7 * most < counted.most < most + sum(values.nbytes for values in weights)
 
 
 def test_one_that_diverges_does_not_stop_the_others(place):

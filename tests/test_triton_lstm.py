@@ -41,10 +41,10 @@ def exact(number):
 
 InterpreterBuilder.create_dot = lambda self, a, b, *rest: product(self, exact(a), exact(b), *rest)
 
-from whenpool.models import batched_lstm
+import check_machine
 
-del batched_lstm.LARGEST_ERROR["tf32"]  # whose products the interpreter makes of whole float32
-print(json.dumps(batched_lstm.largest_errors("cpu", *json.loads(sys.argv[1]))))
+del check_machine.LARGEST_ERROR["tf32"]  # whose products the interpreter makes of whole float32
+print(json.dumps(check_machine.largest_errors("cpu", *json.loads(sys.argv[1]))))
 """
 
 
@@ -59,7 +59,8 @@ print(json.dumps(batched_lstm.largest_errors("cpu", *json.loads(sys.argv[1]))))
 def test_in_the_interpreter_the_kernels_equal_loops_in_float64(H, shapes):
     done = subprocess.run(
         [sys.executable, "-c", INTERPRETED, json.dumps([H, shapes])],
-        env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False,
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     if "only 0-dimensional arrays can be converted" in done.stderr:
         pytest.skip("this Triton's interpreter is too old for this numpy: 3.7 can do with 2.4")
@@ -77,7 +78,8 @@ def compiled(kernel, way, R, H, capability, name):
 
     settings = settings_of(way, R, 32, H, name, PROCESSORS[capability])
     short = "*bf16" if name == "bfloat16" else "*fp32"
-    types = {"T": "i32", "B": "i32", "words": "*i64", "across": short, "gates": short}
+    types = {"T": "i32", "B": "i32", "d": "i32", "lengths": "*i64", "across": short, "gates": short}
+    settings |= {"KEEP": True} if way == "forward" else {}
     types |= dict.fromkeys(settings, "constexpr")
     signature = {n: types.get(n, "*fp32") for n in kernel.arg_names}
     place = {n: (number,) for number, n in enumerate(kernel.arg_names)}
@@ -109,10 +111,8 @@ def test_the_kernels_compile_for_gpus_that_are_not_here(name, R, H, capability, 
 @pytest.mark.cuda
 @pytest.mark.parametrize("H", [256, 64, 20])
 def test_on_a_gpu_the_kernels_equal_loops_in_float64(H):
-    from whenpool.models.batched_lstm import LARGEST_ERROR, largest_errors
-
-    first, again = (largest_errors("cuda", H) for _ in range(2))
-    assert all(first[name] <= most for name, most in LARGEST_ERROR.items())
+    first, again = (doctor.largest_errors("cuda", H) for _ in range(2))
+    assert all(first[name] <= most for name, most in doctor.LARGEST_ERROR.items())
     assert first == again
 
 
@@ -131,8 +131,8 @@ def card(monkeypatch):
 
 def found(monkeypatch, **errors):
     values = {"tf32x3": 3e-7, "tf32": 2e-4, "bfloat16": 1e-3, **errors}
-    monkeypatch.setattr(batched_lstm, "largest_errors", lambda device, H: values)
-    return batched_lstm.try_out("cuda")
+    monkeypatch.setattr(doctor, "largest_errors", lambda device, H: values)
+    return doctor.try_out("cuda")
 
 
 def test_kernels_are_remembered_for_this_gpu_these_versions_and_this_file(card, monkeypatch):
@@ -183,7 +183,7 @@ def test_the_check_says_whether_they_are_used_and_why_not(card, monkeypatch):
         found(monkeypatch, tf32x3=error)
         assert message in doctor.described("cuda")
     fail = MagicMock(side_effect=RuntimeError("out of resource: shared memory\nmore lines"))
-    monkeypatch.setattr(batched_lstm, "largest_errors", fail)
+    monkeypatch.setattr(doctor, "largest_errors", fail)
     assert "they cannot be used (out of resource: shared memory)" in doctor.described("cuda")
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
     assert "without Triton: pip install" in doctor.described("cuda")

@@ -8,7 +8,10 @@ registers, come tile by tile from the second-level cache at each word; sums, sta
 Kept for the way back is what each gate squashes, without its bias: in bfloat16 that costs some thousandths
 of the distance of a gate from 0 or 1, while a forget gate near 1 would itself be rounded to 1.
 
-Letters: R recurrences, T words, B texts, E units of an input, H of a state, 4H gates in torch's order.
+Rows are those of (M, B, T, d): a row has the gates, the state and the cell of one place of one direction.
+
+Letters: M models, d directions, R = M·d recurrences, B texts, T places of a text, H units of a state, 4H
+gates in torch's order.
 """
 
 from typing import Any
@@ -21,8 +24,8 @@ from torch import Tensor
 from whenpool.models.precision import precision_used
 
 WARPS = 8
-_kernel = triton.jit(do_not_specialize=["T", "B"], do_not_specialize_on_alignment=["words"])
-"""Compiled once for all numbers of words and texts."""
+_kernel = triton.jit(do_not_specialize=["T", "B", "d"], do_not_specialize_on_alignment=["lengths"])
+"""Compiled once for all numbers of places and texts."""
 
 
 @triton.jit
@@ -53,31 +56,47 @@ def _squash(values, bias, mask, H):
     return enter, forget, _tanh(values[2] + candidate), tl.sigmoid(values[3] + out)
 
 
+@triton.jit
+def _texts(lengths, T, B, d, TEXTS: tl.constexpr):
+    """The recurrence of a program, the first of its texts and the row where that begins; for each text,
+    (TEXTS, 1), its words, and how many rows later (so few that 32 bits hold them) the first one read is; and
+    how far from it the next one is."""
+    r, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * TEXTS
+    model, way = r // d, tl.program_id(0) % d
+    i = tl.arange(0, TEXTS)[:, None]
+    words = tl.load(lengths + (model * B + first) + i, first + i < B, 0).to(tl.int32)
+    row = (i * T + way * (words - 1)) * d + way
+    return r, first, (model * B + first) * T * d, words, row, d - 2 * d * way
+
+
 @_kernel
 def _read(
-    gates, states, cells, across, bias, words, T, B,
+    gates, states, cells, across, bias, lengths, T, B, d,
     H: tl.constexpr, TEXTS: tl.constexpr, UNITS: tl.constexpr, DEPTH: tl.constexpr,
-    STAGES: tl.constexpr, DOT: tl.constexpr,
+    STAGES: tl.constexpr, DOT: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
-    """States and cells, (R, T, B, H), of one recurrence and block of texts; the gates, (R, T, B, 4H), hold
-    what comes from the inputs, to which that of the states is added."""
-    r = tl.program_id(0).to(tl.int64)
-    b = tl.program_id(1) * TEXTS + tl.arange(0, TEXTS)[:, None]  # (TEXTS, 1)
+    """States and cells of one recurrence and block of texts, rows of H units; the gates, rows of 4H, hold
+    what comes from the inputs, to which that of the states is added. Where that is not kept, only the last
+    cell of each text is, (R, B, H)."""
+    r, text, start, words, row, step = _texts(lengths, T, B, d, TEXTS)
     across += r * 4 * H * H  # (4H, H)
     bias += r * 4 * H
-    now = r * T * B * H  # where the row of a word starts in states and cells; in gates four times that
-    for t in range(tl.load(words + r)):
-        before = now - B * H
-        reach = tl.where(t > 0, H, 0)  # there is no state before the first word
+    gates += start * 4 * H
+    states += start * H
+    cells += start * H if KEEP else (r * B + text) * H
+    last = tl.arange(0, TEXTS)[:, None]
+    for t in range(tl.max(words)):
+        now, before = row if KEEP else last, row - step if KEEP else last  # rows of cells
         for first in range(0, H, UNITS):
             unit = first + tl.arange(0, UNITS)[None, :]  # (1, UNITS)
-            here, place = (b < B) & (unit < H), b * H + unit
-            gate = gates + 4 * now + (b * 4 * H + unit)
+            here = (t < words) & (unit < H)
+            gate = gates + (4 * row * H + unit)
             enter, forget, candidate, out = _load(gate, here, H, tl.float32)
-            for start in tl.range(0, reach, DEPTH, num_stages=STAGES):
-                k = start + tl.arange(0, DEPTH)
-                row, column = k[None, :], k[:, None]
-                state = tl.load(states + before + (b * H + row), (b < B) & (row < H), 0.0)
+            for depth in tl.range(0, H, DEPTH, num_stages=STAGES):
+                k = depth + tl.arange(0, DEPTH)
+                of, column = k[None, :], k[:, None]
+                # there is no state before the first word
+                state = tl.load(states + ((row - step) * H + of), (t > 0) & (t < words) & (of < H), 0.0)
                 state = state.to(across.dtype.element_ty)  # (TEXTS, DEPTH)
                 weight, inside = across + (unit * H + column), (unit < H) & (column < H)
                 w_enter, w_forget, w_candidate, w_out = _load(weight, inside, H * H, state.dtype)
@@ -86,96 +105,98 @@ def _read(
                 candidate = tl.dot(state, w_candidate, candidate, DOT)
                 out = tl.dot(state, w_out, out, DOT)
             values = enter, forget, candidate, out
-            _store(gate, here, H, values)
+            if KEEP:
+                _store(gate, here, H, values)
             enter, forget, candidate, out = _squash(values, bias + unit, unit < H, H)
-            cell = tl.load(cells + before + place, (b < B) & (unit < reach), 0.0)
+            cell = tl.load(cells + (before * H + unit), (t > 0) & here, 0.0)
             cell = enter * candidate + forget * cell
-            tl.store(cells + now + place, cell, here)
-            tl.store(states + now + place, out * _tanh(cell), here)
-        now += B * H
+            tl.store(cells + (now * H + unit), cell, here)
+            tl.store(states + (row * H + unit), out * _tanh(cell), here)
+        row += step
         tl.debug_barrier()  # the next word reads what other threads wrote
 
 
 @_kernel
 def _read_back(
-    gates, grad_states, grad_cell, cells, across, bias, words, T, B,
+    gates, grad_states, grad_cell, cells, across, bias, lengths, T, B, d,
     H: tl.constexpr, TEXTS: tl.constexpr, UNITS: tl.constexpr, DEPTH: tl.constexpr,
     STAGES: tl.constexpr, DOT: tl.constexpr,
 ):  # fmt: skip
-    """The gradient before the gates' nonlinearities, in place of what they squash, (R, T, B, 4H), of one
-    recurrence and block of texts; behind its last word stand the zeros of the inputs. ``grad_cell``,
-    (R, B, H), holds what comes back from the next word: zeros at first."""
-    r = tl.program_id(0).to(tl.int64)
-    b = tl.program_id(1) * TEXTS + tl.arange(0, TEXTS)[:, None]
+    """The gradient before the gates' nonlinearities, in place of what they squash, of one recurrence and
+    block of texts; where no word stands are the zeros of the inputs. ``grad_cell``, (R, B, H), holds what
+    comes back from the next word: zeros at first."""
+    r, text, start, words, row, step = _texts(lengths, T, B, d, TEXTS)
     across += r * 4 * H * H
     bias += r * 4 * H
-    grad_cell += r * B * H
-    count = tl.load(words + r)
-    now = r * T * B * H + (count - 1) * B * H
-    for back in range(count):
-        later = now + B * H
-        reach = tl.where(back > 0, 4 * H, 0)  # nothing comes back to the last word
-        met = tl.where(back < count - 1, H, 0)  # the first one met no cell
+    gates += start * 4 * H
+    grad_states += start * H
+    cells += start * H
+    grad_cell += (r * B + text) * H
+    most = tl.max(words)
+    row += (most - 1) * step
+    for back in range(most):
+        t = most - 1 - back
+        met = tl.where(back < most - 1, H, 0)  # the first word met no cell
         for first in range(0, H, UNITS):
             unit = first + tl.arange(0, UNITS)[None, :]
-            here, place = (b < B) & (unit < H), b * H + unit
-            grad = tl.load(grad_states + now + place, here, 0.0)
-            for start in tl.range(0, reach, DEPTH, num_stages=STAGES):
-                k = start + tl.arange(0, DEPTH)
-                row, column = k[None, :], k[:, None]
-                above = gates + 4 * later + (b * 4 * H + row)
-                above = tl.load(above, (b < B) & (row < 4 * H), 0.0)  # (TEXTS, DEPTH)
+            here, passed = (t < words) & (unit < H), tl.arange(0, TEXTS)[:, None] * H + unit
+            grad = tl.load(grad_states + (row * H + unit), here, 0.0)
+            for depth in tl.range(0, 4 * H, DEPTH, num_stages=STAGES):
+                k = depth + tl.arange(0, DEPTH)
+                of, column = k[None, :], k[:, None]
+                # nothing comes back to the last word
+                above = gates + (4 * (row + step) * H + of)
+                above = tl.load(above, (t + 1 < words) & (of < 4 * H), 0.0)  # (TEXTS, DEPTH)
                 weight = tl.load(across + (column * H + unit), (unit < H) & (column < 4 * H), 0.0)
                 grad = tl.dot(above.to(across.dtype.element_ty), weight, grad, DOT)
-            gate = gates + 4 * now + (b * 4 * H + unit)
+            gate = gates + (4 * row * H + unit)
             values = _load(gate, here, H, tl.float32)
             enter, forget, candidate, out = _squash(values, bias + unit, unit < H, H)
-            cell = tl.load(cells + (now - B * H) + place, (b < B) & (unit < met), 0.0)
-            squashed = _tanh(tl.load(cells + now + place, here, 0.0))
-            to_cell = tl.load(grad_cell + place, here, 0.0) + grad * out * (1 - squashed * squashed)
-            tl.store(grad_cell + place, to_cell * forget, here)
+            cell = tl.load(cells + ((row - step) * H + unit), (t < words) & (unit < met), 0.0)
+            squashed = _tanh(tl.load(cells + (row * H + unit), here, 0.0))
+            to_cell = tl.load(grad_cell + passed, here, 0.0) + grad * out * (1 - squashed * squashed)
+            tl.store(grad_cell + passed, to_cell * forget, here)
             to_enter = to_cell * candidate * enter * (1 - enter)
             to_forget = to_cell * cell * forget * (1 - forget)
             to_candidate = to_cell * enter * (1 - candidate * candidate)
             values = to_enter, to_forget, to_candidate, grad * squashed * out * (1 - out)
             _store(gate, here, H, values)
-        now -= B * H
+        row -= step
         tl.debug_barrier()
 
 
 def forward(
-    fed: Tensor, into: Tensor, across: Tensor, bias: Tensor, words: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """As the loop of `whenpool.models.batched_lstm`, but the gates are those before they squash, without
-    their biases, and in the precision of ``across``."""
-    (R, T, B, _), H, dtype = fed.shape, across.shape[-1], across.dtype
-    gates = torch.bmm(fed.flatten(1, 2).to(dtype), into.to(dtype).transpose(1, 2)).view(R, T, B, 4 * H)
-    states, cells = (fed.new_zeros(R, T, B, H) for _ in range(2))
-    _launch(_read, "forward", (gates, states, cells), across, bias, words)
-    return gates, states, cells
+    gates: Tensor, across: Tensor, bias: Tensor, lengths: Tensor, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """As the loop of `whenpool.models.batched_lstm`, but what is kept of the gates is that before they
+    squash, without their biases. Unless it is to ``keep`` something, gates stay and cells are the last."""
+    (M, B, T, d, _), H = gates.shape, across.shape[-1]
+    states, cells = bias.new_zeros(M, B, T, d * H), bias.new_empty(M, B, T if keep else 1, d, H)
+    _launch(_read, "forward", (gates, states, cells), across, bias, lengths, KEEP=keep)
+    return states, cells
 
 
 def backward(
-    grad_states: Tensor, gates: Tensor, cells: Tensor, across: Tensor, bias: Tensor, words: Tensor
+    grad_states: Tensor, gates: Tensor, cells: Tensor, across: Tensor, bias: Tensor, lengths: Tensor
 ) -> Tensor:
     """As the loop of `whenpool.models.batched_lstm`."""
-    grad_cell = cells.new_zeros(len(across), *cells.shape[2:])
-    _launch(_read_back, "backward", (gates, grad_states, grad_cell, cells), across, bias, words)
+    grad_cell = cells.new_zeros(len(across), gates.shape[1], across.shape[-1])
+    _launch(_read_back, "backward", (gates, grad_states, grad_cell, cells), across, bias, lengths)
     return gates
 
 
 def _launch(
-    kernel: Any, way: str, values: tuple[Tensor, ...], across: Tensor, bias: Tensor, words: Tensor
-) -> None:
+    kernel: Any, way: str, values: tuple[Tensor, ...], across: Tensor, bias: Tensor, lengths: Tensor,
+    **more: bool,
+) -> None:  # fmt: skip
     """One program for each recurrence and block of texts, on the device of the values."""
-    R, T, B = values[0].shape[:3]
-    programs = 132
-    if across.is_cuda:
-        programs = torch.cuda.get_device_properties(across.device).multi_processor_count
+    R, (_, B, T, d, _) = len(across), values[0].shape
+    card = torch.cuda.get_device_properties(across.device) if across.is_cuda else None
+    programs = card.multi_processor_count if card else 132
     settings = settings_of(way, R, B, across.shape[-1], precision_used(), programs)
     with torch.cuda.device_of(across):  # Triton itself takes the current one
         kernel[(R, triton.cdiv(B, settings["TEXTS"]))](
-            *values, across, bias, words, T, B, **settings, num_warps=WARPS
+            *values, across, bias, lengths, T, B, d, **settings, **more, num_warps=WARPS
         )
 
 

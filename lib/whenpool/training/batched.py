@@ -5,7 +5,7 @@ Each takes the steps that it would take alone, on batches of its own, so that re
 is a few large operations: one lookup of words, one product for the inputs of all recurrences and one for
 each gradient of weights (`whenpool.models.batched_lstm`), one pooling for all that share it, one Adam.
 
-Letters: M models, N texts of each, B of them in a batch, T words of the longest, C classes.
+Letters: M models, N texts of each, B of them in a batch, T places of a text, C classes.
 """
 
 import time
@@ -124,9 +124,9 @@ def judge(models: Sequence[Any], parts: Sequence[tuple[Texts, Tensor]], places: 
 
 
 def _batches(parts: Sequence[tuple[Texts, Tensor]], places: int) -> Iterator[list[Tensor]]:
-    """The texts of all models in batches that fit into memory: numbers of words (M, B, T); lengths, labels
-    and weights in the loss, (M, B). A model that has fewer texts than another reads its first one again, with
-    the weight 0."""
+    """The texts of all models in batches that fit into memory: numbers of words (M, B, T), with one place
+    more than the longest has; lengths, labels and weights in the loss, (M, B). A model with fewer texts than
+    another reads its first one again, with the weight 0."""
     N = max(len(indices) for _, indices in parts)
     rows = [torch.cat([indices[:1].expand(N - len(indices)), indices]) for _, indices in parts]
     reach = torch.stack([of.ids.lengths[row] for (of, _), row in zip(parts, rows, strict=True)])
@@ -141,7 +141,7 @@ def _batches(parts: Sequence[tuple[Texts, Tensor]], places: int) -> Iterator[lis
             keys.append(key := (id(texts), some.numpy().tobytes(), n))
             if key not in made:
                 ids, lengths, labels = texts.batch(some, PADDING_INDEX)
-                ids = functional.pad(ids, (0, most[stop - 1] - ids.shape[1]), value=PADDING_INDEX)
+                ids = functional.pad(ids, (0, most[stop - 1] + 1 - ids.shape[1]), value=PADDING_INDEX)
                 weights = torch.full_like(labels, 1 / n, dtype=torch.float64)
                 weights[: max(N - n - start, 0)] = 0
                 made[key] = ids, lengths, labels, weights

@@ -4,7 +4,7 @@ An epoch of max-attention models on texts of the lengths of IMDb's reviews with 
 without, cut at 140 words), or of the embedded corpus where IMDb is not here. Models of one seed read texts of
 the same lengths in every step, those of several seeds do not. They are compared with the same models one
 after another with `nn.LSTM`; on a GPU in each precision, for which Triton has kernels where `whenpool check`
-found them right.
+found them right. First, what takes the time of the largest group.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from bench.epoch import load
 from bench.timing import compare
@@ -30,11 +31,30 @@ def main() -> None:
     lengths = dataset.train.ids.lengths[:TEXTS]
     lengths = lengths if device == "cuda" else lengths.clamp(max=140)
     texts = Texts(Ragged.of([range(2, 2 + n) for n in lengths]), torch.arange(len(lengths)) % 2)
+    print(shares(device, 256, 33 if device == "cuda" else 5, texts))
     for H in (64, 256):
         print(f"H={H}, lengths of {name}, millions of trained words a second:")
         for count in (1, 5, 20, 33) if device == "cuda" else (1, 5):
             speeds = measure(device, H, count, texts, lengths)
             print(f"{count:3} models" + "".join(f"{n:>17}:{v:6.3f}" for n, v in speeds.items()))
+
+
+def shares(device: str, H: int, count: int, texts: Texts) -> str:
+    """A table of what takes most of the time of models with all poolings, an epoch and two evaluations."""
+    names, by = ("last", "mean", "max", "attention", "max_attention"), f"self_{device}_time_total"
+
+    def run() -> None:
+        models = [TextClassifier(WORDS, 2, names[n % 5], hidden_size=H) for n in range(count)]
+        data, recipe = Splits(texts, texts, texts), Recipe(epochs=1)
+        with precision(PRECISIONS[-1] if device == "cuda" else "float32"):
+            train_together(
+                [Student(m, data, recipe, 0) for m in models], device, lambda number, end: None
+            )
+
+    run()  # kernels are compiled
+    with profile(activities=[getattr(ProfilerActivity, device.upper())]) as seen:
+        run()
+    return str(seen.key_averages().table(sort_by=by, row_limit=20, max_name_column_width=70))
 
 
 def measure(device: str, H: int, count: int, texts: Texts, lengths: Tensor) -> dict[str, float]:

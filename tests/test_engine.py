@@ -75,6 +75,18 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
             Workforce.default()
 
 
+def test_the_processes_of_a_gpu_fill_it_together(monkeypatch):
+    monkeypatch.setattr(engine, "models_that_fill", lambda device: 33)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for options, models in (
+        ({}, 1), ({"device": "cuda"}, 16), ({"device": "cuda:1"}, 16), ({"device": "cuda", "workers": 2}, 33),
+        ({"device": "cuda", "workers": 8}, 8), ({"device": "cuda", "workers": 200}, 1),
+        ({"device": "cuda", "engine": "ray"}, 1), ({"device": "cuda", "models_per_batch": 5}, 5),
+        ({"models_per_batch": 5}, 5),
+    ):  # fmt: skip
+        assert engine.models_at_once(Workforce(**options)) == models, options
+
+
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):
     one, several = fresh(place, "one"), fresh(place, "several")
     run_all(PAIRED, one)

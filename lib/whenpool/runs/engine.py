@@ -200,11 +200,18 @@ def run_all(
         place.vectors(name)
     for source, length in {(place.source(run), run.length) for run in reads if run.training}:
         encode(source, length, place.cache)
-    on_gpu = workforce.device.startswith("cuda")
-    fill = models_that_fill(workforce.device) if on_gpu and workforce.engine == "local" else 1
-    tasks = tasks_of(jobs, workforce.models_per_batch or fill, on_gpu)
+    tasks = tasks_of(jobs, models_at_once(workforce), workforce.device.startswith("cuda"))
     _Loop(place, pool_of(place, workforce, len(tasks)), report, workforce.until).work(tasks, label)
     return report
+
+
+def models_at_once(workforce: Workforce) -> int:
+    """How many models a process trains together: as many as are asked for, or those that fill a GPU together
+    with its other processes. With more, programs of one would wait for those of another."""
+    if workforce.models_per_batch or not workforce.device.startswith("cuda") or workforce.engine == "ray":
+        return workforce.models_per_batch or 1
+    cards = torch.cuda.device_count() if workforce.device == "cuda" else 1
+    return max(1, models_that_fill(workforce.device) // max(1, (workforce.workers or 2 * cards) // cards))
 
 
 def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]:

@@ -88,25 +88,28 @@ def largest_errors(
     device: str, H: int = 256, shapes: Sequence[tuple[int, int]] = ((32, 40), (5, 1), (33, 17))
 ) -> dict[str, float]:
     """For each precision the largest ‖Δ‖ / ‖reference‖ of the states and of the gradients that the kernels
-    compute, beside torch's loops in float64 on the processor; ``shapes``: of each model, which reads in both
-    directions, B and the words of the longest text."""
+    compute, beside torch's loops in float64 on the processor, of models that read in one direction and in
+    both; ``shapes``: of each model B and the words of the longest text."""
     M, B, longest = len(shapes), *map(max, zip(*shapes, strict=True))
     lengths = torch.ones(M, B, dtype=torch.int64)
     for row, (texts, words) in zip(lengths, shapes, strict=True):
         row[:texts] = words - torch.arange(texts) % words
     random, R = torch.Generator().manual_seed(0), 2 * M
+    is_word = (torch.arange(longest + 1) < lengths.unsqueeze(-1)).unsqueeze(-1)  # (M, B, T, 1)
     sizes = (R, 4 * H, 20), (R, 4 * H, H), (R, 4 * H)
     drawn = [(2 * torch.rand(size, generator=random) - 1) * H**-0.5 for size in sizes]
-    inputs = 2 * torch.rand(M, B, longest + 1, 20, generator=random) - 1
+    inputs = is_word * (2 * torch.rand(M, B, longest + 1, 20, generator=random) - 1)
 
     def computed(loops: Any, **where: Any) -> list[Tensor]:
-        leaves = [values.to(**where, copy=True).requires_grad_() for values in (inputs, *drawn)]
-        x, into, across, bias = leaves
-        asked = lengths.to(x.device), into, across, bias, loops
-        with torch.inference_mode():  # nothing is kept
-            read = run_layer(x, *asked)
-        states = run_layer(x, *asked)
-        found = read, states, *torch.autograd.grad(states.square().sum(), leaves)
+        found: list[Tensor] = []
+        for weights in ([values[:M] for values in drawn], drawn):  # of one direction, and of both
+            leaves = [values.to(**where, copy=True).requires_grad_() for values in (inputs, *weights)]
+            x, into, across, bias = leaves
+            asked = lengths.to(x.device), into, across, bias, loops
+            with torch.inference_mode():  # nothing is kept
+                found.append(run_layer(x, *asked))
+            found.append(run_layer(x, *asked))
+            found += torch.autograd.grad(found[-1].square().sum(), leaves)
         return [of.detach().double().cpu() for values in found for of in values]  # a model's
 
     exact, errors = computed(TORCH, dtype=torch.float64), {}

@@ -70,7 +70,7 @@ def test_in_the_interpreter_the_kernels_equal_loops_in_float64(H, shapes):
     assert 1e-5 < errors["bfloat16"] < 1e-2
 
 
-def compiled(kernel, way, R, H, capability, name):
+def compiled(kernel, way, R, H, capability, name, keep=True):
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -79,7 +79,7 @@ def compiled(kernel, way, R, H, capability, name):
     settings = settings_of(way, R, 32, H, name, PROCESSORS[capability])
     short = "*bf16" if name == "bfloat16" else "*fp32"
     types = {"T": "i32", "B": "i32", "d": "i32", "lengths": "*i64", "across": short, "gates": short}
-    settings |= {"KEEP": True} if way == "forward" else {}
+    settings |= {"KEEP": keep} if way == "forward" else {}
     types |= dict.fromkeys(settings, "constexpr")
     signature = {n: types.get(n, "*fp32") for n in kernel.arg_names}
     place = {n: (number,) for number, n in enumerate(kernel.arg_names)}
@@ -99,8 +99,12 @@ def test_the_kernels_compile_for_gpus_that_are_not_here(name, R, H, capability, 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     from whenpool.models.triton_lstm import _read, _read_back
 
-    for kernel, way in ((_read, "forward"), (_read_back, "backward")):
-        made = compiled(kernel, way, R, H, capability, name)
+    for kernel, way, keep in (
+        (_read, "forward", True),
+        (_read, "forward", False),
+        (_read_back, "backward", True),
+    ):
+        made = compiled(kernel, way, R, H, capability, name, keep)
         assert made.metadata.shared <= SHARED_MEMORY[capability] * 1024
         assert "mma" in made.asm["ptx"]
         assert "bar.sync" in made.asm["ptx"]

@@ -4,8 +4,8 @@ A batch of 32 texts fills neither a GPU nor, where a model is small, the vector 
 Recurrences of one shape that belong to different models, and the two directions of one, can take each step
 together: a product of R pairs of matrices instead of R products. Results differ in the order of sums alone.
 
-A recurrence reads each text where it stands, the right-to-left one from its last word on, so that nothing is
-copied into the order of reading. Behind each text at least one place is without a word.
+Each text is read where it stands, from right to left too, so that a batch is not copied into the order of
+reading. Behind each text at least one place is without a word.
 
 Letters: M models, d directions, R = M·d recurrences, B texts of a batch, T places of a text, E units of an
 input, H of a state, D = d·H.
@@ -24,7 +24,6 @@ from torch.nn.functional import pad
 
 from whenpool.base.files import code_fingerprint, hash_of
 from whenpool.base.paths import cache_directory
-from whenpool.models.encoder import word_mask
 from whenpool.models.precision import precision_used, product_precision
 
 _STEPS = 16  # Words whose derivatives of gates are computed at once: all would take much more memory
@@ -34,21 +33,18 @@ KERNELS = "whenpool.models.triton_lstm"
 def run_layer(
     x: Tensor, lengths: Tensor, into: Tensor, across: Tensor, bias: Tensor, loops: Any = None
 ) -> Tensor:
-    """The states (M, B, T, D) that a layer makes of (M, B, T, E) and lengths (M, B), each less than T; zeros
-    after each text's end, where their gradient must be zero too, as poolings leave it. Weights (R, 4H, E) and
-    (R, 4H, H), biases (R, 4H): gates are input, forget, candidate, output. ``loops``: by default those of
-    `loops_for`."""
-    M, B, T, E = x.shape
-    is_word = word_mask(lengths.flatten(), T).view(M, B, T, 1)
-    more = (0, -E % 8)  # tensor cores want rows of a multiple of 16 bytes
-    fed, into = pad(x * is_word, more), pad(into, more)
+    """The states (M, B, T, D) that a layer makes of (M, B, T, E) and lengths (M, B) below T. After a text's
+    end inputs must be zeros, states are, and their gradient must be, as poolings leave it. Weights (R, 4H, E)
+    and (R, 4H, H), biases (R, 4H): gates are input, forget, candidate, output. ``loops``: of `loops_for`."""
+    if more := -x.shape[-1] % 8:  # tensor cores want rows of a multiple of 16 bytes
+        x, into = pad(x, (0, more)), pad(into, (0, more))
     loops, keep = loops or loops_for(across), torch.is_grad_enabled()  # what the way back needs
-    states: Tensor = _Recurrences.apply(loops, keep, lengths, fed, into, across, bias)
+    states: Tensor = _Recurrences.apply(loops, keep, lengths, x, into, across, bias)
     return states
 
 
 def place_bytes(E: int, D: int, layers: int, itemsize: int = 4) -> int:
-    """The most bytes that a step of training takes for each word of a padded batch of one model, its states
+    """The most bytes that a step of training takes for each place of a padded batch of one model, its states
     in float32 and its gates with ``itemsize`` bytes."""
     others = 4 * 6  # of a unit: cells, states, gradients, what poolings keep
     return layers * D * (4 * itemsize + others) + 4 * 3 * E
@@ -89,6 +85,7 @@ class _Recurrences(torch.autograd.Function):
         grad_states = grad_states.contiguous()
         with product_precision():
             gates = ctx.loops.backward(grad_states, gates, cells, across, bias, lengths)
+            torch.autograd.graph.increment_version(gates)  # which are gone
             each = gates.flatten(1, 2)  # (M, B·T, d, 4H)
             grads, met = each.flatten(2), states.to(gates.dtype).view(*each.shape[:3], -1)
             grad_fed = torch.bmm(grads, into).view_as(fed)
@@ -109,7 +106,7 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _take(values: Tensor, rows: Tensor) -> Tensor:
-    """Some rows of (·, H), (..., H)."""
+    """Some rows of (·, N), (..., N)."""
     return values.index_select(0, rows.flatten()).view(*rows.shape, values.shape[-1])
 
 
@@ -128,10 +125,10 @@ def _rows(lengths: Tensor, T: int, d: int) -> Tensor:
 def _forward(
     gates: Tensor, across: Tensor, bias: Tensor, lengths: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """States (M, B, T, D) and cells (M, B, T, d, H). In the place of what comes from the inputs, gates
-    (M, B, T, d, 4H), stand the values of the gates."""
+    """States (M, B, T, D) and cells (M·B·T·d, H). In the place of what comes from the inputs, gates
+    (M, B, T, d, 4H), stand the values of the gates. Only states are written unless the rest is to be kept."""
     (M, B, T, d, _), (R, _, H) = gates.shape, across.shape
-    states, cells = (gates.new_zeros(M * B * T * d, H) for _ in range(2))
+    states, cells = gates.new_zeros(M * B * T * d, H), gates.new_empty(M * B * T * d if keep else 0, H)
     flat, across, bias = gates.view(-1, 4 * H), across.transpose(1, 2).contiguous(), bias.unsqueeze(1)
     state = cell = gates.new_zeros(R, B, H)
     for rows in _rows(lengths, T, d):
@@ -142,8 +139,8 @@ def _forward(
         enter, forget, candidate, out = now.split(H, dim=-1)
         cell = (forget * cell).addcmul_(enter, candidate)
         state = out * cell.tanh()
-        for kept, values in ((flat, now), (states, state), (cells, cell)):
-            kept.index_copy_(0, rows.flatten(), values.flatten(0, 1))
+        for place, values in ((states, state), (flat, now), (cells, cell))[: 3 if keep else 1]:
+            place.index_copy_(0, rows.flatten(), values.flatten(0, 1))
     states = states.view(M, B, T, -1)
     states[:, :, -1] = 0  # the place where steps after the end have written
     return states, cells
@@ -155,7 +152,7 @@ def _backward(
     """The gradient before the gates' nonlinearities, which takes the place of their values."""
     (_, B, T, d, _), (R, _, H) = gates.shape, across.shape
     rows, flat = _rows(lengths, T, d), gates.view(-1, 4 * H)
-    grad_states, cells = grad_states.view(-1, H), cells.view(-1, H)
+    grad_states = grad_states.view(-1, H)
     from_later, grad_cell = (cells.new_zeros(R, B, H) for _ in range(2))  # come back from the next word
     for stop in range(len(rows), 0, -_STEPS):
         start = max(stop - _STEPS, 0)
@@ -193,7 +190,7 @@ def kernels_on(device: torch.device | str) -> bool:
 
 
 def kernels_mark(device: torch.device | str) -> Path:
-    """The file of the cache that says so."""
+    """The file of the cache that says that kernels were found right."""
     import triton
 
     files = (Path(__file__).with_name(f"{name}.py") for name in ("triton_lstm", "batched_lstm"))

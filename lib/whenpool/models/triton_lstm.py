@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from whenpool.base.errors import check
 from whenpool.models.precision import precision_used
 
 WARPS = 8
@@ -58,9 +59,8 @@ def _squash(values, bias, mask, H):
 
 @triton.jit
 def _texts(lengths, T, B, d, TEXTS: tl.constexpr):
-    """The recurrence of a program, the first of its texts and the row where that begins; for each text,
-    (TEXTS, 1), its words, and how many rows later (so few that 32 bits hold them) the first one read is; and
-    how far from it the next one is."""
+    """Of a program its recurrence, its first text, and the row where that begins; of each text, (TEXTS, 1),
+    its words, and the first row that is read, counted from there in 32 bits; and how far the next one is."""
     r, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * TEXTS
     model, way = r // d, tl.program_id(0) % d
     i = tl.arange(0, TEXTS)[:, None]
@@ -76,8 +76,8 @@ def _read(
     STAGES: tl.constexpr, DOT: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
     """States and cells of one recurrence and block of texts, rows of H units; the gates, rows of 4H, hold
-    what comes from the inputs, to which that of the states is added. Where that is not kept, only the last
-    cell of each text is, (R, B, H)."""
+    what comes from the inputs, to which that of the states is added. Unless this is kept, gates stay as they
+    are, and only the last cell of each text remains, (R, B, H)."""
     r, text, start, words, row, step = _texts(lengths, T, B, d, TEXTS)
     across += r * 4 * H * H  # (4H, H)
     bias += r * 4 * H
@@ -168,8 +168,8 @@ def _read_back(
 def forward(
     gates: Tensor, across: Tensor, bias: Tensor, lengths: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """As the loop of `whenpool.models.batched_lstm`, but what is kept of the gates is that before they
-    squash, without their biases. Unless it is to ``keep`` something, gates stay and cells are the last."""
+    """As the loop of `whenpool.models.batched_lstm`, but gates keep their sums before they are squashed,
+    without biases. Without ``keep`` gates do not change, and only the last cells remain."""
     (M, B, T, d, _), H = gates.shape, across.shape[-1]
     states, cells = bias.new_zeros(M, B, T, d * H), bias.new_empty(M, B, T if keep else 1, d, H)
     _launch(_read, "forward", (gates, states, cells), across, bias, lengths, KEEP=keep)
@@ -194,6 +194,8 @@ def _launch(
     card = torch.cuda.get_device_properties(across.device) if across.is_cuda else None
     programs = card.multi_processor_count if card else 132
     settings = settings_of(way, R, B, across.shape[-1], precision_used(), programs)
+    near = settings["TEXTS"] * T * d * 4 * across.shape[-1] < 2**31  # see `_texts`
+    check(near, f"texts of {T - 1} words are too long for the kernels; use --precision float32")
     with torch.cuda.device_of(across):  # Triton itself takes the current one
         kernel[(R, triton.cdiv(B, settings["TEXTS"]))](
             *values, across, bias, lengths, T, B, d, **settings, **more, num_warps=WARPS

@@ -208,10 +208,16 @@ def run_all(
 def models_at_once(workforce: Workforce) -> int:
     """How many models a process trains together: as many as are asked for, or those that fill a GPU together
     with its other processes. With more, programs of one would wait for those of another."""
-    if workforce.models_per_batch or not workforce.device.startswith("cuda") or workforce.engine == "ray":
+    if (
+        workforce.models_per_batch
+        or not workforce.device.startswith("cuda")
+        or workforce.engine == "ray"
+    ):
         return workforce.models_per_batch or 1
     cards = torch.cuda.device_count() if workforce.device == "cuda" else 1
-    return max(1, models_that_fill(workforce.device) // max(1, (workforce.workers or 2 * cards) // cards))
+    return max(
+        1, models_that_fill(workforce.device) // max(1, (workforce.workers or 2 * cards) // cards)
+    )
 
 
 def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]:

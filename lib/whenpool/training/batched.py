@@ -2,8 +2,8 @@
 
 Each takes the steps that it would take alone, on batches of its own, so that results equal those of
 `whenpool.training.loop.train` but for the order of sums. For a step their parameters are stacked, so that it
-is a few large operations: one lookup of words, one product for the inputs of all recurrences and one for
-each gradient of weights (`whenpool.models.batched_lstm`), one pooling for all that share it, one Adam.
+is a few large operations: one lookup of words, one product for the inputs of all recurrences and a few for
+gradients of weights (`whenpool.models.batched_lstm`), one pooling for all that share it, one Adam.
 
 Letters: M models, N texts of each, B of them in a batch, T places of a text, C classes.
 """
@@ -46,7 +46,7 @@ def train_together(
     encoder, how, free = models[0].encoder, students[0].recipe, MEMORY
     if torch.device(device).type == "cuda":
         free = SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0]
-    # words of padded batches, of all models, that fit into memory at a time
+    # places of padded batches, of all models, that fit into memory at a time
     places = int(free / place_bytes(encoder.input_size, encoder.output_size, len(encoder.layers)))
     adam_of = partial(torch.optim.Adam, lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)
     adam = adam_of(p for model in models.values() for p in model.parameters())
@@ -132,7 +132,7 @@ def _batches(parts: Sequence[tuple[Texts, Tensor]], places: int) -> Iterator[lis
     reach = torch.stack([of.ids.lengths[row] for (of, _), row in zip(parts, rows, strict=True)])
     most, start = reach.amax(0).tolist(), 0
     for stop in range(1, N + 1):
-        if stop < N and (stop + 1 - start) * most[stop] * len(parts) <= places:
+        if stop < N and (stop + 1 - start) * (most[stop] + 1) * len(parts) <= places:
             continue
         made: dict[Any, tuple[Tensor, ...]] = {}  # models that read the same texts share them
         keys = []
@@ -155,25 +155,24 @@ def _logits(models: Sequence[Any], ids: Tensor, lengths: Tensor) -> Tensor:
     first = _first_rows(tuple(model.embedding.num_embeddings for model in models), ids.device)
     if table.requires_grad:  # padding is never trained
         table.register_hook(lambda grad: grad.index_fill_(0, first + PADDING_INDEX, 0))
+    is_word = word_mask(lengths.flatten(), ids.shape[2]).view(ids.shape)
     states = functional.embedding(ids + first.view(-1, 1, 1), table)  # (M, B, T, E)
+    states = states * is_word.unsqueeze(-1)
     for layer in range(len(models[0].encoder.layers)):
         ways = [way for model in models for way in model.encoder.layers[layer]]
         stacked = (torch.stack([getattr(way, name) for way in ways]) for name in WEIGHTS)
         into, across, b_in, b_state = stacked
         # a sum gives both the same tensor as gradient, to which a second part of a step would add twice
         states = run_layer(states, lengths, into, across, b_in + 1.0 * b_state)
-    is_word = word_mask(lengths.flatten(), ids.shape[2]).view(ids.shape)
 
     def alike(model: Any) -> Any:  # models whose poolings are one operation
         return type(model.pooling), id(model) if list(model.pooling.parameters()) else None
 
-    pooled, start = [], 0
-    for _, run in groupby(models, alike):
-        some = [*run]
-        stop = start + len(some)
-        read = states[start:stop].flatten(0, 1), is_word[start:stop].flatten(0, 1)
-        pooled.append(some[0].pooling(*read)[0].unflatten(0, (len(some), -1)))
-        start = stop
+    groups = [[*run] for _, run in groupby(models, alike)]
+    sizes, pooled = [len(some) for some in groups], []
+    for some, *read in zip(groups, states.split(sizes), is_word.split(sizes), strict=True):
+        embedding, _ = some[0].pooling(*(values.flatten(0, 1) for values in read))
+        pooled.append(embedding.unflatten(0, (len(some), -1)))
     weight, bias = (torch.stack([getattr(m.classifier, n) for m in models]) for n in ("weight", "bias"))
     return torch.baddbmm(bias.unsqueeze(1), torch.cat(pooled), weight.transpose(1, 2))
 

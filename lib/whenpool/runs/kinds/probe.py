@@ -25,12 +25,12 @@ from whenpool.probes.faithfulness import faithfulness
 from whenpool.probes.memory import step_megabytes
 from whenpool.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
 from whenpool.runs.run import Place, Run, key, provenance, values_of
-from whenpool.training.loop import evaluate
+from whenpool.training.loop import evaluate, evaluation_words
 
 PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
 POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
 VALLEY_POINTS = 50  # The same of each look of `Valleys`
-GRADIENT_WORDS = 16_384  # Padded words of a batch whose gradients are looked at
+GRADIENT_WORDS = 16_384  # Padded words, on a processor, of a batch whose gradients are looked at
 SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
 
@@ -468,7 +468,9 @@ def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
     """Gradient norms (N, T) of all texts and their lengths (N,), on the CPU."""
     texts, lengths = texts.to(_device_of(model)), texts.ids.lengths
     norms = torch.full((len(texts), int(lengths.max())), torch.nan)
-    for part in batches_for(model, lengths, GRADIENT_WORDS):
+    # a GPU takes as long for few texts as for many; a gradient needs more memory than an evaluation
+    words = max(GRADIENT_WORDS, evaluation_words(texts.labels.device) // 4)
+    for part in batches_for(model, lengths, words):
         of_part = gradient_norms(model, *texts.batch(part, PADDING_INDEX))
         norms[part, : of_part.shape[1]] = of_part.float().cpu()
     return norms, lengths

@@ -19,6 +19,7 @@ from bench.timing import compare
 from whenpool import TextClassifier
 from whenpool.corpora.batches import Ragged, Splits, Texts
 from whenpool.models.precision import PRECISIONS, precision
+from whenpool.models.registry import COMPARED
 from whenpool.training.batched import train_together
 from whenpool.training.loop import Recipe, Student, train
 
@@ -41,10 +42,9 @@ def main() -> None:
 
 def shares(device: str, H: int, count: int, texts: Texts) -> str:
     """A table of what takes most of the time of models with all poolings, an epoch and two evaluations."""
-    names, by = ("last", "mean", "max", "attention", "max_attention"), f"self_{device}_time_total"
 
     def run() -> None:
-        models = [TextClassifier(WORDS, 2, names[n % 5], hidden_size=H) for n in range(count)]
+        models = [TextClassifier(WORDS, 2, COMPARED[n % 5], hidden_size=H) for n in range(count)]
         data, recipe = Splits(texts, texts, texts), Recipe(epochs=1)
         with precision(PRECISIONS[-1] if device == "cuda" else "float32"):
             train_together(
@@ -54,7 +54,11 @@ def shares(device: str, H: int, count: int, texts: Texts) -> str:
     run()  # kernels are compiled
     with profile(activities=[getattr(ProfilerActivity, device.upper())]) as seen:
         run()
-    return str(seen.key_averages().table(sort_by=by, row_limit=20, max_name_column_width=70))
+    return str(
+        seen.key_averages().table(
+            sort_by=f"self_{device}_time_total", row_limit=20, max_name_column_width=70
+        )
+    )
 
 
 def measure(device: str, H: int, count: int, texts: Texts, lengths: Tensor) -> dict[str, float]:

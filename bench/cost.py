@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from whenpool import TextClassifier
 from whenpool.corpora.batches import Ragged, Splits, Texts
 from whenpool.models.batched_lstm import place_bytes
+from whenpool.models.registry import COMPARED
 from whenpool.training.batched import train_together
 from whenpool.training.loop import Recipe, Student
 
@@ -90,9 +91,9 @@ def operations_of(models: int) -> int:
     def counted(steps: int, words: int) -> int:
         ids = torch.randint(2, 100, (32 * steps, words)).tolist()
         texts = Texts(Ragged.of(ids), torch.zeros(len(ids), dtype=torch.int64))
-        names = ("last", "mean", "max", "attention", "max_attention")
         made = [
-            TextClassifier(100, 2, names[n % 5], embedding_size=8, hidden_size=8) for n in range(models)
+            TextClassifier(100, 2, COMPARED[n % 5], embedding_size=8, hidden_size=8)
+            for n in range(models)
         ]
         data = Splits(texts, texts.first(32), texts.first(32))
         with _Operations() as count:

@@ -18,6 +18,7 @@ from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import find_filler
 from whenpool.models.batched_lstm import KERNELS, TORCH, kernels_mark, run_layer
+from whenpool.models.encoder import word_mask
 from whenpool.models.precision import precision
 from whenpool.runs.engine import check_device, processors
 from whenpool.runs.request import Request
@@ -95,7 +96,7 @@ def largest_errors(
     for row, (texts, words) in zip(lengths, shapes, strict=True):
         row[:texts] = words - torch.arange(texts) % words
     random, R = torch.Generator().manual_seed(0), 2 * M
-    is_word = (torch.arange(longest + 1) < lengths.unsqueeze(-1)).unsqueeze(-1)  # (M, B, T, 1)
+    is_word = word_mask(lengths.flatten(), longest + 1).view(M, B, -1, 1)
     sizes = (R, 4 * H, 20), (R, 4 * H, H), (R, 4 * H)
     drawn = [(2 * torch.rand(size, generator=random) - 1) * H**-0.5 for size in sizes]
     inputs = is_word * (2 * torch.rand(M, B, longest + 1, 20, generator=random) - 1)

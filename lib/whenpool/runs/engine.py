@@ -208,16 +208,19 @@ def run_all(
 def models_at_once(workforce: Workforce) -> int:
     """How many models a process trains together: as many as are asked for, or those that fill a GPU together
     with its other processes. With more, programs of one would wait for those of another."""
-    if (
-        workforce.models_per_batch
-        or not workforce.device.startswith("cuda")
-        or workforce.engine == "ray"
-    ):
+    fills = workforce.device.startswith("cuda") and workforce.engine == "local"
+    if workforce.models_per_batch or not fills:
         return workforce.models_per_batch or 1
-    cards = torch.cuda.device_count() if workforce.device == "cuda" else 1
-    return max(
-        1, models_that_fill(workforce.device) // max(1, (workforce.workers or 2 * cards) // cards)
-    )
+    devices, workers = devices_and_workers(workforce)
+    return max(1, models_that_fill(workforce.device) // max(1, workers // len(devices)))
+
+
+def devices_and_workers(workforce: Workforce) -> tuple[list[str], int]:
+    """The devices of this machine that it has, of "cuda" all GPUs, and how many processes work on them."""
+    devices = [workforce.device]
+    if workforce.device == "cuda":
+        devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    return devices, workforce.workers or (processors() if devices == ["cpu"] else 2 * len(devices))
 
 
 def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]:
@@ -307,10 +310,8 @@ class LocalPool:
     GPUs, two at each: one reads texts and makes models while the other trains."""
 
     def __init__(self, place: Place, workforce: Workforce, tasks: int) -> None:
-        self._place, self._precision, devices = place, workforce.precision, [workforce.device]
-        if workforce.device == "cuda":  # all of this machine's
-            devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-        size = workforce.workers or (processors() if devices == ["cpu"] else 2 * len(devices))
+        self._place, self._precision = place, workforce.precision
+        devices, size = devices_and_workers(workforce)
         self._size, self._devices = min(size, tasks), cycle(devices)
         self._idle: list[Worker] = []
         self._busy: dict[Future[Any], Worker] = {}

@@ -33,6 +33,17 @@ def test_what_is_put_comes_back(tmp_path):
     assert store.history("training")["validation_accuracy"].tolist() == [50.0, 60.0] * 2
 
 
+def test_new_runs_do_not_turn_a_published_column_of_numbers_into_objects(tmp_path):
+    """As pandas does where all of them lack it; tables with other columns could then not be merged."""
+    published = tmp_path / "published"
+    published.mkdir()
+    (published / "trainings.csv").write_text("key,seed,max_words\nabc,1,140\n")
+    store = Store(tmp_path / "store", published)
+    store.put(IDENTITY, {"seed": 2, "max_words": None}, {}, {"commit": "c"}, kind="training")
+    table = store.rows("training")
+    assert (len(table), table["max_words"].dtype) == (2, float)
+
+
 @pytest.mark.parametrize("content", [b'{"identity": {"run"', b"", b"[1, 2]", b"{}", b"\xff\xfe"])
 def test_a_damaged_file_is_named_and_not_counted(tmp_path, content):
     store = Store(tmp_path)

@@ -131,6 +131,7 @@ def test_the_original_stays_in_one_piece_and_filler_has_its_share(n, setting, sh
     (compose, (["a"], sentences(), "mid", 1.0), r"share, .* words, must be in \[0, 1\), not 1.0"),
     (compose, (original(10), [["a", "b"]], "left", 0.5), "the filler has 2 words left, not 10"),
     (compose, ("what a film", [["a", "b"]], "left", 0.5), "words must be a list of words, not one string"),
+    (compose, (["film"], ["a b"], "left", 0.5), "a sentence of filler must be a list of words, not one"),
 ])  # fmt: skip
 def test_what_cannot_be_loaded_split_or_composed_is_named(call, given, message):
     with pytest.raises(InputError, match=message):

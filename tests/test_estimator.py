@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from whenpool import (
     POOLINGS,
+    Checkpoint,
     InputError,
     PoolingClassifier,
     TextClassifier,
@@ -198,6 +199,14 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         save_checkpoint(tmp_path / "model", **given)
     assert not (tmp_path / "model").exists()
+    if "size mismatch" not in message and "model" not in change:  # nor used
+        with pytest.raises(InputError, match=message):
+            Checkpoint(**given)
+
+
+def test_a_checkpoint_fits_its_model():
+    with pytest.raises(InputError, match="7 words and 2 classes, but the checkpoint names 6 words"):
+        Checkpoint(model_of(), WORDS[:-1], CLASSES)
 
 
 @pytest.mark.parametrize(("change", "message"), [

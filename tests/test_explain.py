@@ -132,3 +132,8 @@ def test_the_attention_of_each_text(pooling):
     assert [len(row) for row in weights] == [4, 2]
     assert [row.sum().item() for row in weights] == pytest.approx([1, 1])
     torch.testing.assert_close(attention_weights(model, ids[1:, :2], lengths[1:]), weights[1:])
+
+    class Own(torch.nn.Module):  # a pooling may be the module's own part, as in the README
+        embed, encode, pool = model.embed, model.encode, model.pooling
+
+    torch.testing.assert_close(attention_weights(Own(), ids, lengths), weights)

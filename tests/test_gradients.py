@@ -147,6 +147,29 @@ def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectio
     assert same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
 
 
+class EverySecond(Theirs):
+    """Its recurrence reads every second word; there is a state for each word all the same."""
+
+    def encode(self, embedded, lengths):
+        states = self.rnn(embedded[:, ::2])[0].repeat_interleave(2, dim=1)
+        return states[:, : embedded.shape[1]]
+
+
+class OfTheCells(Theirs):
+    """It begins with the last cell of an LSTM."""
+
+    def encode(self, embedded, lengths):
+        last = self.rnn(embedded)[1]
+        return self.rnn(embedded, last)[0]
+
+
+def hooked():
+    """A model whose recurrence runs something else than it shows."""
+    model = Theirs()
+    model.rnn.forward = lambda inputs: nn.LSTM.forward(model.rnn, 2 * inputs)
+    return model
+
+
 def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolated():
     norms = torch.tensor([[4.0, 9.0, 1.0, 7.0, 5.0], [2.0, 6.0, torch.nan, torch.nan, torch.nan]])
     assert vanishing_ratio(norms, torch.tensor([5, 2])).tolist() == [0.25, 3.0]
@@ -169,6 +192,11 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
     ({"labels": torch.tensor([0, 3, 1, 2])}, "text 1 has the label 3, but the model has 3 classes"),
     ({"model": TextClassifier(20, 1)}, "logits must be (B, C) of two classes or more, not (4, 1)"),
     ({"labels": LABELS.to("meta")}, "labels are on meta"),
+    ({"labels": LABELS / 2}, "labels must be whole numbers, not torch.float32"),
+    ({"ids": IDS - 20}, "words are numbers from 0"),
+    ({"model": EverySecond()}, "it must read each word of each text"),
+    ({"model": OfTheCells()}, "the loss of OfTheCells is nan; a probe cannot see a model that reads the"),
+    ({"model": hooked()}, "LSTM cannot be probed"),
 ])  # fmt: skip
 def test_bad_input_is_named(change, words):
     given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change

@@ -255,6 +255,13 @@ def test_what_cannot_be_used_is_told_in_one_line(changes, message):
     assert given["model"].training
 
 
+def test_a_model_without_numbers_has_no_accuracy():
+    model = swept()
+    model.classifier.bias.data.fill_(torch.nan)
+    with pytest.raises(InputError, match="TextClassifier gives logits that are no numbers"):
+        padding_sweep(model, [[3, 4]], [0], FILLER)
+
+
 def step(model, words):
     ids = torch.arange(words)[None] % 10
     return step_megabytes(model, ids, torch.tensor([words]), torch.tensor([1]))

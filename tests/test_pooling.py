@@ -78,8 +78,27 @@ def test_a_text_without_words_gives_zeros_and_padding_does_not_matter(name, stat
     left[MASK.flip(1)] = states[MASK]
     for found in (module(left, MASK.flip(1))[0], module(states, MASK.long())[0]):
         torch.testing.assert_close(found, module(states, MASK)[0])
-    with pytest.raises(InputError, match=r"not \(3, 6, 8\) and \(3, 5\)"):
-        module(states, torch.ones(3, 5, dtype=torch.bool))
+    for bad, message in (
+        ((states, torch.ones(3, 5, dtype=torch.bool)), r"not \(3, 6, 8\) and \(3, 5\)"),
+        ((states, None), r"the mask a tensor \(B, T\), not \(3, 6, 8\) and None"),
+        ((states[:, :0], MASK[:, :0]), "the states are of no words, T = 0"),
+        ((states[..., :6], MASK), r"\(8\) cannot pool states of 6 units"),
+        ((states, (~MASK).float() * -1e9), "of an additive mask take mask == 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            module(*bad)
+
+
+@pytest.mark.filterwarnings("ignore")
+@every_pooling
+def test_what_torch_records_of_a_full_batch_holds_for_padded_ones(name, states):
+    """It also works text by text in `torch.vmap`, which has no values to ask for."""
+    module = POOLINGS[name](D).double().requires_grad_(False)
+    wanted = module(states, MASK)[0]
+    traced = torch.jit.trace(lambda s, m: module(s, m)[0], (states, torch.ones_like(MASK)))
+    torch.testing.assert_close(traced(states, MASK), wanted)
+    alone = torch.vmap(lambda s, m: module(s.unsqueeze(0), m.unsqueeze(0))[0].squeeze(0))
+    torch.testing.assert_close(alone(states, MASK), wanted)
 
 
 @pytest.mark.filterwarnings("ignore")

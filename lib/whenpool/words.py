@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.base.errors import check
+from whenpool.models.encoder import word_mask
+from whenpool.models.pooling import Pooling
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
 __all__ = ["attention_weights", "per_word", "strip", "strips"]
@@ -135,8 +137,9 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
 def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Tensor]:
     """The weight that a classifier's pooling gives to each word: a tensor for each text, as long as the text,
     on the CPU; it sums to 1, or less where the model also pools padding (``masked=False``). The model is a
-    `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and ``pool``; ids (B, T)
-    are right-padded, lengths (B,). Raises `InputError` for a pooling without weights, or a bad batch.
+    `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and ``pool``, which may be
+    one of `whenpool.POOLINGS`; ids (B, T) are right-padded, lengths (B,). Raises `InputError` for a pooling
+    without weights, or a bad batch.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -147,7 +150,9 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
     check_steps(model, "attention_weights", ("embed", "encode", "pool"))
     ids, lengths, _ = checked_batch(model, ids, lengths)
     with evaluating(model):
-        weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]  # type: ignore[operator]
+        states: Tensor = model.encode(model.embed(ids), lengths)  # type: ignore[operator]
+        words = word_mask(lengths, states.shape[1]) if isinstance(model.pool, Pooling) else lengths
+        weights = model.pool(states, words)[1]  # type: ignore[operator]
     without = f"{type(getattr(model, 'pooling', model)).__name__} has no weights for words"
     check(weights is not None, f"{without}; choose mean, attention, max_attention or last_attention")
     return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]

@@ -34,7 +34,8 @@ def compose(
     rng: Any = None,
 ) -> list[Word]:  # fmt: skip
     """Surround a text with filler, the original kept in one piece where the setting says. Raises
-    `InputError` for an unknown setting, a share outside [0, 1), or filler that runs out.
+    `InputError` for an unknown setting, a share outside [0, 1), a text or sentence that is one string, or
+    filler that runs out.
 
     Args:
         words: the original, as words (or as their numbers).
@@ -49,7 +50,7 @@ def compose(
         'the what a film is long'
     """
     check(not isinstance(words, str), "words must be a list of words, not one string; split it first")
-    sides, sentences = [], iter(filler)
+    sides, sentences = [], map(_not_a_string, filler)
     for count in filler_lengths(len(words), setting, share, rng):
         taken = list(islice(chain.from_iterable(sentences), count))  # the last one is cut
         few = f"the filler has {len(taken)} words left, not {count}; give more sentences"
@@ -57,6 +58,12 @@ def compose(
         sides.append(taken)
     left, right = sides
     return [*left, *words, *right]
+
+
+def _not_a_string(sentence: Sequence[Word]) -> Sequence[Word]:
+    several = not isinstance(sentence, str)
+    check(several, "a sentence of filler must be a list of words, not one string; split it")
+    return sentence
 
 
 def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = None) -> tuple[int, int]:

@@ -43,7 +43,8 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A trained classifier with its vocabulary: texts in, classes out.
+    """A trained classifier with its vocabulary: texts in, classes out. Raises `InputError` where they do not
+    fit each other.
 
     Attributes:
         model: in evaluation mode, on the CPU.
@@ -67,6 +68,13 @@ class Checkpoint:
     about: dict[str, Scalar] = field(default_factory=dict)
     max_words: int | None = None
     tokenizer: str = "basic_english"
+
+    def __post_init__(self) -> None:
+        _check_names(self.vocabulary, self.classes, self.max_words, self.tokenizer, "the checkpoint")
+        has = self.model.embedding.num_embeddings, self.model.classifier.out_features
+        named = len(self.vocabulary), len(self.classes)
+        texts = [f"{words} words and {classes} classes" for words, classes in (has, named)]
+        check(has == named, f"the model has {texts[0]}, but the checkpoint names {texts[1]}")
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -190,14 +198,8 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
 
 def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TextClassifier:
     """The model that some facts describe, with its weights; raises `InputError` where they do not fit."""
-    words, classes, limit = facts["vocabulary"], facts["classes"], facts["max_words"]
-    begins = words[:2] == [UNKNOWN, PADDING]
-    check(begins, f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}")
-    for name, names in (("vocabulary", words), ("classes", classes)):
-        different = len({*names}) == len(names) > 1 and {*map(type, names)} == {str}
-        check(different, f"{where}: {name} must be a list of at least two different words")
-    check_known(f"{where}: tokenizer", facts["tokenizer"], TOKENIZERS)
-    check(limit is None or limit >= 1, f"{where}: max_words must be at least 1, or null, not {limit}")
+    words, classes = facts["vocabulary"], facts["classes"]
+    _check_names(words, classes, facts["max_words"], facts["tokenizer"], where)
     try:
         with torch.random.fork_rng(devices=[]):
             model = TextClassifier(len(words), len(classes), **facts["model"], forget_bias=None)
@@ -205,6 +207,18 @@ def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -
     except (TypeError, ValueError, RuntimeError) as error:  # names that are unknown, or other shapes
         raise InputError(f"{where} does not describe the weights: {error!s:.400}") from None
     return model.eval()
+
+
+def _check_names(
+    words: Sequence[str], classes: Sequence[str], limit: int | None, tokenizer: str, where: str
+) -> None:
+    begins = [*words[:2]] == [UNKNOWN, PADDING]
+    check(begins, f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}")
+    for name, names in (("vocabulary", words), ("classes", classes)):
+        different = len({*names}) == len(names) > 1 and {*map(type, names)} == {str}
+        check(different, f"{where}: {name} must be a list of at least two different words")
+    check_known(f"{where}: tokenizer", tokenizer, TOKENIZERS)
+    check(limit is None or limit >= 1, f"{where}: max_words must be at least 1, or null, not {limit}")
 
 
 @dataclass(frozen=True)

@@ -174,12 +174,13 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if torch.compiler.is_compiling():
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
-    check(isinstance(lengths, Tensor), "lengths are missing; give a tensor (B,), the words of each text")
-    fits = lengths.shape == (B,) and not lengths.is_floating_point()
+    lacking = f"lengths are {'missing' if lengths is None else 'no tensor'}"
+    check(isinstance(lengths, Tensor), f"{lacking}; give a tensor (B,), the words of each text")
+    fits = lengths.shape == (B,) and not lengths.is_floating_point() and lengths.dtype != torch.bool
     given = f"{tuple(lengths.shape)} of {lengths.dtype}"
     check(fits, f"a batch of {B} texts needs {B} lengths, whole numbers, not {given}")
     check(T, "the batch has no words, T = 0; give each text at least one, even an unknown one")
-    if lengths.device.type == "cpu":
+    if B and lengths.device.type == "cpu":
         most = f"a text has {int(lengths.max())} words, but the batch only {T} positions"
         check(int(lengths.max()) <= T, most)
         text = int(lengths.argmin())

@@ -5,8 +5,9 @@ Every pooling is a plain module with one constructor and one signature::
     pool = MaxAttention()
     embedding, weights = pool(states, mask)
 
-- ``states``: (B, T, D), one state a word; any finite number may stand where there is no word.
-- ``mask``: (B, T), True (or 1) on words, False (or 0) on padding, which may be on either side.
+- ``states``: (B, T, D), one state a word; any number of usual size may stand where there is no word.
+- ``mask``: (B, T), True (or 1) on words, False (or 0) on padding, which may be on either side. Of a
+  ``key_padding_mask`` of torch's take ``~mask``, of an additive mask ``mask == 0``.
 - ``embedding``: (B, D).
 - ``weights``: (B, T), non-negative, summing to 1 over the words of a text, or None where the
   pooling is not a weighted sum of states.
@@ -45,11 +46,18 @@ class Pooling(nn.Module):
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
         """(B, T, D) states, (B, T) mask -> (B, D) embedding, (B, T) weights or None.
 
-        Raises `InputError` when the shapes do not fit.
+        Raises `InputError` when the shapes do not fit, or a mask on a processor is not of 0 and 1.
         """
-        shapes = f"{tuple(states.shape)} and {tuple(mask.shape)}"
-        fits = states.dim() == 3 and mask.shape == states.shape[:2]
-        check(fits, f"states must be (B, T, D) and the mask (B, T), not {shapes}")
+        given = f"{tuple(states.shape)} and {tuple(mask.shape) if isinstance(mask, Tensor) else mask}"
+        fits = states.dim() == 3 and isinstance(mask, Tensor) and mask.shape == states.shape[:2]
+        check(fits, f"states must be (B, T, D) and the mask a tensor (B, T), not {given}")
+        T, D = states.shape[1:]
+        check(T, "the states are of no words, T = 0; give each text at least one, even an unknown one")
+        named = f"{type(self).__name__}({self.size})"
+        check(self.size in (None, D), f"{named} cannot pool states of {D} units")
+        if mask.is_floating_point():
+            other = "a mask must be 1 on words and 0 on padding; of an additive mask take mask == 0"
+            check(not is_true(((mask != 0) & (mask != 1)).any()), other)
         return self.pool(states, mask.to(torch.bool))
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -165,9 +173,19 @@ def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
     return ends.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros
 
 
+def is_true(value: Tensor) -> bool:
+    """Whether one truth value is true and can be asked for: not on a GPU, which would be waited for, nor in a
+    recorded graph, which holds for other batches too, nor under `torch.vmap`."""
+    if value.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    try:
+        return bool(value)
+    except RuntimeError:  # a tensor without values, or one of `torch.vmap`
+        return False
+
+
 def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
-    here = mask.device.type == "cpu" and not torch.compiler.is_compiling()  # a GPU would be waited for
-    if here and bool(mask.all()):
+    if is_true(mask.all()):
         return states.max(dim=1).values  # nothing is padded: no copy of all states to mask
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).max(dim=1).values  # (B, D)
     return largest.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros

@@ -18,7 +18,6 @@ PRECISIONS = ("float32", "tf32x3", "tf32", "bfloat16")
 three of TF32, nearly float32; only `whenpool.models.triton_lstm` computes it, all else is float32."""
 
 _used = "float32"
-torch.backends.cudnn.allow_tf32 = False  # cuDNN would take TF32 by itself, and provenance be wrong
 
 
 def precision_used() -> str:
@@ -28,17 +27,17 @@ def precision_used() -> str:
 
 @contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Compute recurrences so for a while, in all threads of this process."""
+    """Compute recurrences so for a while, in all threads of this process. Outside, cuDNN does what torch lets
+    it, which is TF32 where nobody has said otherwise."""
     global _used
     check_known("precision", name, PRECISIONS)
-    before = _used
+    cudnn = torch.backends.cudnn
+    before, flag = _used, cudnn.allow_tf32
     try:
-        _used = name
-        torch.backends.cudnn.allow_tf32 = name == "tf32"  # only recurrences of ours use cuDNN
+        _used, cudnn.allow_tf32 = name, name == "tf32"
         yield
     finally:
-        _used = before
-        torch.backends.cudnn.allow_tf32 = before == "tf32"
+        _used, cudnn.allow_tf32 = before, flag
 
 
 def run_recurrence(

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import check_lengths, word_mask
+from whenpool.models.pooling import is_true
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
 
@@ -120,8 +121,7 @@ class TransformerEncoder(nn.Module):
         T, causal, compiling = inputs.shape[1], self.directions == 1, torch.compiler.is_compiling()
         words = word_mask(lengths, T)  # (B, T)
         allowed = None if causal else words[:, None, None]  # padding is later than every word
-        on_cpu = lengths.device.type == "cpu" and not compiling
-        if on_cpu and bool((lengths == T).all()):  # elsewhere it would cost a wait, or break a graph
+        if is_true((lengths == T).all()):
             allowed = None
         attend = ATTENTIONS[self.attention]
         places = sinusoids(T, self.output_size) if compiling else self._places(T, inputs.device)

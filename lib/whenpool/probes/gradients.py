@@ -156,6 +156,8 @@ def _total_norms(
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
+        cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
+        check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * any(taps)}")
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
         encoder = next((e for e in encoders if taps and taps[-1].module in e.layers[-1]), None)
         used = _top(name, taps, encoder)
@@ -172,6 +174,10 @@ def _total_norms(
     if encoder and len(totals) == 2:  # the second direction has read each text in reverse
         totals[1] = encoder.reading(lengths, T).reversed(totals[1])
     gradients = torch.cat(totals, dim=-1)
+    read = tuple(gradients.shape[:2])
+    each = read[0] == B and read[1] in (longest, ids.shape[1])
+    steps = f"{name} calls last a recurrence over {read[1]} steps of {read[0]} sequences"
+    check(each, f"{steps}; it must read each word of each text")
     exact = torch.linalg.vector_norm(gradients, dim=-1, dtype=torch.float64)  # (1e-25)² is 0 in float32
     norms = pad(exact.to(gradients.dtype), (0, ids.shape[1] - exact.shape[1]))  # fewer where packed
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
@@ -226,6 +232,8 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
             known = type(module) in (nn.LSTM, nn.GRU, nn.RNN) and not module.proj_size
             recurrences[module] = _run
         instead = "nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
+        replaced = module in recurrences and "forward" in vars(module)  # as hooks do
+        known = known and not replaced
         check(known, f"{type(module).__name__} cannot be probed; use {instead}")
     try:
         for module, run in recurrences.items():

@@ -29,6 +29,9 @@ def checked_batch(
     check(B and T, f"the batch has no texts or no words: ids have the shape {(B, T)}")
     lengths = torch.as_tensor(lengths)
     labels = ids.new_zeros(B) if labels is None else torch.as_tensor(labels)
+    for name, values in (("ids", ids), ("lengths", lengths), ("labels", labels)):
+        whole = not (values.is_floating_point() or values.is_complex())
+        check(whole, f"{name} must be whole numbers, not {values.dtype}")
     for name, values in (("lengths", lengths), ("labels", labels)):
         check(values.shape == (B,), f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")
     device = next((p.device for p in model.parameters()), ids.device)
@@ -40,6 +43,7 @@ def checked_batch(
         raise InputError(f"text {text} has the length {n}; lengths must be between 1 and {T}")
     rows = getattr(getattr(model, "embedding", None), "num_embeddings", math.inf)
     check(int(ids.max()) < rows, f"ids have the word {int(ids.max())}, but the model knows {rows} words")
+    check(int(ids.min()) >= 0, f"ids have the word {int(ids.min())}; words are numbers from 0")
     return ids, lengths.to(device), labels.long()
 
 

@@ -99,6 +99,7 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
             check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
             loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
             right += (logits.argmax(1) == batch.labels).sum()
+    check(not loss.isnan(), f"{type(model).__name__} gives logits that are no numbers (NaN)")
     return 100 * right.item() / len(texts), loss.item() / len(texts)
 
 

@@ -46,7 +46,8 @@ def nwi(
         ids, lengths: (B, T) int64, right-padded; (B,), words of each text, at least ``k``.
         labels: (B,) int64, the classes whose probability is watched.
         k: words that are replaced at once.
-        unknown_index: the number of the word put in their place, ``<unk>``.
+        unknown_index: the number of the word put in their place: ``<unk>`` of whenpool's vocabularies, or
+            what yours calls unknown or masked.
         points: places at which a profile is read, at least 1.
         max_megabytes: about how much memory the windows that are computed at once may take.
 
@@ -65,7 +66,8 @@ def nwi(
     largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
     smallest = importance.nan_to_num(torch.inf).amin(1, keepdim=True)
     scale = torch.where(largest - smallest > rounding_error(model, plain), largest, torch.inf)
-    return interpolate((importance - smallest) / scale, lengths // k, points).to(_dtype(model))
+    windows = torch.as_tensor(lengths) // k
+    return interpolate((importance - smallest) / scale, windows, points).to(_dtype(model))
 
 
 def window_importance(
@@ -103,7 +105,7 @@ def occlusion(
     it does not read its padding. In float64, since a sure model's log-probabilities are lost in float32.
     """
     ids, lengths, _ = checked_batch(model, ids, lengths)
-    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
+    check(k >= 1 and k == int(k), f"k, the words of a window, must be a whole number from 1, not {k}")
     for text in (lengths < k).nonzero().flatten().tolist():
         short = f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
         raise InputError(f"{short}; leave such texts out, or take k={lengths[text]} or less")

@@ -119,8 +119,8 @@ class Store:
     def _with_published(self, rows: list[dict[str, Any]], name: str) -> pd.DataFrame:
         """The rows that are stored here, and the published ones of other runs."""
         here, published = pd.DataFrame(rows), self.read_published(name)
-        empty = here.columns[here.isna().all()]
-        here = here.astype(dict.fromkeys(empty, float))  # as in a CSV file; None would make objects of numbers
+        # NaN, as in a CSV file: None would make objects of published numbers
+        here = here.astype(dict.fromkeys(here.columns[here.isna().all()], float))
         if len(here):
             published = published[~published["key"].isin(set(here["key"]))]
         parts = [part for part in (published, here) if len(part)]

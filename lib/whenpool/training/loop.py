@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.base.memory import keep_freed_memory
 from whenpool.corpora import batches
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
 
@@ -225,7 +224,6 @@ def training_steps(
     started = clock()
     model, dataset, recipe = student.model, student.dataset, student.recipe
     on_gpu = torch.device(device).type == "cuda"
-    keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
     objective.begin(model, texts)

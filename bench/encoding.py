@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.dataset import encode
+from whenpool.corpora.dataset import _read_encoded, encode
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place
 
@@ -23,7 +23,7 @@ def main() -> None:
             start = time.perf_counter()
             encoded = encode(source, length, Path(cache))
             seconds = time.perf_counter() - start
-            encode.cache_clear()
+            _read_encoded.cache_clear()
             start = time.perf_counter()
             encode(source, length, Path(cache))
             again = time.perf_counter() - start

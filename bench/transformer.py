@@ -41,7 +41,7 @@ def measure(H: int, T: int, rounds: int) -> dict[str, float]:
     padding = ~word_mask(lengths, T)
 
     def torchs(module: nn.Module) -> Tensor:
-        states = ours.into(inputs) + ours._positions(T, inputs)
+        states = ours.into(inputs) + ours._places(T, inputs.device)
         return module(states, src_key_padding_mask=padding)
 
     def step(states: Tensor) -> None:

@@ -238,6 +238,16 @@ def test_what_is_exact_is_decided_by_one_run():
     assert finding.value == finding.low == finding.high == 1.1
 
 
+def test_no_interval_of_a_correlation_reaches_beyond_one_but_that_of_a_difference_may():
+    rows = [run(seed=seed, value=value, predictor=name)
+            for name, values in {"held": (0.6, 0.9, 0.9), "start_ratio": (-0.9, -0.2, -0.6)}.items()
+            for seed, value in enumerate(values)]  # fmt: skip
+    claim = replace(LEVEL, measure="rank_agreement", rule=">= 0.8", of={"predictor": "held"})
+    table = table_of("rank_agreement", rows)
+    assert found(claim, table).high == 1
+    assert found(replace(claim, against={"predictor": "start_ratio"}), table).high > 1
+
+
 def test_a_seed_counts_once_and_other_runs_do_not_count():
     others = [
         {"corpus": "yelp"}, {"length": "short"}, {"setting": "mid"}, {"masked": False}, {"cell": "gru"},
@@ -296,6 +306,7 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
 
 @pytest.mark.parametrize(("ask", "message"), [
     (lambda c: c.results("sweeep"), "measure or kind 'sweeep' is unknown; choose one of accuracy"),
+    (lambda c: c.results("accuracy", "yours"), "kind of run or probe 'accuracy' is unknown; choose one"),
     (lambda c: c.results("accuracy", "huge"), "scale 'huge' is unknown; choose"),
     (lambda c: c.results("sweep", "huge"), "scale 'huge' is unknown; choose"),
     (lambda c: c.results("accuracy", "compact", sise=1), "column 'sise' is unknown; choose one of"),

@@ -60,6 +60,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
     (["run", "--profile", "quik"], "profile 'quik' is unknown; choose one of smoke, quick, compact"),
     (["run", "--corpus", __file__], "if it holds tagged words, add --chapter sequence_labelling"),
     (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
+    (["run", "--redo", __file__, "--unmasked"], "--redo computes all runs of its file; leave out --unmasked"),
     (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
     (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
     (["run", "--chapter", "index"], "chapter 'index' is unknown; choose one of gradient_propagation"),

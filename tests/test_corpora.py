@@ -123,6 +123,8 @@ def test_the_original_stays_in_one_piece_and_filler_has_its_share(n, setting, sh
 @pytest.mark.parametrize(("call", "given", "message"), [
     (select_and_split, (raw(9, "a"), SplitSizes(6, 2), "file"), "file: only class 'a' was found; .* two"),
     (select_and_split, (raw(1, "a") + raw(1, "b"), SplitSizes(6, 2), "file"), "file: 2 usable .* too few"),
+    (select_and_split, (raw(9, "a", "train") + raw(9, "b", "test"), SplitSizes(6, 2), "file"),
+     "file: only class '.' was found in its part 't"),
     (corpora.load, ("synthetic:classes=3",), "2 or 10 classes, not 3"),
     (corpora.load, ("synthetic:colour=red",), "no option 'colour'; choose one of classes, shortest"),
     (corpora.load, ("imdbb",), "corpus 'imdbb' is unknown; choose one of synthetic, imdb, yahoo, amazon, y"),

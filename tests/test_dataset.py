@@ -51,6 +51,14 @@ def test_what_has_no_words_or_is_written_as_padding_is_unknown(tmp_path):
         assert {texts.ids.row(row)[0].item() for row in range(len(texts))} == {UNKNOWN_INDEX}
 
 
+def test_a_file_that_has_changed_is_read_again_by_the_same_source(tmp_path):
+    path = tmp_path / "own.csv"
+    for word in ("old", "new"):
+        path.write_text("text,label\n" + "".join(f"{word} {i},{i % 2}\n" for i in range(20)))
+        source = corpora.find(str(path), tmp_path)
+        assert word in encode(source, "any", tmp_path).words
+
+
 def test_the_vocabulary_is_torchtexts():
     draw = random.Random(0)
     counts = Counter("".join(draw.choices("abcé", k=draw.randrange(1, 4))) for _ in range(300))

@@ -13,6 +13,8 @@ from whenpool import InputError
 from whenpool.base.errors import StorageError
 from whenpool.runs import engine
 from whenpool.runs.engine import Locks, Result, Workforce, run_all
+from whenpool.runs.kinds import FewShot
+from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
@@ -47,6 +49,17 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place, here, together
     assert all(reason in report.failed[run] for run, reason in faults.items())
     with pytest.raises(InputError, match=r"found no word vectors nowhere, .*fetch glove"):
         run_all([replace(SMALL, vectors="nowhere")], place)
+
+
+def test_a_result_says_in_which_precision_it_was_computed(place, here):
+    """A processor has no TF32, and less than float32 is for recurrences."""
+    transformer = replace(SMALL, cell="transformer", pooling="mean")
+    for run in (SMALL, transformer):
+        run_all([run], place, Workforce(precision="tf32"))
+    assert place.store.rows("training")["precision"].tolist() == ["float32"] * 2
+    assert not transformer.recurrent
+    assert not GradientProfile(transformer).recurrent
+    assert [FewShot("imdb", system).recurrent for system in ("bert", "max_attention")] == [False, True]
 
 
 def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch):

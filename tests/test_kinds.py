@@ -125,6 +125,8 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
 @pytest.mark.parametrize(("changes", "message"), [
     ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
     ({"cell": "transformer", "masked": False}, "does not take masked=False"),
+    ({"held": "W_ih"}, "held must be None or 'W_hh', not 'W_ih'"),
+    ({"fresh": True, "trick": TRICKS[1]}, "fresh filler cannot be combined with penalty_attention"),
 ])  # fmt: skip
 def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(place, changes, message):
     run = replace(TINY, **changes)
@@ -134,3 +136,10 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
                 refuse(place)
             assert "\n" not in str(raised.value)
     assert place.store.keys() == set()
+
+
+def test_a_probe_of_another_version_does_not_count():
+    rows = pd.DataFrame(
+        {"protocol": Training.protocol, "probe_protocol": 1, "probe": ["nwi", "another"]}
+    )
+    assert Probe.is_current(rows).tolist() == [True, False]

@@ -104,6 +104,10 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed):
         assert len(left)
     of_trace = key(trace.training, place)
     assert place.store.has(of_trace, with_weights=True)
+    before = place.store._file(of_trace).read_bytes()
+    again = replace(trace, until=32)  # a node does not know that its training is on record
+    assert run_all([again], place, RAY).done == 1
+    assert place.store._file(of_trace).read_bytes() == before
     for where in (of_trace, key(probe, place), key(trace, place)):  # the others ask for RUNS alone
         undisturbed.store._file(where).unlink()
 

@@ -102,7 +102,7 @@ def test_a_part_of_a_group_goes_on_from_its_epoch(place, read):
     assert read["read"] < 0.75 * whole
 
 
-@pytest.mark.parametrize("what", ["version", "damaged", "full"])
+@pytest.mark.parametrize("what", ["version", "damaged", "full", "gone"])
 def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read, monkeypatch, what):
     LONGER.execute(place)
     whole, result = read["read"], found(LONGER, place)
@@ -113,6 +113,10 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     assert stopped(read, whole // 2, lambda: LONGER.execute(place))
     if what == "version":
         monkeypatch.setattr(training, "_CODE", "another")
+    if what == "gone":  # since the folder was listed
+        (file,) = (place.store.directory / "unfinished").glob("*.pt")
+        file.unlink()
+        file.symlink_to("nowhere")
     if what == "damaged":
         (file,) = (place.store.directory / "unfinished").glob("*.pt")
         file.write_bytes(file.read_bytes()[:-1000])

@@ -4,7 +4,6 @@ import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 
 def project_root() -> Path | None:
@@ -45,4 +44,6 @@ def _directory(variable: str, name: str, outside: str) -> Path:
 
 def variables(values: dict[str, str]) -> AbstractContextManager[Any]:
     """Environment variables that are set for a while, for the processes started meanwhile."""
+    from unittest.mock import patch  # which takes long to load
+
     return patch.dict(os.environ, values)

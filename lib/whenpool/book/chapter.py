@@ -13,9 +13,11 @@ from whenpool.base.errors import check, check_known
 from whenpool.book.claims import Decision, Finding, claims_table, compared, decisions, sample_of
 from whenpool.book.figures import use_style
 from whenpool.book.measures import MEASURES, results
-from whenpool.book.results import Runs
+from whenpool.book.results import Runs, has
 from whenpool.book.tables import COMPUTED, CaptionedTable, Note, doors
 from whenpool.runs.compute import compute, standing
+from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.request import NARROWING, Request, corpora_named, placed
 from whenpool.runs.run import Place, Run
@@ -51,8 +53,10 @@ class Chapter:
 
         Raises `InputError` for a name that there is not."""
         if scale == "yours":
+            check_known("kind of run or probe", what, (*KINDS, *PROBES))
             rows = Runs(self.place).table(what)
-            return rows[rows["key"].isin(standing(self.runs, self.place).done.values())]
+            mine = rows["key"].isin(standing(self.runs, self.place).done.values())
+            return rows[mine & has(rows, selection)]
         return results(self.finished, what, scale, **selection)
 
     def finding(

@@ -356,6 +356,8 @@ def judge(claim: Claim, terms: Sequence[Terms]) -> Finding:
             hangs.append("one seed")
         finding = replace(finding, firmness=" and ".join(hangs) or "firm")
     finding = finding.of_ratio() if measure.ratio else finding
+    if measure.most is not None and all(len(each) == 1 for each in terms):  # such as a correlation
+        finding = replace(finding, high=min(finding.high, measure.most))
     keys = tuple(dict.fromkeys(key for sample in samples for key in sample.keys))
     return replace(finding, part=not all(sample.whole for sample in samples), keys=keys)
 

@@ -253,6 +253,7 @@ def run(
     from whenpool.runs.request import NARROWING
 
     context, narrowing = click.get_current_context(), (*NARROWING, "chapters", "corpus", "dry_run")
+    narrowing += ("unmasked", "encoder", "paraphrases")
     for option in context.command.params if redo else ():
         given = context.get_parameter_source(option.name) is click.core.ParameterSource.COMMANDLINE
         narrows = given and option.name in narrowing

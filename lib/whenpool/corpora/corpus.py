@@ -97,9 +97,11 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     for row in {row.text: row for row in reversed(ordered)}.values():
         parts[row.part][row.label].append(row)
     labels = {label for by_class in parts.values() for label in by_class}
-    few = f"only class {min(labels)!r}" if labels else "no usable text"
-    two = f"{source}: {few} was found; give texts of at least two classes"
-    check(all(len(by_class) >= 2 for by_class in parts.values()) and labels, two)
+    check(labels, f"{source}: no usable text was found; give texts of at least two classes")
+    for part, by_class in parts.items():
+        of = f" in its part {part!r}" if len(parts) > 1 else ""
+        only = f"{source}: only class {min(by_class)!r} was found{of}"
+        check(len(by_class) >= 2, f"{only}; give texts of at least two classes")
     chosen = {}
     for part, by_class in sorted(parts.items()):
         room = min(map(len, by_class.values()))

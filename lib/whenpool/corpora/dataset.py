@@ -48,7 +48,6 @@ class Dataset(Splits):
     test_filler: Ragged | None  # the filler sentences that belong to test texts, where any were found
 
 
-@lru_cache(maxsize=4)
 def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedCorpus:
     """Tokenise a corpus and its filler, or read them from the cache."""
     file, has_filler = encoded_file(source, length, cache_directory)
@@ -67,6 +66,11 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
         filler = {split: numbered(texts) for split, texts in sentences.items()}
         facts = corpus.classes, corpus.complete, corpus.notes
         keep_encoded(EncodedCorpus(list(table), coded, filler, *facts), file)
+    return _read_encoded(file)
+
+
+@lru_cache(maxsize=4)  # by the file, whose name changes with the texts: the name of a source does not
+def _read_encoded(file: Path) -> EncodedCorpus:
     with safe_open(file, "pt") as stored:
         words, classes, complete, notes = json.loads(stored.metadata()["facts"])
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118

@@ -147,8 +147,9 @@ def find(
         check(not isfile(path), f"{path} is not a {FORMATS} file of texts; {tagged}")
         check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
     check(isfile(path), f"corpus file {path} does not exist; check its path")
-    for option in given:
+    for option, column in given.items():
         check_known(f"option of {path}", option, ("text_column", "label_column"))
+        check(isinstance(column, str), f"{option} must be the name of a column, not {column!r}")
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
 
 

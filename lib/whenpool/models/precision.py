@@ -55,7 +55,7 @@ def run_recurrence(
             weights = dict(zip(exact, pieces, strict=True))
     elif _used == "bfloat16":
         rounding = torch.autocast("cpu", torch.bfloat16)
-    with rounding:
+    with rounding, product_precision():
         if weights:
             states = torch.func.functional_call(recurrence, weights, (words,))[0]
         else:

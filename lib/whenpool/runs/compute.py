@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from statistics import median
 
@@ -14,6 +14,7 @@ from whenpool.base.errors import InputError, check, check_known
 from whenpool.fewshot.pretrained import locate
 from whenpool.runs.engine import Report, Workforce, run_all
 from whenpool.runs.kinds import KINDS, FewShot, Training
+from whenpool.runs.kinds.probe import PROBES, Probe
 from whenpool.runs.run import Place, Run, key, processor
 
 
@@ -118,10 +119,16 @@ def runs_of_file(file: Path) -> list[Run]:
         rows = pd.read_csv(file, dtype={"key": str})
     except ValueError as error:
         raise InputError(f"file of runs {file} cannot be read: {error!s:.300}") from None
-    for column in ("kind", "corpus", "seed"):
-        check(column in rows, f"file of runs {file} has no column {column!r}; take one of the book's")
-    for kind in rows["kind"].unique():
+    needed = ["kind", "corpus", "seed"]
+    for kind in rows.get("kind", pd.Series(dtype=str)).unique():
         check_known(f"kind in {file}", kind, KINDS)
+        about = Training if kind == Probe.kind else KINDS[kind]
+        needed += [item.name for item in fields(about) if item.default is MISSING]
+        needed += ["probe"] * (kind == Probe.kind)
+    for column in needed:
+        check(column in rows, f"file of runs {file} has no column {column!r}; take one of the book's")
+    for probe in rows.loc[rows["kind"] == Probe.kind, "probe"].unique() if "probe" in rows else ():
+        check_known(f"probe in {file}", probe, PROBES)
     return list(dict.fromkeys(KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records")))
 
 

@@ -129,7 +129,9 @@ def do(task: Task, place: Place, device: str, precision_name: str = "float32") -
         failures.update({task[number].key: failure} if failure else {})
 
     try:
-        with precision(precision_name):
+        # what is computed, which provenance says: a processor has no TF32
+        less = task[0].run.recurrent and (device.startswith("cuda") or precision_name == "bfloat16")
+        with precision(precision_name if less else "float32"):
             if len(task) == 1:
                 task[0].run.execute(place, device, task[0].keep_weights)
             else:
@@ -392,7 +394,7 @@ class RayPool:
 
     def __init__(self, place: Place, workforce: Workforce) -> None:
         self._place, self._workforce = place, workforce
-        self._sent: dict[Future[Any], Any] = {}  # references to results
+        self._sent: dict[Future[Any], Any] = {}  # references to results, and their tasks
         self._ours = _connect(workforce)
         import ray
 
@@ -424,12 +426,12 @@ class RayPool:
         weights = {file.stem: file.read_bytes() for file in files if file.exists()}
         folders = self._place.data.absolute(), self._place.cache.absolute()
         reference = self._perform.remote(task, self._workforce, weights, *folders)
-        self._sent[future := reference.future()] = reference
+        self._sent[future := reference.future()] = reference, task
         return future
 
     def result(self, future: Future[Any]) -> Result:
         """How a task ended. Raises `InputError` where all others would end like it."""
-        del self._sent[future]
+        asked = {job.key for job in self._sent.pop(future)[1]}
         try:
             result: Result = future.result()
         except self._ray.exceptions.RayTaskError as error:  # no run's own, which `do` reports
@@ -439,13 +441,14 @@ class RayPool:
             raise InputError(f"a node of the Ray cluster cannot work ({error}); {advice}") from None
         except self._ray.exceptions.RayError as error:
             return Result(death=type(error).__name__)
-        for stored in result.stored:
-            self._place.store.write(*stored)
+        for stored in result.stored:  # also what a run of the task needs, which may be on record here
+            if stored[0] in asked or not self._place.store.has(stored[0]):
+                self._place.store.write(*stored)
         return result
 
     def close(self) -> None:
         with suppress(self._ray.exceptions.RayError):  # the cluster may be what was lost
-            for reference in (sent := list(self._sent.values())):
+            for reference in (sent := [reference for reference, _ in self._sent.values()]):
                 self._ray.cancel(reference)  # so that it tidies up
             if sent:
                 self._ray.wait(sent, num_returns=len(sent), timeout=10.0)

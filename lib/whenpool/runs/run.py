@@ -101,6 +101,11 @@ class Run:
         return None
 
     @property
+    def recurrent(self) -> bool:
+        """Whether its model has a recurrence, which alone may be computed in less than float32."""
+        return getattr(self.training or self, "cell", "lstm") != "transformer"
+
+    @property
     def phase(self) -> float:
         """When it is executed among other runs: after what it needs."""
         return 1.0 + self.needs.phase if self.needs else 0.0

@@ -64,7 +64,7 @@ class Store:
             return None
         state = file.stat()
         row = _read_run(file, state.st_mtime_ns, state.st_size, state.st_ino)
-        line = f"{file} is not counted, since it is damaged or no run; delete it"
+        line = f"{file} is not counted: it is damaged, or another version of whenpool made it"
         if row is None and line not in self.damaged:
             self.damaged.append(line)
         return row

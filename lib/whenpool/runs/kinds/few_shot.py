@@ -76,6 +76,10 @@ class FewShot(Run):
         return self.system in READ_BY_ENCODER
 
     @property
+    def recurrent(self) -> bool:
+        return self.system in ("max_attention", *CONTRAST)
+
+    @property
     def cost(self) -> float:
         read = self.looks * self.validation + (self.test or TEST_TEXTS)
         return min(self.max_tokens, 250) * (self.steps * self.batch_size + EVALUATION * read)

@@ -88,7 +88,8 @@ class Probe(Run):
 
     @classmethod
     def is_current(cls, rows: Any) -> Any:
-        return (rows["protocol"] == Training.protocol) & (rows["probe_protocol"] == PROBE_PROTOCOL)
+        known = rows["probe"].isin(PROBES) & (rows["probe_protocol"] == PROBE_PROTOCOL)
+        return known & (rows["protocol"] == Training.protocol)
 
     @classmethod
     def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -125,6 +124,10 @@ class Training(Run):
     @property
     def fault(self) -> str:
         """Why there is no such model, or "": not each cell has gates, for example."""
+        if self.held not in (None, "W_hh"):
+            return f"held must be None or 'W_hh', not {self.held!r}"
+        if self.fresh and self.trick:
+            return f"fresh filler cannot be combined with {self.trick}; leave out one of them"
         return fault_of(self.trick, **self.values(SHAPE))
 
     @property
@@ -335,7 +338,7 @@ class Unfinished:
         self.states: list[State | None] = [None] * len(keys)
         # the last file that has them: their own, or that of a larger group, of which the others have ended,
         # or which was too large
-        for file in sorted(self._folder.glob(f"*-{stamp}.pt"), key=os.path.getmtime, reverse=True):
+        for file in sorted(self._folder.glob(f"*-{stamp}.pt"), key=_changed, reverse=True):
             with suppress(Exception):  # of many kinds; a training can always begin anew
                 together, saved = _read(file)
                 self.states = [saved[key] for key in keys]
@@ -371,6 +374,14 @@ class Unfinished:
             with suppress(StorageError):  # a disk that is too full for it may have room for the result
                 write_atomically(self._file, buffer.getvalue())
             self._saved = {}
+
+
+def _changed(file: Path) -> float:
+    """When a file last changed; 0 of one that another process has removed just now."""
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _read(file: Path) -> Any:

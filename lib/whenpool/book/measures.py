@@ -108,9 +108,14 @@ def tested(rows: DataFrame) -> DataFrame:
     return rows[has(rows, LAMBDA_IN_USE)].dropna(subset=["test_accuracy"])
 
 
+def tested_trainings(runs: Runs) -> DataFrame:
+    """A row for each that was."""
+    return tested(runs.table("training"))
+
+
 def trainings(runs: Runs) -> DataFrame:
-    """A row for each."""
-    rows, epochs = tested(runs.table("training")), runs.table("epochs")
+    """The same, with more numbers."""
+    rows, epochs = runs.table(tested_trainings), runs.table("epochs")
     epochs = epochs.reindex(columns=recorded_columns("trainings_history")).sort_values(["key", "epoch"])
     each = epochs.groupby("key")
     late = epochs[(epochs["train_accuracy"] >= SATURATED).groupby(epochs["key"]).cummax()]
@@ -138,7 +143,7 @@ def trainings(runs: Runs) -> DataFrame:
 
 def draws(runs: Runs) -> DataFrame:
     """Trainings on other draws of texts; the draw takes the place of the seed."""
-    rows = tested(runs.table("training"))
+    rows = runs.table(tested_trainings)
     rows = rows[rows["draw"].fillna(0) > 0]
     model = rows["model"].astype(str).str.replace(r",? ?draw \d+$", "", regex=True)
     return rows.assign(seed=rows["draw"], model=model)
@@ -147,7 +152,7 @@ def draws(runs: Runs) -> DataFrame:
 def _highest_mean(runs: Runs) -> DataFrame:
     """In how many % of the cases of Tables 1.3 and 1.4, those with three seeds of all five models, MaxAtt has
     the highest mean: a number over all runs, and one over later seeds alone once they fill every case."""
-    trained = tested(runs.table("training"))
+    trained = runs.table(tested_trainings)
     trained = trained[has(trained, {"model": list(THESIS_POOLINGS), "masked": True})]
     case = ["corpus", "length", "setting", "size"]
     cases = published("accuracy").query("table in ('1.3', '1.4')")[case].drop_duplicates()
@@ -361,7 +366,7 @@ def _agreement(one: Series, other: Series) -> float:
 def _rank_agreement(runs: Runs) -> DataFrame:
     """Spearman's correlation, over the `STARTS` of one seed, of test accuracy with what the untrained last
     state holds ("held"), or with the ratio before training or its lowest ("start_ratio", "lowest_ratio")."""
-    trained = tested(runs.table("training"))
+    trained = runs.table(tested_trainings)
     usual = {"share": THESIS_MODEL["share"], "size": 1_000, "model": list(STARTS)}
     trained = trained[has(trained, usual)]
     states, looks = runs.table("states"), _held_out_looks(runs.table("trace"))
@@ -390,7 +395,7 @@ def _rank_agreement(runs: Runs) -> DataFrame:
 def _reach(runs: Runs) -> DataFrame:
     """Spearman's correlation, over the `GATED` starts of one seed, of v with the largest share of filler at
     which a review in the middle is still learnt: at least 10 points above chance."""
-    trained = tested(runs.table("training"))
+    trained = runs.table(tested_trainings)
     trained = trained[has(trained, {"size": 1_000, "setting": "mid", "model": list(GATED)})]
     above = trained["test_accuracy"] - trained["majority_accuracy"]
     trained["learnt"] = trained["share"].where(above >= 10)

@@ -129,12 +129,9 @@ def occlusion(
         rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
         groups = exists[order].sum(1).tolist() if by_reuse else [len(text)]  # of a text, or all windows
-        pieces = [
-            pair
-            for of, which in zip(text.split(groups), window.split(groups), strict=True)
-            for pair in zip(of.split(rows), which.split(rows), strict=True)
-        ]
-        for of, which in pieces:
+        pieces = torch.arange(len(text), device=ids.device).split(groups)
+        for piece in (part for each in pieces for part in each.split(rows)):
+            of, which = text[piece], window[piece]
             words = ids[of, : int(lengths[of[0]]) if cut else T]  # up to the longest of these
             hidden = torch.arange(words.shape[1], device=ids.device) // k == which.unsqueeze(1)
             replaced = words.masked_fill(hidden, unknown_index)

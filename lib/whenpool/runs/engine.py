@@ -117,7 +117,7 @@ class Result(NamedTuple):
     """How a task ended, beside the runs that it has stored."""
 
     failures: Mapping[str, str] = {}  # why runs have failed, by key
-    death: str | None = None  # what became of its process, "" where that says nothing of the runs
+    death: str | None = None  # what became of its process
     stored: tuple[tuple[str, bytes, bytes | None], ...] = ()  # elsewhere: keys, files, weights if kept
 
 
@@ -565,7 +565,7 @@ class _Loop:
                 self._end(job)
             else:
                 rest.append(job)
-        self._deaths[task[0].key] += alone and bool(result.death)
+        self._deaths[task[0].key] += alone and result.death is not None
         if rest and self._deaths[task[0].key] >= TRIES:
             died = f"its process died {TRIES} times ({result.death})"
             self._end(task[0], f"{died}; it may need more memory")

@@ -175,7 +175,7 @@ class Training(Run):
         name = key(self, place)  # raises for what cannot be trained before any work is done
         start, unfinished = prepared or prepare(self, place), Unfinished(place.store, [name], device)
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
-            torch.manual_seed(self.seed)  # of a GPU's generators; the processor's goes on from the model's start
+            torch.manual_seed(self.seed)  # of a GPU; the processor goes on from the model's start
             torch.random.set_rng_state(start.random)
             try:
                 outcome = train(

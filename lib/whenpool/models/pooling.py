@@ -54,7 +54,7 @@ class Pooling(nn.Module):
         T, D = states.shape[1:]
         check(T, "the states are of no words, T = 0; give each text at least one, even an unknown one")
         named = f"{type(self).__name__}({self.size})"
-        check(self.size in (None, D), f"{named} cannot pool states of {D} units")
+        check(self.size is None or self.size == D, f"{named} cannot pool states of {D} units")
         if mask.is_floating_point():
             other = "a mask must be 1 on words and 0 on padding; of an additive mask take mask == 0"
             check(not is_true(((mask != 0) & (mask != 1)).any()), other)

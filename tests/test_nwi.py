@@ -142,6 +142,7 @@ def test_equal_importance_is_no_importance(pooling, dtype):
     ({"k": 2.5}, "k, the words of a window, must be a whole number from 1, not 2.5"),
     ({"k": 9}, "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k="),
     ({"points": 0}, "points must be at least 1, not 0"),
+    ({"unknown_index": -1}, "unknown_index must be the number of a word, not -1"),
     ({"unknown_index": 30}, "unknown_index is 30, but the model's embedding has 30"),
     ({"labels": torch.tensor([0, 1, 3, 0, 1])}, "text 2 has the label 3, but the model has 3 classes"),
 ])  # fmt: skip

@@ -10,7 +10,15 @@ from typing import Any
 import pandas as pd
 
 from whenpool.base.errors import check, check_known
-from whenpool.book.claims import Decision, Finding, claims_table, compared, decisions, sample_of
+from whenpool.book.claims import (
+    LEVEL,
+    Decision,
+    Finding,
+    claims_table,
+    compared,
+    decisions,
+    sample_of,
+)
 from whenpool.book.figures import use_style
 from whenpool.book.measures import MEASURES, results
 from whenpool.book.results import Runs, has
@@ -103,12 +111,14 @@ class Chapter:
 
     def claims_table(self, decided: Mapping[str, Decision], caption: str, name: str) -> CaptionedTable:
         """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both scales."""
-        found = (finding for decision in decided.values() for finding in decision.at.values())
+        found = [finding for decision in decided.values() for finding in decision.at.values()]
         rows, line = claims_table([*decided.values()]), "No runs: computed as this page was made."
         if not all(MEASURES[decision.claim.measure].drawn for decision in decided.values()):
             keys = {key for finding in found for key in finding.keys}
             line = doors(self.name, name, rows, self.finished.of(keys))
-        return CaptionedTable(rows, caption, name, line, prose=True)
+        wider = "An interval above 95 % is one of 1 − 0.05/k, by which a claim of k comparisons fails."
+        legend = wider * any(finding.level > LEVEL for finding in found)
+        return CaptionedTable(rows, caption, name, line, legend, prose=True)
 
     def provenance(self, rows: pd.DataFrame, name: str) -> Note:
         """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a run; see

@@ -214,6 +214,18 @@ class Claim:
         words = [names.get(word) or number_text(float(word)) for word in self.rule.split()]
         return "from " * ("to" in words) + " ".join(words)
 
+    @property
+    def ruled(self) -> str:
+        """The quantity and its rule, and what the compact replication changes of them."""
+        text = f"{self.unit} {self.rule_text}"
+        if "compact" not in self.scales or not self.compact:
+            return text
+        changed = [self.at("compact").rule_text] if "rule" in self.compact else []
+        for name, value in self.compact.get("of", {}).items():
+            values = value if isinstance(value, list) else [value]
+            changed.append(f"{name} {', '.join(f'{each:,}' for each in values)}")
+        return f"{text}. Compact: {', '.join(changed)}, since {self.compact['why']}"
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -474,7 +486,7 @@ def claims_table(decided: Sequence[Decision]) -> DataFrame:
         return f"**{finding.verdict}**{numbers}" + "<br>part of the corpus" * finding.part
 
     rows = (
-        (f"{d.claim.statement} ({d.claim.source})", f"{d.claim.unit} {d.claim.rule_text}",
+        (f"{d.claim.statement} ({d.claim.source})", d.claim.ruled,
          *map(text, (d.thesis, d.at.get("thesis"), d.at.get("compact"))))
         for d in decided
     )  # fmt: skip

@@ -146,7 +146,8 @@ def find(
         tagged = "if it holds tagged words, add --chapter sequence_labelling"
         check(not isfile(path), f"{path} is not a {FORMATS} file of texts; {tagged}")
         check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
-    check(isfile(path), f"corpus file {path} does not exist; check its path")
+    what = "is a folder" if path.is_dir() else "does not exist"
+    check(isfile(path), f"corpus file {path} {what}; check its path")
     for option, column in given.items():
         check_known(f"option of {path}", option, ("text_column", "label_column"))
         check(isinstance(column, str), f"{option} must be the name of a column, not {column!r}")

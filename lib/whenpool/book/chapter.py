@@ -113,7 +113,9 @@ class Chapter:
         """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both scales."""
         found = [finding for decision in decided.values() for finding in decision.at.values()]
         rows, line = claims_table([*decided.values()]), "No runs: computed as this page was made."
-        if not all(MEASURES[decision.claim.measure].drawn for decision in decided.values()):
+        if all(MEASURES[decision.claim.measure].drawn for decision in decided.values()):
+            rows = rows.rename(columns={"thesis's scale": "computed here"})
+        else:
             keys = {key for finding in found for key in finding.keys}
             line = doors(self.name, name, rows, self.finished.of(keys))
         wider = "An interval above 95 % is one of 1 − 0.05/k, by which a claim of k comparisons fails."

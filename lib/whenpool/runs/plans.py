@@ -292,6 +292,10 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
                 yield watched  # which the trace has trained
             yield from each(run, pooling=("max", "max_attention"), forget_bias=["chrono"])
             yield replace(run, **_POOLED)
+        if not compact and not request.seeds:  # two claims are younger than the runs of the first seeds
+            for run in each(middle, seed=range(SEEDS_FROM + 3, SEEDS_FROM + 6), forget_bias=[5.0]):
+                yield probe.GradientTrace(run, 200, shortest=shortest, longest=longest, until=3_000)
+                yield run
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):

@@ -87,7 +87,7 @@ def stack(figure: Figure) -> None:
         figure.axes, key=lambda axes: (places[axes].num1 % wide * by_column, places[axes].num1)
     )
     columns = 2 if len(panels) % 2 == 0 and len(panels) > 2 else 1
-    if wide == 3 and rows > 1:  # a column for each setting stays one
+    if wide == 3 and rows > 2:  # a column for each setting stays one
         columns = 3
     lines = [panels[start : start + columns] for start in range(0, len(panels), columns)]
     tall = [min(_TALLEST, max(axes.bbox.height for axes in line) / figure.dpi) for line in lines]

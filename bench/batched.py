@@ -54,11 +54,8 @@ def shares(device: str, H: int, count: int, texts: Texts) -> str:
     run()  # kernels are compiled
     with profile(activities=[getattr(ProfilerActivity, device.upper())]) as seen:
         run()
-    return str(
-        seen.key_averages().table(
-            sort_by=f"self_{device}_time_total", row_limit=20, max_name_column_width=70
-        )
-    )
+    by, averages = f"self_{device}_time_total", seen.key_averages()
+    return str(averages.table(sort_by=by, row_limit=20, max_name_column_width=70))
 
 
 def measure(device: str, H: int, count: int, texts: Texts, lengths: Tensor) -> dict[str, float]:

@@ -73,9 +73,8 @@ class Tagging(Run):
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
             model = SequenceTagger(**self.values(SHAPE), **data.shape, padding_index=PADDING_INDEX)
-            torch.manual_seed(
-                self.seed
-            )  # so that dropout does not depend on how many weights were drawn
+            # again, so that dropout does not depend on how many weights were drawn
+            torch.manual_seed(self.seed)
             before = _profile(model, data.splits.validation, self, "before training")
             objective = TaggingObjective(data, self.unknown_rate, corpus, device)
             recipe = loop.Recipe(self.epochs, self.batch_size, self.learning_rate)

@@ -307,8 +307,9 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
                 watched = replace(run, **start)
                 yield probe.Valleys(watched, 200, shortest=shortest, longest=longest, until=3_000)
     if 10_000 in sizes:
+        gated = _GATED if compact else [start for start in _GATED if start["forget_bias"] == 6.5]
         for run in each(middle, size=[10_000], seed=seeds[:3]):
-            yield from each(run, *_GATED, _CHRONO, _POOLED)
+            yield from each(run, *gated, _POOLED, _CHRONO)
 
 
 def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:

@@ -126,6 +126,8 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
     ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
     ({"cell": "transformer", "masked": False}, "does not take masked=False"),
     ({"held": "W_ih"}, "held must be None or 'W_hh', not 'W_ih'"),
+    ({"through": "least"}, "through 'least'"),
+    ({"through": "max", "trick": TRICKS[1]}, "through cannot be combined with penalty_attention"),
     ({"fresh": True, "trick": TRICKS[1]}, "fresh filler cannot be combined with penalty_attention"),
 ])  # fmt: skip
 def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(place, changes, message):

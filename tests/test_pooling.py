@@ -6,6 +6,7 @@ import torch
 
 from whenpool import POOLINGS, InputError, SentencePooling
 from whenpool.fewshot.pretrained import MINILM, locate
+from whenpool.models.pooling import StraightThrough
 
 B, T, D = 3, 6, 8
 LENGTHS = [6, 3, 1]
@@ -99,6 +100,23 @@ def test_what_torch_records_of_a_full_batch_holds_for_padded_ones(name, states):
     torch.testing.assert_close(traced(states, MASK), wanted)
     alone = torch.vmap(lambda s, m: module(s.unsqueeze(0), m.unsqueeze(0))[0].squeeze(0))
     torch.testing.assert_close(alone(states, MASK), wanted)
+
+
+@every_pooling
+def test_the_embedding_of_one_pooling_goes_with_the_gradient_of_another(name, states):
+    read, learn = POOLINGS["attention"](D).double(), POOLINGS[name](D).double()
+    given = states.clone().requires_grad_()
+    embedding, weights = StraightThrough(read, learn)(given, MASK)
+    assert torch.equal(embedding, read(states, MASK)[0])
+    assert torch.equal(weights, read(states, MASK)[1])
+    direction = torch.randn(B, D, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad((embedding * direction).sum(), given, retain_graph=True)
+    (wanted,) = torch.autograd.grad((learn(given, MASK)[0] * direction).sum(), given)
+    assert torch.equal(gradient, wanted)
+    embedding.sum().backward()
+    assert read.query.grad is None
+    with torch.no_grad():
+        assert torch.equal(StraightThrough(read, learn)(states, MASK)[0], embedding)
 
 
 @pytest.mark.filterwarnings("ignore")

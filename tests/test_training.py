@@ -116,6 +116,8 @@ POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention
 FAMILY = [replace(SHORT, pooling=pooling, seed=seed) for seed, pooling in enumerate(POOLINGS)]
 OTHERS = [{"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}]
 UNLIKE = [{}, {"size": 13, "setting": "mid"}, {"size": 50, "epochs": 1}, {"forget_bias": "chrono"}]
+SWAPPED = (("max", "last"), ("last", "max"), ("mean", "attention"))
+THROUGH = [replace(SHORT, pooling=one, through=other) for one, other in SWAPPED]
 BOTH = [[replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS]
 UNLIKE_RUNS = [replace(SHORT, batch_size=5 + n, **one) for n, one in enumerate(UNLIKE)]
 
@@ -137,7 +139,7 @@ def check_equal(found, expected, tolerance):
         assert mine == pytest.approx(theirs, rel=tolerance)
 
 
-@pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS])
+@pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS, THROUGH])
 def test_models_trained_together_equal_those_trained_alone(place, runs):
     students = students_of(runs, place)
     expected = each_alone(students)  # before they learn

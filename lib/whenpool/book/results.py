@@ -122,7 +122,7 @@ class Numbers:
         return self._places[names].get(tuple(asked.values()), [])
 
 
-VARYING = "pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw fresh"
+VARYING = "pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw fresh through"
 """The fields of a training that `variant_of` names."""
 
 
@@ -131,8 +131,8 @@ def variant_of(
 ) -> str:
     """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
     model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
-    part of it is held, and that its labels are shuffled, its training texts another draw or their filler
-    fresh. Empty values (None, NaN) are those of older runs."""
+    part of it is held, through which pooling it learns, and that its labels are shuffled, its training texts
+    another draw or their filler fresh. Empty values (None, NaN) are those of older runs."""
     more = {name: value for name, value in more.items() if value is not None and value == value}
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
@@ -144,6 +144,7 @@ def variant_of(
     starts += [f"input {float(more['input_bias']):g}"] if "input_bias" in more else []
     variant = starts if starts and base == "last" else [base, *starts]
     variant += [f"{more['held']} held"] if "held" in more else []
+    variant += [f"through {more['through']}"] if "through" in more else []
     variant += ["shuffled labels"] if more.get("shuffled") else []
     variant += [f"draw {more['draw']:g}"] if more.get("draw") else []
     variant += ["fresh filler"] if more.get("fresh") else []

@@ -157,6 +157,34 @@ class LastAttention(Pooling):
         return torch.cat([_weighted_sum(w, h) for w, h in zip(weights, halves, strict=True)], dim=-1)
 
 
+class StraightThrough(Pooling):
+    """The embedding of one pooling with the gradient of another, which shows whether a pooling helps by what it
+    reads or by the way of its gradient. Parameters of the first are not trained.
+
+    Args:
+        read: whose embedding and weights are returned.
+        learn: through which the gradient flows back to the states.
+
+    Examples:
+        >>> states = torch.tensor([[[1.0], [3.0], [2.0]]], requires_grad=True)  # (1, 3, 1)
+        >>> pool = StraightThrough(LastState(bidirectional=False), MaxPool())
+        >>> embedding, _ = pool(states, torch.ones(1, 3))
+        >>> embedding.item(), torch.autograd.grad(embedding.sum(), states)[0].flatten().tolist()
+        (2.0, [0.0, 1.0, 0.0])
+    """
+
+    def __init__(self, read: Pooling, learn: Pooling) -> None:
+        super().__init__()
+        self.read, self.learn = read, learn
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        embedding, weights = self.read.pool(states, mask)
+        if not torch.is_grad_enabled():
+            return embedding, weights
+        path = self.learn.pool(states, mask)[0]
+        return embedding.detach() + (path - path.detach()), weights
+
+
 POOLINGS: dict[str, type[Pooling]] = {name: globals()[listed.module] for name, listed in LISTED.items()}
 """Every pooling by name. A new one needs a class and a line in `whenpool.models.registry`."""
 

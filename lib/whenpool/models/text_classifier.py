@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
-from whenpool.models.pooling import POOLINGS
+from whenpool.models.pooling import POOLINGS, StraightThrough
 from whenpool.models.registry import LISTED_CELLS
 
 
@@ -34,6 +34,8 @@ class TextClassifier(nn.Module):
         embedding_size: numbers of a word's vector, E.
         forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
             initialisation for the others (§1.3.1).
+        through: the pooling through which the gradient flows back instead of ``pooling``, whose embedding is
+            classified all the same (`whenpool.models.pooling.StraightThrough`); None: no other.
         padding_index: the row of the embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, E), the embedding to start from, such as GloVe's.
 
@@ -48,10 +50,11 @@ class TextClassifier(nn.Module):
         embedding_size: int = 100, hidden_size: int = 256, layers: int = 1, bidirectional: bool = True,
         forget_bias: ForgetBias | Literal["thesis"] = "thesis", padding_index: int | None = None, *,
         vectors: Tensor | None = None, chrono_words: int = 400, input_bias: float | None = None,
-        orthogonal: bool = False, drop_connect: float = 0.0, masked: bool = True,
+        orthogonal: bool = False, drop_connect: float = 0.0, masked: bool = True, through: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         check_known("pooling", pooling, POOLINGS)
+        check_known("through", through or "last", POOLINGS)
         check_known("cell", cell, LISTED_CELLS)
         if forget_bias == "thesis":
             forget_bias = 1.0 if pooling == "last" and cell == "lstm" else None
@@ -74,7 +77,10 @@ class TextClassifier(nn.Module):
             )
         else:
             self.encoder = Encoder(embedding_size, hidden_size, cell, layers, bidirectional, **options)
-        self.pooling = POOLINGS[pooling](self.encoder.output_size, bidirectional)
+        read, *other = (
+            POOLINGS[name](self.encoder.output_size, bidirectional) for name in (pooling, through) if name
+        )
+        self.pooling = StraightThrough(read, *other) if other else read
         self.classifier = nn.Linear(self.encoder.output_size, classes)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:

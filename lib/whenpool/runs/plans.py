@@ -296,6 +296,9 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             for run in each(middle, seed=range(SEEDS_FROM + 3, SEEDS_FROM + 6), forget_bias=[5.0]):
                 yield probe.GradientTrace(run, 200, shortest=shortest, longest=longest, until=3_000)
                 yield run
+        for run in each(middle, epochs=[20], seed=seeds):  # as many as the thesis's at either scale
+            yield from each(run, *_STARTS["through"])
+            yield from each(run, pooling=("last", "max", "max_attention", "mean") if compact else ())
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):

@@ -41,7 +41,7 @@ def train_together(
     alike = "only masked LSTMs of one shape and learning rate, without DropConnect, can train together"
     check(len(kinds) == 1 and next(iter(kinds))[:3] == ("lstm", 0.0, True), alike)
     # models that pool alike stand side by side
-    order = sorted(range(len(students)), key=lambda n: type(students[n].model.pooling).__name__)
+    order = sorted(range(len(students)), key=lambda n: repr(students[n].model.pooling))
     models = {number: students[number].model.to(device) for number in order}
     encoder, how, free = models[0].encoder, students[0].recipe, MEMORY
     if torch.device(device).type == "cuda":
@@ -166,7 +166,7 @@ def _logits(models: Sequence[Any], ids: Tensor, lengths: Tensor) -> Tensor:
         states = run_layer(states, lengths, into, across, b_in + 1.0 * b_state)
 
     def alike(model: Any) -> Any:  # models whose poolings are one operation
-        return type(model.pooling), id(model) if list(model.pooling.parameters()) else None
+        return repr(model.pooling), id(model) if list(model.pooling.parameters()) else None
 
     groups = [[*run] for _, run in groupby(models, alike)]
     sizes, pooled = [len(some) for some in groups], []

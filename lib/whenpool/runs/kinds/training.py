@@ -49,7 +49,7 @@ def grammar_of(corpus: str) -> Grammar | None:
 
 
 SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias chrono_words
-    orthogonal drop_connect masked"""
+    orthogonal drop_connect masked through"""
 
 
 @cache
@@ -116,6 +116,7 @@ class Training(Run):
     shuffled: bool = False  # whether the labels of the training texts are shuffled
     draw: int = 0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
     fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
+    through: str | None = None  # the pooling through which the gradient flows back, None: ``pooling``
 
     @property
     def training(self) -> "Training":
@@ -126,8 +127,9 @@ class Training(Run):
         """Why there is no such model, or "": not each cell has gates, for example."""
         if self.held not in (None, "W_hh"):
             return f"held must be None or 'W_hh', not {self.held!r}"
-        if self.fresh and self.trick:
-            return f"fresh filler cannot be combined with {self.trick}; leave out one of them"
+        if self.trick and (self.fresh or self.through):
+            option = "fresh filler" if self.fresh else "through"
+            return f"{option} cannot be combined with {self.trick}; leave out one of them"
         return fault_of(self.trick, **self.values(SHAPE))
 
     @property

@@ -159,7 +159,7 @@ class LastAttention(Pooling):
 
 class StraightThrough(Pooling):
     """The embedding of one pooling with the gradient of another, which shows whether a pooling helps by what it
-    reads or by the way of its gradient. Parameters of the first are not trained.
+    reads or by how it learns. Parameters of the first are not trained.
 
     Args:
         read: whose embedding and weights are returned.

@@ -158,8 +158,8 @@ class LastAttention(Pooling):
 
 
 class StraightThrough(Pooling):
-    """The embedding of one pooling with the gradient of another, which shows whether a pooling helps by what it
-    reads or by how it learns. Parameters of the first are not trained.
+    """The embedding of one pooling with the gradient of another, which shows whether a pooling helps by what
+    it reads or by how it learns. Parameters of the first are not trained.
 
     Args:
         read: whose embedding and weights are returned.

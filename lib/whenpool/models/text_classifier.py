@@ -78,7 +78,9 @@ class TextClassifier(nn.Module):
         else:
             self.encoder = Encoder(embedding_size, hidden_size, cell, layers, bidirectional, **options)
         read, *other = (
-            POOLINGS[name](self.encoder.output_size, bidirectional) for name in (pooling, through) if name
+            POOLINGS[name](self.encoder.output_size, bidirectional)
+            for name in (pooling, through)
+            if name
         )
         self.pooling = StraightThrough(read, *other) if other else read
         self.classifier = nn.Linear(self.encoder.output_size, classes)

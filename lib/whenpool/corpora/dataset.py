@@ -115,10 +115,8 @@ def make_dataset(
     default there are as many validation as training texts, and all test texts. ``max_words`` cuts a text
     before it is composed; ``vectors`` start the embedding, and the ``seed`` draws those that are missing.
     Training texts are the first of the corpus, or for another ``draw`` as many after those of the last."""
-    if validation is None:
-        validation = min(size, len(encoded.texts["validation"]))
-    if test is None:
-        test = len(encoded.texts["test"])
+    validation = min(size, len(encoded.texts["validation"])) if validation is None else validation
+    test = len(encoded.texts["test"]) if test is None else test
     dataset = _numbered(encoded, (size, validation, test), setting, share, max_words, draw)
     return replace(dataset, vectors=start_from(vectors, dataset.vocabulary, seed))
 
@@ -132,10 +130,8 @@ def _numbered(
     composed, passes = {}, {}
     for split, count in zip(SPLITS, counts, strict=True):
         have, start = len(encoded.texts[split]), draw * count if split == "train" else 0
-        few = (
-            f"the corpus has {have:,} {split} texts, but {start + count:,} were asked for; choose fewer"
-        )
-        check(1 <= count <= have - start, few)
+        asked = f"but {start + count:,} were asked for; choose fewer"
+        check(1 <= count <= have - start, f"the corpus has {have:,} {split} texts, {asked}")
         composed[split], passes[split] = _composed(
             encoded, split, (start, count), setting, share, max_words, f"{split} filler"
         )

@@ -158,12 +158,8 @@ class LastAttention(Pooling):
 
 
 class StraightThrough(Pooling):
-    """The embedding of one pooling with the gradient of another, which shows whether a pooling helps by what
-    it reads or by how it learns. Parameters of the first are not trained.
-
-    Args:
-        read: whose embedding and weights are returned.
-        learn: through which the gradient flows back to the states.
+    """The embedding and weights of the pooling ``read`` with the gradient of the pooling ``learn``: whether a
+    pooling helps by what it reads or by how it learns. Parameters of ``read`` are not trained.
 
     Examples:
         >>> states = torch.tensor([[[1.0], [3.0], [2.0]]], requires_grad=True)  # (1, 3, 1)

@@ -77,12 +77,10 @@ class TextClassifier(nn.Module):
             )
         else:
             self.encoder = Encoder(embedding_size, hidden_size, cell, layers, bidirectional, **options)
-        read, *other = (
-            POOLINGS[name](self.encoder.output_size, bidirectional)
-            for name in (pooling, through)
-            if name
-        )
-        self.pooling = StraightThrough(read, *other) if other else read
+        shape = self.encoder.output_size, bidirectional
+        self.pooling = POOLINGS[pooling](*shape)
+        if through:
+            self.pooling = StraightThrough(self.pooling, POOLINGS[through](*shape))
         self.classifier = nn.Linear(self.encoder.output_size, classes)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:

@@ -125,7 +125,8 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
 @pytest.mark.parametrize(("changes", "message"), [
     ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
     ({"cell": "transformer", "masked": False}, "does not take masked=False"),
-    ({"held": "W_ih"}, "held must be None or 'W_hh', not 'W_ih'"),
+    ({"held": "W_ih"}, "held must be None, 'W_hh' or 'encoder', not 'W_ih'"),
+    ({"pooling": "max", "through": "max"}, "through must be another pooling than 'max'"),
     ({"through": "least"}, "through 'least'"),
     ({"through": "max", "trick": TRICKS[1]}, "through cannot be combined with penalty_attention"),
     ({"fresh": True, "trick": TRICKS[1]}, "fresh filler cannot be combined with penalty_attention"),

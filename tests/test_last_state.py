@@ -66,12 +66,14 @@ def test_a_state_with_these_gates_is_a_running_mean():
     assert state.item() == pytest.approx(0.5 * torch.tanh(cell).item(), rel=1e-9)
 
 
-def test_what_is_held_stays_as_it_was_and_the_rest_learns(place):
-    run = replace(SMALL, held="W_hh")
+@pytest.mark.parametrize("held", ["W_hh", "encoder"])
+def test_what_is_held_stays_as_it_was_and_the_rest_learns(place, held):
+    run = replace(SMALL, held=held)
     run.execute(place, keep_weights=True)
     before, after = (dict(make(run, place).model.named_parameters()) for make in (prepare, trained))
     for name, weights in after.items():
-        assert torch.equal(weights, before[name]) == ("weight_hh" in name), name
+        still = "weight_hh" in name if held == "W_hh" else not name.startswith("classifier")
+        assert torch.equal(weights, before[name]) == still, name
 
 
 def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(place):

@@ -176,8 +176,7 @@ def refiller(
     new, part = number([encoded.words], vocabulary).flat, (draw * size, size)
 
     def words_of(epoch: int) -> Tensor:
-        seed = f"train filler {epoch}"
-        texts, _ = _composed(encoded, "train", part, setting, share, max_words, seed)
+        texts, _ = _composed(encoded, "train", part, setting, share, max_words, f"train filler {epoch}")
         return new[texts.ids.flat]
 
     return words_of

@@ -170,15 +170,16 @@ class StraightThrough(Pooling):
     """
 
     def __init__(self, read: Pooling, learn: Pooling) -> None:
-        super().__init__()
+        super().__init__(read.size, read.bidirectional)
         self.read, self.learn = read, learn
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
-        embedding, weights = self.read.pool(states, mask)
-        if not torch.is_grad_enabled():
-            return embedding, weights
-        path = self.learn.pool(states, mask)[0]
-        return embedding.detach() + (path - path.detach()), weights
+        with torch.no_grad():
+            embedding, weights = self.read(states, mask)
+        if torch.is_grad_enabled():
+            path = self.learn(states, mask)[0]  # (B, D)
+            embedding = embedding + (path - path.detach())
+        return embedding, weights
 
 
 POOLINGS: dict[str, type[Pooling]] = {name: globals()[listed.module] for name, listed in LISTED.items()}

@@ -54,7 +54,7 @@ class TextClassifier(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         check_known("pooling", pooling, POOLINGS)
-        check_known("through", through or "last", POOLINGS)
+        check_known("through", pooling if through is None else through, POOLINGS)
         check_known("cell", cell, LISTED_CELLS)
         if forget_bias == "thesis":
             forget_bias = 1.0 if pooling == "last" and cell == "lstm" else None

@@ -83,8 +83,7 @@ def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
         tensor([0.2500])
     """
     lengths = _checked_lengths(norms, lengths)
-    middle = norms.gather(1, (lengths // 2).unsqueeze(1)).squeeze(1)
-    return middle / norms[:, 0]
+    return norms.gather(1, (lengths // 2).unsqueeze(1)).squeeze(1) / norms[:, 0]
 
 
 def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tensor:

@@ -80,5 +80,4 @@ def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     place = share * last  # (B, points)
     left = place.floor().long().clamp(min=0)
     right = torch.minimum(left + 1, last)
-    weight = place - left
-    return torch.lerp(values.gather(1, left), values.gather(1, right), weight)
+    return torch.lerp(values.gather(1, left), values.gather(1, right), place - left)

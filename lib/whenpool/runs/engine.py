@@ -85,8 +85,7 @@ class Workforce:
         here = here and self.engine == "local"
         check_device(self.device, here)
         if here and (self.precision, self.device) == ("bfloat16", "cpu"):
-            lacks = "this processor has no bfloat16; use --precision float32"
-            check(processor_has_bfloat16(), lacks)
+            check(processor_has_bfloat16(), "this processor has no bfloat16; use --precision float32")
 
 
 def check_device(device: str, here: bool = True) -> None:

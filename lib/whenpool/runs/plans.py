@@ -246,8 +246,7 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
                 yield from each(replace(plain, trick="gradient_directed"), *_TABLES["tried_strengths"])
 
 
-# What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, how their
-# gradients change while they learn, and what they reach
+# What the last state holds: starts of a BiLSTM without pooling, and reading and learning exchanged
 
 _STARTS = _TABLES["starts"]
 START_OPTIONS: list[Options] = _STARTS["usual"]
@@ -297,8 +296,10 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
                 yield probe.GradientTrace(run, 200, shortest=shortest, longest=longest, until=3_000)
                 yield run
         for run in each(middle, epochs=[20], seed=seeds):  # as many as the thesis's at either scale
-            yield from each(run, *_STARTS["through"])
-            yield from each(run, pooling=("last", "max", "max_attention", "mean") if compact else ())
+            yield from each(run, *_STARTS["through"], *_STARTS["only_reading"])
+            if compact:
+                yield from each(run, *_STARTS["alike"])
+                yield from each(run, pooling=("last", "max", "max_attention", "mean"))
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):

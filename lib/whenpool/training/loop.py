@@ -136,8 +136,7 @@ class Outcome:
         return self.history[self.best_epoch - 1].validation_accuracy
 
     def history_rows(self) -> list[dict[str, float]]:
-        rows = [asdict(epoch) for epoch in self.history]
-        return [row | row.pop("more") for row in rows]
+        return [row | row.pop("more") for row in map(asdict, self.history)]
 
 
 class DivergenceError(InputError):

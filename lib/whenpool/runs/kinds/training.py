@@ -112,7 +112,7 @@ class Training(Run):
     divergence: str = "forward"  # of "gradient_directed", see `whenpool.learnability`
     input_bias: float | None = None  # see `whenpool.Encoder`
     chrono_words: int = 400  # T of the start "chrono"
-    held: str | None = None  # the part of the encoder's weights that is not trained: "W_hh"
+    held: str | None = None  # what is not trained: "W_hh", or "encoder", its words' vectors as well
     shuffled: bool = False  # whether the labels of the training texts are shuffled
     draw: int = 0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
     fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
@@ -125,8 +125,10 @@ class Training(Run):
     @property
     def fault(self) -> str:
         """Why there is no such model, or "": not each cell has gates, for example."""
-        if self.held not in (None, "W_hh"):
-            return f"held must be None or 'W_hh', not {self.held!r}"
+        if self.held not in (None, "W_hh", "encoder"):
+            return f"held must be None, 'W_hh' or 'encoder', not {self.held!r}"
+        if self.through == self.pooling:
+            return f"through must be another pooling than {self.pooling!r}; leave it out"
         if self.trick and (self.fresh or self.through):
             option = "fresh filler" if self.fresh else "through"
             return f"{option} cannot be combined with {self.trick}; leave out one of them"
@@ -242,8 +244,9 @@ def prepare(run: Training, place: Place) -> Prepared:
         sizes = len(dataset.vocabulary), len(dataset.classes)
         shape = run.values(SHAPE) | {"padding_index": PADDING_INDEX}
         model = TextClassifier(*sizes, vectors=dataset.vectors, **shape)
-        for name, weights in model.encoder.named_parameters():
-            weights.requires_grad_(not (run.held and "weight_hh" in name))
+        held = {None: (), "W_hh": ("weight_hh",), "encoder": ("embedding.", "encoder.")}[run.held]
+        for name, weights in model.named_parameters():
+            weights.requires_grad_(not any(part in name for part in held))
         return Prepared(encoded, dataset, model, torch.random.get_rng_state())
 
 

@@ -34,8 +34,8 @@ class TextClassifier(nn.Module):
         embedding_size: numbers of a word's vector, E.
         forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
             initialisation for the others (§1.3.1).
-        through: the pooling through which the gradient flows back instead of ``pooling``, whose embedding is
-            classified all the same (`whenpool.models.pooling.StraightThrough`); None: no other.
+        through: the pooling through which the gradient flows back, in probes as well, instead of ``pooling``,
+            which is read (`whenpool.models.pooling.StraightThrough`); to save it, keep ``pooling.read``.
         padding_index: the row of the embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, E), the embedding to start from, such as GloVe's.
 

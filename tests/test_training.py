@@ -116,6 +116,7 @@ POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention
 FAMILY = [replace(SHORT, pooling=pooling, seed=seed) for seed, pooling in enumerate(POOLINGS)]
 OTHERS = [{"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}]
 UNLIKE = [{}, {"size": 13, "setting": "mid"}, {"size": 50, "epochs": 1}, {"forget_bias": "chrono"}]
+HELD = [replace(SHORT, pooling=pooling, held="encoder") for pooling in ("mean", "attention")]
 SWAPPED = (("max", "last"), ("last", "max"), ("mean", "attention"))
 THROUGH = [replace(SHORT, pooling=one, through=other) for one, other in SWAPPED]
 BOTH = [[replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS]
@@ -139,7 +140,7 @@ def check_equal(found, expected, tolerance):
         assert mine == pytest.approx(theirs, rel=tolerance)
 
 
-@pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS, THROUGH])
+@pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS, THROUGH, HELD])
 def test_models_trained_together_equal_those_trained_alone(place, runs):
     students = students_of(runs, place)
     expected = each_alone(students)  # before they learn

@@ -297,7 +297,8 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
                 yield run
         for run in each(middle, epochs=[20], seed=seeds):  # as many as the thesis's at either scale
             yield from each(run, *_STARTS["through"], *_STARTS["only_reading"])
-            yield from each(run, pooling=("last", "max", "max_attention", "mean") if compact else ("max",))
+            themselves = ("last", "max", "max_attention", "mean") if compact else ("max",)
+            yield from each(run, pooling=themselves)
             yield from each(run, *_STARTS["alike"]) if compact else ()
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)

@@ -163,6 +163,30 @@ class OfTheCells(Theirs):
         return self.rnn(embedded, last)[0]
 
 
+class OfLetters(Theirs):
+    """It embeds by an LSTM and reads with a frozen one beside its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.letters, self.frozen = (nn.LSTM(6, 6, batch_first=True).double() for _ in range(2))
+
+    def embed(self, ids):
+        return self.letters(self.table(ids))[0]
+
+    def encode(self, embedded, lengths):
+        with torch.no_grad():
+            more = self.frozen(embedded)[0]
+        return super().encode(embedded + more, lengths)
+
+
+def test_other_recurrences_of_a_model_are_an_input_as_any_other():
+    model, plain = OfLetters(), Theirs()
+    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    embedded = model.embed(IDS).detach()
+    plain.embed = lambda ids: embedded + model.frozen(embedded)[0].detach()
+    assert same(norms, gradient_norms(plain, IDS, LENGTHS, LABELS))
+
+
 def hooked():
     """A model whose recurrence runs something else than it shows."""
     model = Theirs()
@@ -178,6 +202,7 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
     profile = gradient_profile(norms, torch.tensor([3, 2, 1]), 5)
     assert profile.tolist() == [[0, 0.5, 1, 2.5, 4], [3, 3.5, 4, 4.5, 5], [2, 2, 2, 2, 2]]
     assert gradient_profile(norms, torch.tensor([3, 2, 1])).shape == (3, 100)
+    assert gradient_profile(torch.ones(1, 268).bfloat16(), torch.tensor([268])).eq(1).all()
     for probe, lengths in product((vanishing_ratio, gradient_profile), ([3], [0, 3])):
         with pytest.raises(InputError, match="norms of 2 texts need 2 lengths"):
             probe(torch.ones(2, 3), torch.tensor(lengths))

@@ -244,6 +244,9 @@ def test_agrees_with_one_text_at_a_time(pooling):
 @pytest.mark.parametrize(("changes", "message"), [
     ({"texts": [], "labels": []}, "there is no text; give"),
     ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
+    ({"labels": [0.9, 1.5]}, "labels must be the numbers of the classes"),
+    ({"labels": ["a", "b"]}, "labels must be the numbers of the classes"),
+    ({"texts": [[3], [99]]}, "ids have the word 99, but the model knows"),
     ({"filler": []}, "there is no filler sentence"),
     ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
     ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),

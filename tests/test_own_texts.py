@@ -1,5 +1,6 @@
 """Files of the user's own: what is read of them, and what is said of those that cannot be."""
 
+import gzip
 import json
 import re
 from collections import Counter
@@ -35,9 +36,12 @@ def test_any_common_way_of_writing_a_table_is_read(tmp_path, delimiter, encoding
 
 def test_formats_and_columns_may_be_others(tmp_path, monkeypatch):
     tsv = written(tmp_path / "A.TSV", delimiter="\t")
-    jsonl = tmp_path / "a.jsonl"
-    jsonl.write_text("\ufeff" + "\n\n".join(json.dumps({"text": t, "label": y}) for t, y in ROWS))
-    assert read_own(tsv, "text", "label") == read_own(jsonl, "text", "label")
+    jsonl = tmp_path / "a.jsonl.gz"
+    lines = [json.dumps({"text": t, "label": y}) for t, y in ROWS]
+    with gzip.open(jsonl, "wt") as stream:  # the label of a first row may be missing
+        stream.write("\ufeff" + "\n\n".join(['{"text": "x"}', *lines]))
+    read, gaps = read_own(jsonl, "text", "label")
+    assert (read, len(gaps)) == (read_own(tsv, "text", "label")[0], 1)
     named = written(tmp_path / "b.csv", header=("body", "stars"))
     expected = load(named, text_column="body", label_column="stars")
     assert load(f"{named}:text_column=body,label_column=stars") == expected
@@ -71,6 +75,7 @@ def numbered(label, count):
     (b"text,label\nfine,1\ncaf\xe9,1\n", "line 3 is not UTF-8 text; save it as"),
     ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
     ('{"text": "x", "label": {}}', "'text' must hold a text, and 'label' a word or a number, not 'x' and {}"),
+    ('{"text": "x", "label": 1}\n{"text": "y", "label": 1.0}', "labels '1' and '1.0' are one number"),
     ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: column 'label' is empty"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message):

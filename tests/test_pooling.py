@@ -85,6 +85,8 @@ def test_a_text_without_words_gives_zeros_and_padding_does_not_matter(name, stat
         ((states[:, :0], MASK[:, :0]), "the states are of no words, T = 0"),
         ((states[..., :6], MASK), r"\(8\) cannot pool states of 6 units"),
         ((states, (~MASK).float() * -1e9), "of an additive mask take mask == 0"),
+        ((states, (~MASK).long() * -10_000), "of an additive mask take mask == 0"),
+        (((states, states), MASK), r"not a tuple and \(3, 6\)"),
     ):
         with pytest.raises(InputError, match=message):
             module(*bad)

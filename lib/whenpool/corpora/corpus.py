@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from whenpool.base.errors import check
 
@@ -41,8 +41,10 @@ class Split:
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return zip(self.texts, self.labels, strict=True)
 
-    def __getitem__(self, some: slice) -> "Split":
-        return Split(self.texts[some], self.labels[some])
+    def __getitem__(self, some: Any) -> Any:
+        """One text with its label, or of a slice a `Split`."""
+        texts, labels = self.texts[some], self.labels[some]
+        return Split(texts, labels) if isinstance(some, slice) else (texts, labels)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from os.path import isfile
@@ -142,7 +143,7 @@ def find(
         check(path, f"corpus {name!r}: {PUBLICATIONS[name].files[0]} is not in {folder}; {advice}")
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
-    if path.suffix.lower() not in SUFFIXES:
+    if suffix_of(path) not in SUFFIXES:
         tagged = "if it holds tagged words, add --chapter sequence_labelling"
         check(not isfile(path), f"{path} is not a {FORMATS} file of texts; {tagged}")
         check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
@@ -152,6 +153,11 @@ def find(
         check_known(f"option of {path}", option, ("text_column", "label_column"))
         check(isinstance(column, str), f"{option} must be the name of a column, not {column!r}")
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
+
+
+def suffix_of(path: str | Path) -> str:
+    """The format of a file by its name; one that ends in ``.gz`` is unpacked when it is read."""
+    return Path(Path(path).name.lower().removesuffix(".gz")).suffix
 
 
 def parsed(spec: str) -> tuple[str, dict[str, Any]]:
@@ -231,17 +237,18 @@ def check_classes(counts: Mapping[str, int], path: Path) -> None:
 def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw], list[str]]:
     """The rows of a file, and a line for each row that has no text or no label and is left out. Raises
     `InputError` for a row that cannot be read, named by its line, or where none is left."""
-    check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
+    check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
-    wanted, is_json = (text_column.strip(), label_column.strip()), path.suffix.lower() == ".jsonl"
+    wanted, is_json = (text_column.strip(), label_column.strip()), suffix_of(path) == ".jsonl"
     rows = (
         json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path, {*wanted})
     )
-    read, gaps = list[Raw](), list[str]()
-    for number, (where, row) in enumerate(rows):
-        for column in wanted if number == 0 else ():
-            check(column in row, f"{path} has no column {column!r}; name one of {[*row]!r:.300}")
+    read, gaps, rows = list[Raw](), list[str](), list(rows)
+    for column in wanted if rows else ():
+        named = dict.fromkeys(name for _, row in rows for name in row)
+        check(column in named, f"{path} has no column {column!r}; name one of {[*named]!r:.300}")
+    for where, row in rows:
         text, label = values = [*map(row.get, wanted)]
         empty = [value is None or value != value or not str(value).strip() for value in values]
         if any(empty):
@@ -254,6 +261,13 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
         clean = (re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (str(text), str(label).strip()))
         read.append(Raw(*clean))
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
+    written: dict[float | str, str] = {}
+    for label in sorted({row.label for row in read}):
+        number: float | str = label
+        with suppress(ValueError):  # of a word
+            number = float(label)
+        other = written.setdefault(number, label)
+        check(other == label, f"{path}: labels {other!r} and {label!r} are one number; write it alike")
     return read, gaps
 
 
@@ -268,7 +282,7 @@ def _table(
     check(lines and lines[0].strip(), named)
     # other marks than commas may separate a .csv: the one by which the header has the columns that are
     # wanted, or most columns
-    marks = "\t" if path.suffix.lower() == ".tsv" else ",;\t|"
+    marks = "\t" if suffix_of(path) == ".tsv" else ",;\t|"
     heads = {
         mark: [name.strip() for name in next(csv.reader(lines[:1], delimiter=mark))] for mark in marks
     }

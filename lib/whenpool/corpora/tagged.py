@@ -22,7 +22,7 @@ from whenpool.base.errors import check, check_known
 from whenpool.base.files import hash_of, lines_of
 from whenpool.corpora.corpus import SPLITS
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.sources import SUFFIXES, checked, label_of, parsed
+from whenpool.corpora.sources import SUFFIXES, checked, label_of, parsed, suffix_of
 from whenpool.corpora.synthetic import lists_of
 
 
@@ -83,7 +83,8 @@ def read_tagged(path: Path) -> list[Tagged]:
         if not line.strip() or (line.startswith("-DOCSTART-") and not is_conllu):
             sentences.append([])
         elif not (is_conllu and re.match(r"#|\d+[-.]\d+\t", line)):  # a comment, or no word of its own
-            cells = line.strip().split("\t" if is_conllu or "\t" in line else None)
+            mark = "\t" if is_conllu or "\t" in line else " +"  # no-break spaces belong to a word
+            cells = re.split(mark, line.strip(" \t\r\n"))
             fits = len(cells) == 10 if is_conllu else len(cells) > 1
             word, tag = (cells[1], cells[3]) if is_conllu and fits else (cells[0], cells[-1])
             named = word.strip() and tag.strip() not in ("", "_" if is_conllu else "")
@@ -140,14 +141,15 @@ def _load(name: str, label: str, paths: tuple[Path, ...], changed: tuple[int, ..
     corpus = TaggedCorpus(label, train, validation, test, complete, notes)
     if corpus.has_entities:
         for tag in sorted({tag for part in parts for sentence in part for tag in sentence.tags}):
-            check(_is_iob(tag), f"{label}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE")
+            other = f"{label}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE"
+            check(_is_iob(tag), f"{other}; of other schemes write S- as B-, and E- or L- as I-")
     return corpus
 
 
 def is_tagged(name: str) -> bool:
     """Whether a corpus is one of tagged words, by its name."""
     name = name if isfile(name) else name.partition(":")[0]
-    return not (name in ("synthetic", *PUBLICATIONS) or Path(name).suffix.lower() in SUFFIXES)
+    return not (name in ("synthetic", *PUBLICATIONS) or suffix_of(name) in SUFFIXES)
 
 
 # The grammar

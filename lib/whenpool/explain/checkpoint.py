@@ -16,14 +16,14 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.base.version import __version__
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
-from whenpool.models.pooling import POOLINGS
+from whenpool.models.pooling import POOLINGS, StraightThrough
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.training.loop import answers
@@ -91,13 +91,15 @@ class Checkpoint:
     def encode(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """N texts -> ids (N, T) int64, right-padded, and lengths (N,). Raises `InputError` for no texts, one
         string instead of several, or a text without words."""
-        return self._numbered(texts).batch(torch.arange(len(texts)), PADDING_INDEX)[:2]
+        numbered = self._numbered(texts)
+        return numbered.batch(torch.arange(len(numbered)), PADDING_INDEX)[:2]
 
     @torch.inference_mode()
     def probabilities(self, texts: Sequence[str]) -> Tensor:
         """N texts -> (N, C), each row sums to 1; see `encode` for what it raises."""
-        rows = torch.empty(len(texts), len(self.classes))
-        for part, _, logits in answers(self.model, self._numbered(texts)):
+        numbered = self._numbered(texts)
+        rows = torch.empty(len(numbered), len(self.classes))
+        for part, _, logits in answers(self.model, numbered):
             rows[part] = logits.softmax(1)
         return rows
 
@@ -110,7 +112,7 @@ class Checkpoint:
         check(rows, "there are no texts; give at least one")
         if [] in rows:
             raise InputError(f"text {rows.index([])} has no words; leave it out")
-        return Texts(Ragged.of(rows), torch.zeros(len(texts), dtype=torch.int64))
+        return Texts(Ragged.of(rows), torch.zeros(len(rows), dtype=torch.int64))
 
 
 def strings(texts: Iterable[str]) -> list[str]:
@@ -129,13 +131,18 @@ def save_checkpoint(
     max_words: int | None = None, tokenizer: str = "basic_english", **about: Scalar,
 ) -> Path:  # fmt: skip
     """Write a classifier into a folder, which is made; returns the folder. The arguments are those of
-    `Checkpoint`; ``about`` holds plain values such as ``test_accuracy=81.5``. The vocabulary is as
-    `whenpool.corpora.tokens.build_vocabulary` makes it. Raises `InputError` for another model than a
-    `whenpool.TextClassifier`, a vocabulary or classes that do not fit it, ``max_words`` below 1, or a folder
-    that cannot be written; see `load_checkpoint` for an example."""
+    `Checkpoint`; ``about`` holds plain values such as ``test_accuracy=81.5``. The vocabulary is a list, or a
+    mapping to numbers as `whenpool.corpora.tokens.build_vocabulary` makes it. Raises `InputError` for another
+    model than a `whenpool.TextClassifier`, a vocabulary or classes that do not fit it, ``max_words`` below 1,
+    or a folder that cannot be written; see `load_checkpoint` for an example."""
     folder = Path(folder)
     usual = type(model) is TextClassifier  # a subclass may compute something else
     check(usual, f"only a whenpool.TextClassifier can be saved, not {type(model).__name__}")
+    given = isinstance(model.embedding, nn.Embedding)
+    check(given, "a model of an encoder's states has no vocabulary; save its state_dict")
+    if isinstance(vocabulary, Mapping):
+        vocabulary, numbers = sorted(vocabulary, key=vocabulary.__getitem__), sorted(vocabulary.values())
+        check(numbers == [*range(len(numbers))], "vocabulary must number its words 0, 1, 2 and so on")
     state = model.state_dict().items()
     tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
     weights = safetensors.torch.save(tensors)
@@ -144,11 +151,18 @@ def save_checkpoint(
         "weights": hashlib.sha256(weights).hexdigest(), "model": _arguments(model),
         "classes": list(classes), "max_words": max_words, "about": about, "vocabulary": list(vocabulary),
     }  # fmt: skip
-    text = json.dumps(facts, ensure_ascii=False, indent=1)
+    text = json.dumps(facts, ensure_ascii=False, indent=1, default=_plain)
     _made(json.loads(text), tensors, "the checkpoint")  # so that it can be read again
     write_atomically(folder / WEIGHTS_FILE, weights)
     write_atomically(folder / FACTS_FILE, text)
     return folder
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's or torch's as Python's."""
+    single = getattr(value, "shape", None) == ()
+    check(single, f"what is kept about a model must be plain values, not {type(value).__name__}")
+    return value.item()
 
 
 def load_checkpoint(folder: str | Path) -> Checkpoint:
@@ -185,14 +199,16 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
 
 def _arguments(model: TextClassifier) -> dict[str, Any]:
     """What the constructor is given to make a model of this shape; how it started is no part of it."""
-    names = [name for name, kind in POOLINGS.items() if type(model.pooling) is kind]
-    check(names, f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS; take one")
+    exchanged = isinstance(model.pooling, StraightThrough)
+    read, learn = (model.pooling.read, model.pooling.learn) if exchanged else (model.pooling, None)
+    names: dict[Any, str] = {kind: name for name, kind in POOLINGS.items()}
+    check(type(read) in names, f"pooling {type(read).__name__} is not in whenpool.POOLINGS; take one")
     encoder = model.encoder
     return {
-        "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
-        "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),
-        "bidirectional": encoder.directions == 2, "padding_index": model.embedding.padding_idx,
-        "drop_connect": encoder.drop_connect, "masked": model.masked,
+        "pooling": names[type(read)], "through": names.get(type(learn)), "cell": encoder.cell,
+        "embedding_size": encoder.input_size, "hidden_size": encoder.hidden_size,
+        "layers": len(encoder.layers), "bidirectional": encoder.directions == 2, "masked": model.masked,
+        "padding_index": model.embedding.padding_idx, "drop_connect": encoder.drop_connect,
     }  # fmt: skip
 
 
@@ -216,9 +232,10 @@ def _check_names(
     check(begins, f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}")
     for name, names in (("vocabulary", words), ("classes", classes)):
         different = len({*names}) == len(names) > 1 and {*map(type, names)} == {str}
-        check(different, f"{where}: {name} must be a list of at least two different words")
+        check(different, f"{where}: {name} must be a list of at least two different strings")
     check_known(f"{where}: tokenizer", tokenizer, TOKENIZERS)
-    check(limit is None or limit >= 1, f"{where}: max_words must be at least 1, or null, not {limit}")
+    whole = isinstance(limit, int) and limit >= 1
+    check(limit is None or whole, f"{where}: max_words must be at least 1, or null, not {limit}")
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ class EmbeddedTexts(Texts):
         return Batch(padded, lengths, self.labels[indices.to(self.device)])
 
 
-def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu") -> EmbeddedTexts:
+def embed(pretrained: Pretrained, texts: Texts, file: str | Path, device: str = "cpu") -> EmbeddedTexts:
     """The last hidden states of an encoder for every token, computed once and kept as an array of numpy.
 
     Encoder and texts, numbers of its tokens, are hashed into the name of the file: ``states.npy`` becomes
@@ -189,6 +189,7 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
     """
     numbers = (part.numpy().tobytes() for part in (texts.ids.offsets, texts.ids.flat.int()))
     digest = hashlib.sha256(b"".join([pretrained.fingerprint.encode(), *numbers])).hexdigest()
+    file = Path(file)
     file = file.with_name(f"{file.stem}-{digest[:20]}.npy")
     if not file.exists():
         shape = (len(texts.ids.flat), pretrained.size)

@@ -48,14 +48,16 @@ class Pooling(nn.Module):
 
         Raises `InputError` when the shapes do not fit, or a mask on a processor is not of 0 and 1.
         """
-        given = f"{tuple(states.shape)} and {tuple(mask.shape) if isinstance(mask, Tensor) else mask}"
-        fits = states.dim() == 3 and isinstance(mask, Tensor) and mask.shape == states.shape[:2]
+        shape = tuple(states.shape) if isinstance(states, Tensor) else f"a {type(states).__name__}"
+        given = f"{shape} and {tuple(mask.shape) if isinstance(mask, Tensor) else mask}"
+        both = isinstance(states, Tensor) and isinstance(mask, Tensor)
+        fits = both and states.dim() == 3 and mask.shape == states.shape[:2]
         check(fits, f"states must be (B, T, D) and the mask a tensor (B, T), not {given}")
         T, D = states.shape[1:]
         check(T, "the states are of no words, T = 0; give each text at least one, even an unknown one")
         named = f"{type(self).__name__}({self.size})"
         check(self.size is None or self.size == D, f"{named} cannot pool states of {D} units")
-        if mask.is_floating_point():
+        if mask.dtype != torch.bool:
             other = "a mask must be 1 on words and 0 on padding; of an additive mask take mask == 0"
             check(not is_true(((mask != 0) & (mask != 1)).any()), other)
         return self.pool(states, mask.to(torch.bool))
@@ -111,7 +113,7 @@ class Attention(Pooling):
         nn.init.uniform_(self.query, -(size**-0.5), size**-0.5)  # as nn.Linear(D, 1) starts
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        weights = softmax_over_words(states @ self.query, mask)
+        weights = softmax_over_words(states @ self.query.to(states.dtype), mask)
         return _weighted_sum(weights, states), weights
 
 

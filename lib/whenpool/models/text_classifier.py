@@ -35,7 +35,7 @@ class TextClassifier(nn.Module):
         forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
             initialisation for the others (§1.3.1).
         through: the pooling through which the gradient flows back, in probes as well, instead of ``pooling``,
-            which is read (`whenpool.models.pooling.StraightThrough`); to save it, keep ``pooling.read``.
+            which is read (`whenpool.models.pooling.StraightThrough`).
         padding_index: the row of the embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, E), the embedding to start from, such as GloVe's.
 

@@ -120,11 +120,15 @@ def tagging_gradient_norms(
     from whenpool.models.sequence_tagger import tagging_loss
 
     check_steps(model, "tagging_gradient_norms")
+    ids, tags = torch.as_tensor(ids), torch.as_tensor(tags)
+    check(not tags.is_floating_point(), f"tags must be whole numbers, not {tags.dtype}")
+    tags = tags.long()
     lengths = checked_batch(model, ids[..., 0] if ids.dim() == 3 else ids, lengths)[1]
     shape = tuple(ids.shape[:2])
     check(tags.shape == shape, f"tags must be (B, T) = {shape}, not {tuple(tags.shape)}")
     counted = tags
     if word is not None:
+        word = torch.as_tensor(word, device=lengths.device)
         fits = word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all())
         check(fits, "word must be (B,), with a place in each sentence, counted from 0")
         others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
@@ -145,7 +149,9 @@ def _total_norms(
     """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN after the end of each text."""
     name = type(model).__name__
     with tapped(model) as taps, evaluating(model), torch.inference_mode(False), torch.enable_grad():
-        states = model.encode(model.embed(ids).detach(), lengths)
+        embedded = model.embed(ids).detach()
+        before = len(taps)  # a recurrence over letters, say, is a part of the embedding
+        states = model.encode(embedded, lengths)
         kind = type(states).__name__
         check(kind == "Tensor", f"{name}.encode returned a {kind}; return the states (B, T, D) alone")
         (B, T), longest = states.shape[:2], int(lengths.max())
@@ -155,11 +161,12 @@ def _total_norms(
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
+        called = taps[before:]
         cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
-        check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * any(taps)}")
+        check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
-        encoder = next((e for e in encoders if taps and taps[-1].module in e.layers[-1]), None)
-        used = _top(name, taps, encoder)
+        encoder = next((e for e in encoders if called and called[-1].module in e.layers[-1]), None)
+        used = _top(name, called, encoder)
         wanted = [tensor for tap in used for tensor in tap.wanted] or [states]
         grads = iter(torch.autograd.grad(loss, wanted, allow_unused=bool(used)))
     totals = [] if used else [next(grads)]  # (B, T, ·) of each direction
@@ -201,6 +208,8 @@ def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
     two = f"{name} reads its input with two separate recurrences, whose states cannot be matched"
     for other in taps[:-1]:
         last = taps[-1].inputs
+        if not other.outputs.requires_grad:  # of a frozen model under no_grad: an input as any other
+            continue
         reached = last.requires_grad and torch.autograd.grad(
             last.sum(), other.outputs, retain_graph=True, allow_unused=True
         )[0]  # fmt: skip
@@ -241,8 +250,10 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     finally:
         for module in recurrences:
             del module.forward
-    runs = f"{type(model).__name__} runs its recurrence without calling it, as torch.compile does"
-    check(taps or not recurrences, f"{runs}; probe the model as it was before")
+    runs = f"embed, encode and classify of {type(model).__name__} do not call its recurrence"
+    check(
+        taps or not recurrences, f"{runs}; delete it, or probe the model as it was before torch.compile"
+    )
 
 
 def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002

@@ -24,7 +24,8 @@ def checked_batch(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or all 0."""
     ids = torch.as_tensor(ids)
-    check(ids.dim() == 2, f"ids must be (B, T), not {tuple(ids.shape)}; one text is ids.unsqueeze(0)")
+    one = "; one text is ids.unsqueeze(0)" * (ids.dim() == 1)
+    check(ids.dim() == 2, f"ids must be word numbers (B, T), not {tuple(ids.shape)}{one}")
     B, T = ids.shape
     check(B and T, f"the batch has no texts or no words: ids have the shape {(B, T)}")
     lengths = torch.as_tensor(lengths)
@@ -44,7 +45,7 @@ def checked_batch(
     rows = getattr(getattr(model, "embedding", None), "num_embeddings", math.inf)
     check(int(ids.max()) < rows, f"ids have the word {int(ids.max())}, but the model knows {rows} words")
     check(int(ids.min()) >= 0, f"ids have the word {int(ids.min())}; words are numbers from 0")
-    return ids, lengths.to(device), labels.long()
+    return ids.long(), lengths.to(device), labels.long()
 
 
 def check_labels(labels: Tensor, logits: Tensor) -> None:
@@ -75,9 +76,11 @@ def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last of
     its ``counts`` (B,) values included: (B, points). What stands behind them does not matter."""
     check(points >= 1, f"points must be at least 1, not {points}")
-    share = torch.linspace(0, 1, points, dtype=values.dtype, device=values.device)
+    exact = torch.promote_types(values.dtype, torch.float32)  # half precision has no place for 2,049
+    share = torch.linspace(0, 1, points, dtype=exact, device=values.device)
     last = (counts.to(values.device) - 1).unsqueeze(1)  # (B, 1)
     place = share * last  # (B, points)
     left = place.floor().long().clamp(min=0)
     right = torch.minimum(left + 1, last)
-    return torch.lerp(values.gather(1, left), values.gather(1, right), place - left)
+    ends = values.gather(1, left).to(exact), values.gather(1, right).to(exact)
+    return torch.lerp(*ends, place - left).to(values.dtype)

@@ -16,7 +16,7 @@ from torch.nn import functional
 from whenpool.base.errors import check, check_known
 from whenpool.corpora.batches import Ragged, Texts, batches_for
 from whenpool.corpora.settings import compose, filler_lengths
-from whenpool.probes.protocol import check_labels, evaluating
+from whenpool.probes.protocol import check_labels, checked_batch, evaluating
 
 SHARES = tuple(tenth / 10 for tenth in range(10))  # As on the axis of the thesis's Figure 1.4
 SWEPT = ("left", "mid", "right")  # Where the original can stand
@@ -65,7 +65,13 @@ def padding_sweep(
         [('mid', 0.0, 2.5), ('mid', 0.5, 5.0)]
     """
     rows, sentences = _numbers(texts, "text"), _numbers(filler, "filler sentence")
-    classes = torch.as_tensor(labels).long().cpu()
+    try:
+        classes = torch.as_tensor(labels).cpu()
+    except (TypeError, ValueError, RuntimeError):  # of words, say
+        classes = torch.empty(0)
+    whole = not classes.is_floating_point()
+    check(whole, "labels must be the numbers of the classes, from 0, one for each text")
+    classes = classes.long()
     fits = classes.shape == (len(rows),)
     check(fits, f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}")
     for setting in settings:
@@ -95,6 +101,7 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
     with evaluating(model):
         for indices in batches_for(model, texts.ids.lengths, max_words):
             batch = moved.batch(indices, padding_index)
+            checked_batch(model, batch.ids, batch.lengths)
             logits = model(batch.ids, batch.lengths)  # (B, C)
             check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
             loss += functional.cross_entropy(logits, batch.labels, reduction="sum")

@@ -20,6 +20,7 @@ from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import Encoder
+from whenpool.models.pooling import is_true
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
 
@@ -117,7 +118,10 @@ def occlusion(
     with evaluating(model):
         logits = model(ids, lengths)
         check_labels(ids.new_zeros(B), logits)
-        plain = logits.double().log_softmax(-1)  # (B, C)
+        check(
+            not is_true(logits.isnan().any()), f"{type(model).__name__} gives NaN; look at its weights"
+        )
+        plain, k = logits.double().log_softmax(-1), int(k)  # (B, C)
         exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)

@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import jupytext
 import nbformat
@@ -32,11 +34,11 @@ from papermill.exceptions import PapermillExecutionError
 
 import whenpool
 from whenpool.base.errors import BookError
-from whenpool.base.files import hash_of, hash_of_states, write_atomically
-from whenpool.base.paths import variables
+from whenpool.base.files import hash_of, write_atomically
 from whenpool.book.chapter import planned
-from whenpool.book.claims import ask_again
-from whenpool.book.results import Runs
+from whenpool.book.claims import claims, decide
+from whenpool.book.measures import results
+from whenpool.book.results import READS, Runs
 from whenpool.book.tables import COMPUTED, duration
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, processors
@@ -102,7 +104,7 @@ class Builder:
         if report.left:
             self.say(f"{report.left} runs are left, since time was up; the pages show the rest")
         self._copy_sources(pages)
-        with variables(self._environment()):
+        with patch.dict(os.environ, self._environment()):
             self._execute(chapters, pages, pages if force else asked)
         page = self._render()
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
@@ -272,6 +274,26 @@ class _Freshness:
                 if answer != self.answers[query]:
                     return f"the answer to {query} changed"
         return ""
+
+
+def ask_again(runs: Runs, queries: Iterable[str]) -> dict[str, str]:
+    """The answers of today, as `READS` has them, to queries that a page has asked."""
+    by_id, answers = {claim.id: claim for claim in claims()}, {}
+    for query in queries:
+        match literal_eval(query):
+            case "claim", name:
+                if name in by_id:
+                    decide(by_id[name], runs)
+            case what, scale, selection:
+                results(runs, what, scale, **selection)
+        answers[query] = READS.get(query, "")
+    return answers
+
+
+def hash_of_states(files: Iterable[Path]) -> str:
+    """The SHA-256 of the names, sizes and times of change of files; hidden files do not count."""
+    states = sorted((str(file), file.stat()) for file in files if file.is_file() and file.name[0] != ".")
+    return hash_of(*(f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in states))
 
 
 def digest(file: Path) -> str:

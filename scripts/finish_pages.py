@@ -10,14 +10,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Set
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 from bs4 import BeautifulSoup
 
 from whenpool.base.errors import BookError
-from whenpool.book.figures import PHONE, parted
+from whenpool.book.figures import CLOSE, OPEN
 
+PHONE = "-phone"  # What is appended to the name of a file with the layout for a phone
+_PIXELS = 342  # What a phone holds of drawings made by hand
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
 _FIGURE = re.compile(r'(?<!-phone\.svg">)<img [^>]*src="([\w./-]*_images/([\w-]+))\.svg"[^>]*>')
 _DARK = "@media (prefers-color-scheme:dark)"  # of the page around a drawing
@@ -107,6 +109,31 @@ def with_phones(page: str, narrow: Set[str]) -> str:
         return f'<picture><source media="screen and (max-width: 575px)" srcset="{file}">{image[0]}</picture>'
 
     return _FIGURE.sub(with_source, page)
+
+
+def parted(svg: str) -> tuple[str, str | None]:
+    """A drawing as it is wide, and its layout for a phone, None where there is none."""
+    wide, _, rest = svg.partition(OPEN)
+    narrow, _, end = rest.partition(CLOSE)
+    return (f"{wide}</svg>{end}", unescape(narrow)) if narrow else (svg, _panels_in_lines(svg))
+
+
+def _panels_in_lines(svg: str) -> str | None:
+    """The panels that a drawing names, in lines as wide as a phone, each as large as it is in the whole."""
+    whole = r'<svg(.*?)( width="\d+")? viewBox="\d+ \d+ (\d+) \d+" data-phone="(.*?)"(.*?)>(.*)</svg>'
+    if not (match := re.search(whole, svg, re.DOTALL)):
+        return None
+    before, shown, units, boxes, after, content = match.groups()
+    scale = int(shown[8:-1]) / int(units) if shown else 1
+    x, y, line, widest, parts = 0, 0, 0, 0, []
+    for left, top, width, height in (map(int, box.split()) for box in boxes.split(";")):
+        if x and (x + width) * scale > _PIXELS:
+            x, y = 0, line
+        view = f'viewBox="{left} {top} {width} {height}"'
+        parts.append(f'<svg x="{x}" y="{y}" width="{width}" height="{height}" {view}>{content}</svg>')
+        x, line, widest = x + width, max(line, y + height), max(widest, x + width)
+    before += f' width="{widest * scale:.0f}"' * bool(shown)
+    return f'<svg{before} viewBox="0 0 {widest} {line}"{after}>{"".join(parts)}</svg>'
 
 
 def smaller(svg: str) -> str:

@@ -12,11 +12,11 @@ from dataclasses import replace
 import build_book as building
 import psutil
 import pytest
+from build_book import ask_again
 from clones import HEAD, ROOT, builder, clone, code_cell
 from small_runs import SMALL
 
 from whenpool.base.errors import BookError
-from whenpool.book.claims import ask_again
 from whenpool.book.results import Runs
 from whenpool.runs.engine import Report
 from whenpool.runs.run import Place

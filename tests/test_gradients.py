@@ -163,28 +163,17 @@ class OfTheCells(Theirs):
         return self.rnn(embedded, last)[0]
 
 
-class OfLetters(Theirs):
-    """It embeds by an LSTM and reads with a frozen one beside its own."""
-
-    def __init__(self):
-        super().__init__()
-        self.letters, self.frozen = (nn.LSTM(6, 6, batch_first=True).double() for _ in range(2))
-
-    def embed(self, ids):
-        return self.letters(self.table(ids))[0]
-
-    def encode(self, embedded, lengths):
-        with torch.no_grad():
-            more = self.frozen(embedded)[0]
-        return super().encode(embedded + more, lengths)
-
-
 def test_other_recurrences_of_a_model_are_an_input_as_any_other():
-    model, plain = OfLetters(), Theirs()
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    """Its words are embedded by one LSTM, and a frozen one adds to them."""
+    model, plain = Theirs(), Theirs()
+    model.letters, model.frozen = (nn.LSTM(6, 6, batch_first=True).double() for _ in range(2))
+    model.embed = lambda ids: model.letters(model.table(ids))[0]
+    frozen = torch.no_grad()(lambda embedded: model.frozen(embedded)[0])
+    model.encode = lambda embedded, lengths: Theirs.encode(model, embedded + frozen(embedded), lengths)
     embedded = model.embed(IDS).detach()
-    plain.embed = lambda ids: embedded + model.frozen(embedded)[0].detach()
-    assert same(norms, gradient_norms(plain, IDS, LENGTHS, LABELS))
+    plain.embed = lambda ids: embedded + frozen(embedded)
+    theirs = gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert same(theirs, gradient_norms(plain, IDS, LENGTHS, LABELS))
 
 
 def hooked():

@@ -16,10 +16,7 @@ from whenpool.runs.compute import Pace, compute, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import FewShot, Probe, Tagging, Training
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
-from whenpool.runs.kinds.probe import (
-    PROBES,
-    PaddingSweep,
-)
+from whenpool.runs.kinds.probe import PROBES, PaddingSweep
 from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.request import Request
 from whenpool.runs.run import Place, key

@@ -15,8 +15,7 @@ from clones import CAPTURED, ROOT, clone
 from notebooks import chapters, main
 from packaging.requirements import Requirement
 
-from whenpool import TextClassifier, save_checkpoint
-from whenpool.base.version import __version__
+from whenpool import TextClassifier, __version__, save_checkpoint
 from whenpool.cli import cli
 
 PINS = {

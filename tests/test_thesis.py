@@ -14,7 +14,7 @@ import pytest
 import seaborn as sns
 import thesis
 import your_run
-from finish_pages import with_dark_colours
+from finish_pages import parted, with_dark_colours
 from made_up import trained
 from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
@@ -25,7 +25,7 @@ from thesis import by_source, judge, judged
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.figures import drawn_twice, parted
+from whenpool.book.figures import drawn_twice
 from whenpool.book.results import Runs, with_model
 from whenpool.book.tables import CaptionedTable
 from whenpool.runs.compute import runs_of_file

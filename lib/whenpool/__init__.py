@@ -5,7 +5,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from whenpool.base.version import __version__
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from whenpool.base.errors import InputError

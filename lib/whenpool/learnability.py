@@ -70,10 +70,8 @@ class TeacherForcing(Objective):
 
     def begin(self, model: TextClassifier, texts: Texts) -> None:
         mine, theirs = (of.classifier.weight.shape for of in (model, self.teacher))
-        check(
-            mine == theirs,
-            f"the teacher has (C, D) = {tuple(theirs)}, the model {tuple(mine)}; give one size",
-        )
+        sizes = f"the teacher has (C, D) = {tuple(theirs)}, the model {tuple(mine)}; give one size"
+        check(mine == theirs, sizes)
         model.classifier.load_state_dict(self.teacher.classifier.state_dict())
         model.classifier.requires_grad_(False)
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)

@@ -26,13 +26,10 @@ from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import gradient_norms
 
 MODELS: dict[str, tuple[str, ForgetBias]] = {
-    "basic RNN": ("elman", None),
-    "LSTM": ("lstm", None),
-    "GRU": ("gru", None),
-    "LSTM, forget bias 1": ("lstm", 1.0),
-    "LSTM, forget bias 2": ("lstm", 2.0),
+    "basic RNN": ("elman", None), "LSTM": ("lstm", None), "GRU": ("gru", None),
+    "LSTM, forget bias 1": ("lstm", 1.0), "LSTM, forget bias 2": ("lstm", 2.0),
     "LSTM, chrono": ("lstm", "chrono"),
-}
+}  # fmt: skip
 """Cell and forget bias of each model that is compared."""
 
 

@@ -37,8 +37,7 @@ class WordStrip:
     title: str
     scale: float  #: the weight, of either sign, that is shown deepest; larger ones look the same
 
-    @property
-    def html(self) -> str:
+    def _repr_html_(self) -> str:
         lowest = f"−{self.scale:.2g} to " if any(value < 0 for value in self.weights) else "0–"
         span, title = f"{lowest}{self.scale:.2g}", escape(self.title)
         words = " ".join(map(self._word_html, self.words, self.weights))
@@ -70,9 +69,6 @@ class WordStrip:
         words = " ".join(w if math.isnan(value) else f"{w}({value:.2g})" for w, value in pairs)
         return f"{self.title}: {words}" if self.title else words
 
-    def _repr_html_(self) -> str:
-        return self.html
-
 
 class WordStrips(tuple[WordStrip, ...]):
     """Several strips one below the other, their titles in a column of their own."""
@@ -81,7 +77,7 @@ class WordStrips(tuple[WordStrip, ...]):
         return "\n".join(map(repr, self))
 
     def _repr_html_(self) -> str:
-        return f'<div style="margin:0.4em 0">{"".join(row.html for row in self)}</div>'
+        return f'<div style="margin:0.4em 0">{"".join(row._repr_html_() for row in self)}</div>'
 
 
 def strip(

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -109,12 +109,6 @@ def hash_of(*parts: str) -> str:
         digest.update(len(data).to_bytes(8))
         digest.update(data)
     return digest.hexdigest()
-
-
-def hash_of_states(files: Iterable[Path]) -> str:
-    """The SHA-256 of the names, sizes and times of change of files; hidden files do not count."""
-    states = sorted((str(file), file.stat()) for file in files if file.is_file() and file.name[0] != ".")
-    return hash_of(*(f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in states))
 
 
 @cache

@@ -1,9 +1,7 @@
 """Where things lie: the clone, the data, the finished runs, the cache."""
 
 import os
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 
 def project_root() -> Path | None:
@@ -40,10 +38,3 @@ def _directory(variable: str, name: str, outside: str) -> Path:
 
     folder: Path = getattr(platformdirs, outside)("whenpool")
     return folder if outside == "user_cache_path" else folder / name
-
-
-def variables(values: dict[str, str]) -> AbstractContextManager[Any]:
-    """Environment variables that are set for a while, for the processes started meanwhile."""
-    from unittest.mock import patch  # which takes long to load
-
-    return patch.dict(os.environ, values)

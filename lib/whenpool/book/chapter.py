@@ -10,15 +10,7 @@ from typing import Any
 import pandas as pd
 
 from whenpool.base.errors import check, check_known
-from whenpool.book.claims import (
-    LEVEL,
-    Decision,
-    Finding,
-    claims_table,
-    compared,
-    decisions,
-    sample_of,
-)
+from whenpool.book.claims import LEVEL, Decision, Finding, compared, decisions, sample_of
 from whenpool.book.figures import use_style
 from whenpool.book.measures import MEASURES, results
 from whenpool.book.results import Runs, has
@@ -111,8 +103,21 @@ class Chapter:
 
     def claims_table(self, decided: Mapping[str, Decision], caption: str, name: str) -> CaptionedTable:
         """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both scales."""
+
+        def text(finding: Finding | None) -> str:
+            if finding is None:
+                return ""
+            numbers = f"<br>{finding.measured}, n = {finding.n}" if finding.n else ""
+            return f"**{finding.verdict}**{numbers}" + "<br>part of the corpus" * finding.part
+
         found = [finding for decision in decided.values() for finding in decision.at.values()]
-        rows, line = claims_table([*decided.values()]), "No runs: computed as this page was made."
+        cells = (
+            (f"{d.claim.statement} ({d.claim.source})", d.claim.ruled,
+             *map(text, (d.thesis, d.at.get("thesis"), d.at.get("compact"))))
+            for d in decided.values()
+        )  # fmt: skip
+        rows = pd.DataFrame(cells, columns=["claim", "rule", "the thesis", "thesis's scale", "compact"])
+        rows, line = rows.loc[:, rows.ne("").any()], "No runs: computed as this page was made."
         if all(MEASURES[decision.claim.measure].drawn for decision in decided.values()):
             rows = rows.rename(columns={"thesis's scale": "computed here"})
         else:
@@ -152,9 +157,8 @@ def open_chapter(
         encoder: of few-shot runs: a name or folder that transformers loads.
     """
     use_style()
-    check(
-        isinstance(only, Mapping | None), f'only must be such as {{"sizes": [1000]}}, not {only!r:.60}'
-    )
+    such = f'only must be such as {{"sizes": [1000]}}, not {only!r:.60}'
+    check(isinstance(only, Mapping | None), such)
     for key in only or ():
         check_known("only", key, (*NARROWING, "masked", "paraphrases"))
     narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}

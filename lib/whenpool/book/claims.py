@@ -12,7 +12,6 @@ Verdicts read only runs that began after the rule was registered; what older run
 """
 
 import math
-from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,8 +24,8 @@ import yaml
 from pandas import DataFrame
 
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.book.measures import MEASURES, SEEDS_NEEDED, Measure, numbers, results
-from whenpool.book.results import READS, SCALES, Numbers, Runs, Sample, estimate, note, paper_file
+from whenpool.book.measures import MEASURES, SEEDS_NEEDED, Measure, numbers
+from whenpool.book.results import SCALES, Numbers, Runs, Sample, estimate, note, paper_file
 from whenpool.book.tables import number_text, spoken_number
 
 OTHER_ENCODER = "not tested: other encoder"
@@ -313,10 +312,7 @@ def compared(
 
 def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
     """A selection for each combination of several values; ``best_of`` stays as it is."""
-    several = {name for name, value in selection.items() if isinstance(value, list | tuple)} - {
-        "best_of"
-    }
-    lists = (value if name in several else [value] for name, value in selection.items())
+    lists = (v if isinstance(v, list | tuple) and n != "best_of" else [v] for n, v in selection.items())
     return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
 
 
@@ -446,49 +442,13 @@ def by_the_thesis(claim: Claim) -> Finding | None:
 
 def decide(claim: Claim, runs: Runs) -> Decision:
     """All that is said of a claim."""
-    decision = Decision(
-        claim,
-        {scale: by_runs(claim, runs, scale) for scale in claim.scales},
-        {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales},
-        by_the_thesis(claim),
-    )
+    at = {scale: by_runs(claim, runs, scale) for scale in claim.scales}
+    pilots = {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales}
+    decision = Decision(claim, at, pilots, by_the_thesis(claim))
     note(["claim", claim.id], [repr(decision)])
     return decision
-
-
-def ask_again(runs: Runs, queries: Iterable[str]) -> dict[str, str]:
-    """The answers of today, as `READS` has them, to queries that a page has asked."""
-    by_id, answers = {claim.id: claim for claim in claims()}, {}
-    for query in queries:
-        match literal_eval(query):
-            case "claim", name:
-                if name in by_id:
-                    decide(by_id[name], runs)
-            case what, scale, selection:
-                results(runs, what, scale, **selection)
-        answers[query] = READS.get(query, "")
-    return answers
 
 
 def decisions(runs: Runs, chapter: str | None = None) -> list[Decision]:
     """The verdicts on all claims, or those of one chapter."""
     return [decide(claim, runs) for claim in claims() if chapter in (None, claim.chapter)]
-
-
-def claims_table(decided: Sequence[Decision]) -> DataFrame:
-    """A row for each claim: what it says, the rule, its verdict on the thesis's numbers, and on ours at both
-    scales; without columns that are empty throughout."""
-
-    def text(finding: Finding | None) -> str:
-        if finding is None:
-            return ""
-        numbers = f"<br>{finding.measured}, n = {finding.n}" if finding.n else ""
-        return f"**{finding.verdict}**{numbers}" + "<br>part of the corpus" * finding.part
-
-    rows = (
-        (f"{d.claim.statement} ({d.claim.source})", d.claim.ruled,
-         *map(text, (d.thesis, d.at.get("thesis"), d.at.get("compact"))))
-        for d in decided
-    )  # fmt: skip
-    table = DataFrame(rows, columns=["claim", "rule", "the thesis", "thesis's scale", "compact"])
-    return table.loc[:, table.ne("").any()]

@@ -6,10 +6,9 @@ A figure carries it in its metadata; a drawing made by hand names its panels, ``
 """
 
 import math
-import re
 import textwrap
 import warnings
-from html import escape, unescape
+from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -23,10 +22,8 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-PHONE = "-phone"  # What is appended to the name of the narrow file
-_OPEN, _CLOSE = '<metadata id="phone">', "</metadata></svg>"
+OPEN, CLOSE = '<metadata id="phone">', "</metadata></svg>"  # Around the layout for a phone
 _WIDTH = 3.7  # Inches: what 390 pixels hold at the size of type that the wide figure has
-_PIXELS = 342  # What they hold of drawings made by hand
 _TALLEST = 2.6  # Inches of a panel
 
 
@@ -49,32 +46,7 @@ def drawn_twice(figure: Figure) -> str | None:
         return wide
     stack(figure)
     before, _, after = wide.rpartition("</svg>")
-    return before + _OPEN + escape(print_figure(figure, "svg"), quote=False) + _CLOSE + after
-
-
-def parted(svg: str) -> tuple[str, str | None]:
-    """A drawing as it is wide, and its layout for a phone, None where there is none."""
-    wide, _, rest = svg.partition(_OPEN)
-    narrow, _, end = rest.partition(_CLOSE)
-    return (f"{wide}</svg>{end}", unescape(narrow)) if narrow else (svg, _panels_in_lines(svg))
-
-
-def _panels_in_lines(svg: str) -> str | None:
-    """The panels that a drawing names, in lines as wide as a phone, each as large as it is in the whole."""
-    whole = r'<svg(.*?)( width="\d+")? viewBox="\d+ \d+ (\d+) \d+" data-phone="(.*?)"(.*?)>(.*)</svg>'
-    if not (match := re.search(whole, svg, re.DOTALL)):
-        return None
-    before, shown, units, boxes, after, content = match.groups()
-    scale = int(shown[8:-1]) / int(units) if shown else 1
-    x, y, line, widest, parts = 0, 0, 0, 0, []
-    for left, top, width, height in (map(int, box.split()) for box in boxes.split(";")):
-        if x and (x + width) * scale > _PIXELS:
-            x, y = 0, line
-        view = f'viewBox="{left} {top} {width} {height}"'
-        parts.append(f'<svg x="{x}" y="{y}" width="{width}" height="{height}" {view}>{content}</svg>')
-        x, line, widest = x + width, max(line, y + height), max(widest, x + width)
-    before += f' width="{widest * scale:.0f}"' * bool(shown)
-    return f'<svg{before} viewBox="0 0 {widest} {line}"{after}>{"".join(parts)}</svg>'
+    return before + OPEN + escape(print_figure(figure, "svg"), quote=False) + CLOSE + after
 
 
 def stack(figure: Figure) -> None:
@@ -83,9 +55,8 @@ def stack(figure: Figure) -> None:
     places: dict[Axes, Any] = {axes: axes.get_subplotspec() for axes in figure.axes}
     rows, wide = places[figure.axes[0]].get_gridspec().get_geometry()
     by_column = rows == 2 < wide
-    panels = sorted(
-        figure.axes, key=lambda axes: (places[axes].num1 % wide * by_column, places[axes].num1)
-    )
+    numbers = {axes: place.num1 for axes, place in places.items()}
+    panels = sorted(numbers, key=lambda axes: (numbers[axes] % wide * by_column, numbers[axes]))
     columns = 2 if len(panels) % 2 == 0 and len(panels) > 2 else 1
     if wide == 3 and rows > 2:  # a column for each setting stays one
         columns = 3
@@ -147,10 +118,8 @@ def _fit(axes: Axes) -> None:
         if words and long > 1.05 * room and "\n" not in words:
             text.set_text(textwrap.fill(words, max(8, len(words) // math.ceil(long / room) + 4)))
     names = axes.get_yticklabels()
-    if (
-        max((name.get_window_extent().width for name in names), default=0)
-        > 0.45 * axes.figure.bbox.width
-    ):
+    widest = max((name.get_window_extent().width for name in names), default=0)
+    if widest > 0.45 * axes.figure.bbox.width:
         axes.set_yticks(axes.get_yticks(), [textwrap.fill(name.get_text(), 22) for name in names])
     shown = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
     boxes = [label.get_window_extent() for label in shown]

@@ -58,9 +58,8 @@ def as_text(decided: Sequence[Decision]) -> str:
         (d.claim.id, d.claim.section, d.claim.rule, *map(text, (d.thesis, *map(d.at.get, SCALES))))
         for d in decided
     ]
-    frame = DataFrame(
-        rows, columns=["claim", "source", "rule", "thesis by its rule", *SCALE_NAMES.values()]
-    )
+    columns = ["claim", "source", "rule", "thesis by its rule", *SCALE_NAMES.values()]
+    frame = DataFrame(rows, columns=columns)
     left = frame.apply(lambda cells: cells.str.ljust(cells.str.len().max()))
     lines = [left.to_string(index=False, justify="left"), f"{len(decided)} claims"]
     for scale, name in SCALE_NAMES.items():

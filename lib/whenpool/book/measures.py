@@ -303,9 +303,8 @@ def taggers(runs: Runs) -> DataFrame:
     """Taggers of one layer, trained for as many epochs as the compact settings of their corpus say."""
     rows = runs.table("tagging")
     wanted = {name: settings["epochs"] for name, settings in plans.SMALL_TAGGERS.items()}
-    usual = rows["epochs"].eq(rows["corpus"].map(wanted)) & has(
-        rows, {"layers": 1, "filters": [None, 0]}
-    )
+    usual = rows["epochs"].eq(rows["corpus"].map(wanted))
+    usual &= has(rows, {"layers": 1, "filters": [None, 0]})
     return rows[usual].assign(
         boundary_share=100 * rows["entities_boundary"] / rows["entities_predicted"],
         accuracy_above_f1=rows["test_accuracy"] - rows["entity_f1"],

@@ -18,15 +18,14 @@ from whenpool.base.files import hash_of
 from whenpool.base.paths import project_root
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES, Probe
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import VECTORS, Place
 from whenpool.runs.store import NO_FOLDER, Store, recorded_columns
 
-THESIS_MODEL: dict[str, Any] = {
-    "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
-    "forget_bias": "thesis", "epochs": 20, "batch_size": 32, "learning_rate": 2e-3, "weight_decay": 0,
-    "drop_connect": 0, "share": 0.66, "masked": True, "max_words": None, "test": None,
-}  # fmt: skip
+_NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size learning_rate
+    weight_decay drop_connect share masked max_words test"""
+THESIS_MODEL: dict[str, Any] = {name: getattr(Training, name) for name in _NAMES.split()}
 """The thesis's model and training (§1.4.2)."""
 PLAIN = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
 PLAIN |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}

@@ -17,9 +17,9 @@ from typing import Any
 
 import click
 
+from whenpool import __version__
 from whenpool.base import paths
 from whenpool.base.errors import BookError, InputError, check
-from whenpool.base.version import __version__
 from whenpool.models.registry import COMPARED
 
 # Options: which runs, where their data are, and who executes them
@@ -87,13 +87,10 @@ request_options = _with(
     click.option("--unlabelled", type=int, help="Number of unlabelled texts in few-shot runs."),
     click.option("--paraphrases", help="A .jsonl file with paraphrases, for few-shot runs."),
 )  # fmt: skip
-runs_options = _with(
-    request_options,
-    click.option(
-        "--chapter", "chapters", multiple=True, default=("training_to_skip",), show_default=True,
-        help="Name of a chapter, or all. Repeatable.",
-    ),
-)  # fmt: skip
+runs_options = _with(request_options, click.option(
+    "--chapter", "chapters", multiple=True, default=("training_to_skip",), show_default=True,
+    help="Name of a chapter, or all. Repeatable.",
+))  # fmt: skip
 place_options = _with(
     _from_environment("workers", "Processes; by default 1 per processor, 2 per GPU.", type=POSITIVE),
     _from_environment("device", "Device that computes: cpu or cuda.", default="cpu"),

@@ -58,10 +58,8 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
             rows = (tokenize(text) or [UNKNOWN] for text in texts)
             return Ragged.of([table.setdefault(word, len(table)) for word in row] for row in rows)
 
-        coded = {
-            split: Texts(numbered(part.texts), torch.tensor(part.labels))
-            for split, part in corpus.splits.items()
-        }
+        parts = corpus.splits.items()
+        coded = {name: Texts(numbered(of.texts), torch.tensor(of.labels)) for name, of in parts}
         sentences = source.load_filler() if has_filler else {}
         filler = {split: numbered(texts) for split, texts in sentences.items()}
         facts = corpus.classes, corpus.complete, corpus.notes

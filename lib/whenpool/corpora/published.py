@@ -148,12 +148,9 @@ class Download:
 
 
 _AMAZON = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall"
-DOWNLOADS = {name: [Download(**facts)] for name, facts in _TABLE.items()} | {
-    "amazon": [
-        Download(f"amazon/{category}_5.json.gz", f"{_AMAZON}/{category}_5.json.gz", None)
-        for category in AMAZON_CATEGORIES
-    ]
-}
+_FILES = [f"{category}_5.json.gz" for category in AMAZON_CATEGORIES]
+DOWNLOADS = {name: [Download(**facts)] for name, facts in _TABLE.items()}
+DOWNLOADS["amazon"] = [Download(f"amazon/{file}", f"{_AMAZON}/{file}", None) for file in _FILES]
 """What can be fetched, by name."""
 
 

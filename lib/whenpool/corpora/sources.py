@@ -220,10 +220,8 @@ def load_own(
     used = len(counts) * min(counts.values())
     fifth = max(1, used // 5)
     corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
-    note = (
-        f"{path.name}: {used:,} of {len(rows) + len(gaps):,} rows are used, equally many of each class."
-    )
-    return replace(corpus, name=str(path), notes=(note,))
+    note = f"{path.name}: {used:,} of {len(rows) + len(gaps):,} rows are used, equally many of each"
+    return replace(corpus, name=str(path), notes=(f"{note} class.",))
 
 
 def check_classes(counts: Mapping[str, int], path: Path) -> None:
@@ -241,10 +239,9 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
     wanted, is_json = (text_column.strip(), label_column.strip()), suffix_of(path) == ".jsonl"
-    rows = (
-        json_lines(path, f"a JSON object with {text_column!r}") if is_json else _table(path, {*wanted})
-    )
-    read, gaps, rows = list[Raw](), list[str](), list(rows)
+    expected = f"a JSON object with {text_column!r}"
+    rows = list(json_lines(path, expected) if is_json else _table(path, {*wanted}))
+    read, gaps = list[Raw](), list[str]()
     for column in wanted if rows else ():
         named = dict.fromkeys(name for _, row in rows for name in row)
         check(column in named, f"{path} has no column {column!r}; name one of {[*named]!r:.300}")
@@ -283,9 +280,7 @@ def _table(
     # other marks than commas may separate a .csv: the one by which the header has the columns that are
     # wanted, or most columns
     marks = "\t" if suffix_of(path) == ".tsv" else ",;\t|"
-    heads = {
-        mark: [name.strip() for name in next(csv.reader(lines[:1], delimiter=mark))] for mark in marks
-    }
+    heads = {mark: [*map(str.strip, next(csv.reader(lines[:1], delimiter=mark)))] for mark in marks}
     mark = max(marks, key=lambda mark: (wanted <= {*heads[mark]}, len(heads[mark])))
     reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
     rows, where = list[tuple[str, dict[str, str]]](), f"{path}, line 1"

@@ -18,9 +18,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from whenpool import __version__
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
-from whenpool.base.version import __version__
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS, StraightThrough
@@ -127,8 +127,8 @@ def strings(texts: Iterable[str]) -> list[str]:
 
 
 def save_checkpoint(
-    folder: str | Path, model: TextClassifier, vocabulary: Sequence[str], classes: Sequence[str],
-    max_words: int | None = None, tokenizer: str = "basic_english", **about: Scalar,
+    folder: str | Path, model: TextClassifier, vocabulary: Sequence[str] | Mapping[str, int],
+    classes: Sequence[str], max_words: int | None = None, tokenizer: str = "basic_english", **about: Scalar,
 ) -> Path:  # fmt: skip
     """Write a classifier into a folder, which is made; returns the folder. The arguments are those of
     `Checkpoint`; ``about`` holds plain values such as ``test_accuracy=81.5``. The vocabulary is a list, or a
@@ -141,8 +141,12 @@ def save_checkpoint(
     given = isinstance(model.embedding, nn.Embedding)
     check(given, "a model of an encoder's states has no vocabulary; save its state_dict")
     if isinstance(vocabulary, Mapping):
-        vocabulary, numbers = sorted(vocabulary, key=vocabulary.__getitem__), sorted(vocabulary.values())
-        check(numbers == [*range(len(numbers))], "vocabulary must number its words 0, 1, 2 and so on")
+        by_number = {number: word for word, number in vocabulary.items()}
+        check(
+            sorted(by_number) == [*range(len(vocabulary))],
+            "vocabulary must number its words 0, 1, 2, ...",
+        )
+        vocabulary = [by_number[number] for number in range(len(vocabulary))]
     state = model.state_dict().items()
     tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
     weights = safetensors.torch.save(tensors)

@@ -162,9 +162,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check(plain, f"labels of the type {min(kinds)} cannot be saved; train with strings or numbers")
         facts = self.get_params() | {"labels": self.classes_.tolist()}
         kept = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
-        return save_checkpoint(
-            folder, made.model, made.vocabulary, made.classes, made.max_words, estimator=kept
-        )
+        parts = made.model, made.vocabulary, made.classes, made.max_words
+        return save_checkpoint(folder, *parts, estimator=kept)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -200,10 +199,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(few, stacklevel=3)
             return rows, rows
         by_class = targets if sizes.min() > 1 else None
-        learnt, apart = train_test_split(
-            rows, test_size=count, stratify=by_class, random_state=int(self.seed)
-        )
-        return learnt, apart
+        how = {"test_size": count, "random_state": int(self.seed)}
+        return train_test_split(rows, stratify=by_class, **how)
 
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""

@@ -2,15 +2,10 @@
 
 from typing import Any, Self
 
-from whenpool.base.errors import InputError, check_known
-from whenpool.models.pooling import POOLINGS
+from sentence_transformers.base.modules.module import Module
 
-try:
-    from sentence_transformers.base.modules.module import Module
-except ModuleNotFoundError:
-    raise InputError(
-        "SentencePooling needs a package: pip install 'whenpool[sentence_transformers]'"
-    ) from None
+from whenpool.base.errors import check_known
+from whenpool.models.pooling import POOLINGS
 
 
 class SentencePooling(Module):

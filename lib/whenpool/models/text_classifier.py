@@ -14,6 +14,7 @@ from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS, StraightThrough
 from whenpool.models.registry import LISTED_CELLS
+from whenpool.models.transformer import TransformerEncoder
 
 
 class TextClassifier(nn.Module):
@@ -67,14 +68,11 @@ class TextClassifier(nn.Module):
         }  # fmt: skip
         self.encoder: Any
         if cell == "transformer":
-            from whenpool.models.transformer import TransformerEncoder
-
             usual = signature(Encoder).parameters
             given = [f"{name}={v!r}" for name, v in options.items() if v != usual[name].default]
             check(not given, f"cell 'transformer' does not take {', '.join(given)}; leave that out")
-            self.encoder = TransformerEncoder(
-                embedding_size, hidden_size, layers, bidirectional=bidirectional
-            )
+            sizes = embedding_size, hidden_size, layers
+            self.encoder = TransformerEncoder(*sizes, bidirectional=bidirectional)
         else:
             self.encoder = Encoder(embedding_size, hidden_size, cell, layers, bidirectional, **options)
         shape = self.encoder.output_size, bidirectional

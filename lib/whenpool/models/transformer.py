@@ -156,13 +156,9 @@ class _Layer(nn.Module):
 
     def forward(self, states: Tensor, attend: Callable[..., Tensor]) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        drop = partial(functional.dropout, p=self.dropout, training=self.training)
-        states = states + drop(self._attention(self.attention_norm(states), attend))
-        return states + drop(self.narrow(self.wide(self.wide_norm(states)).relu()))
-
-    def _attention(self, states: Tensor, attend: Callable[..., Tensor]) -> Tensor:
         B, T, D = states.shape
-        parts = self.asked(states).view(B, T, 3, self.heads, D // self.heads)
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4)  # each (B, heads, T, F)
-        attended = attend(queries, keys, values)  # (B, heads, T, F)
-        return self.joined(attended.transpose(1, 2).reshape(B, T, D))
+        drop = partial(functional.dropout, p=self.dropout, training=self.training)
+        parts = self.asked(self.attention_norm(states)).view(B, T, 3, self.heads, D // self.heads)
+        attended = attend(*parts.permute(2, 0, 3, 1, 4))  # queries, keys, values: each (B, heads, T, F)
+        states = states + drop(self.joined(attended.transpose(1, 2).reshape(B, T, D)))
+        return states + drop(self.narrow(self.wide(self.wide_norm(states)).relu()))

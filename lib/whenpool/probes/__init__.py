@@ -14,40 +14,17 @@ model of your own does in a few lines::
 the model on its own device: one that packs its input calls ``lengths.cpu()`` first.
 """
 
-# Names are imported at first use, so that a chapter reads no more of the library than it needs.
+from whenpool.probes.gradients import (
+    gradient_norms,
+    gradient_profile,
+    tagging_gradient_norms,
+    vanishing_ratio,
+)
+from whenpool.probes.memory import step_megabytes
+from whenpool.probes.sweep import padding_sweep
+from whenpool.probes.word_importance import nwi, window_importance
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from whenpool.probes.gradients import (
-        gradient_norms,
-        gradient_profile,
-        tagging_gradient_norms,
-        vanishing_ratio,
-    )
-    from whenpool.probes.memory import step_megabytes
-    from whenpool.probes.sweep import padding_sweep
-    from whenpool.probes.word_importance import nwi, window_importance
-
-_HOMES = {
-    "gradients": "gradient_norms gradient_profile tagging_gradient_norms vanishing_ratio",
-    "memory": "step_megabytes",
-    "sweep": "padding_sweep",
-    "word_importance": "nwi window_importance",
-}
 __all__ = [
     "gradient_norms", "gradient_profile", "nwi", "padding_sweep", "step_megabytes",
     "tagging_gradient_norms", "vanishing_ratio", "window_importance",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names.split():
-            return getattr(import_module(f"whenpool.probes.{home}"), name)
-    raise AttributeError(f"module 'whenpool.probes' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return [*__all__]

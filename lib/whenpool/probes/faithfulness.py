@@ -93,19 +93,15 @@ def faithfulness(
             ranks = [Series(of_text.numpy()).rank() for of_text in of_words]
             first = first or ranks
             row["agreement"] = Series([a.corr(b) for a, b in zip(ranks, first, strict=True)]).mean()
-            matters = [_largest(of_text, max(1, round(part * len(of_text)))) for of_text in of_words]
+            # of each text the places of its words from the most to the least important, the first of equals
+            places = [of.argsort(descending=True, stable=True).argsort() for of in of_words]
+            matters = [place < max(1, round(part * len(place))) for place in places]
             row |= _scores("", whole, predicted, labels)
             for part_name, is_kept in (("without", False), ("kept", True)):
                 left = [ids[chosen == is_kept] for ids, chosen in zip(words, matters, strict=True)]
                 row |= _scores(part_name, _probabilities(model, left), predicted, labels)
             rows.append(row)
     return rows
-
-
-def _largest(values: Tensor, count: int) -> Tensor:
-    """Which of the values (n,) are the ``count`` largest, the first of equals: (n,) bool."""
-    order = values.argsort(descending=True, stable=True)
-    return torch.zeros(len(values), dtype=torch.bool).index_fill(0, order[:count], True)
 
 
 def _scores(name: str, probabilities: Tensor, predicted: Tensor, labels: Tensor) -> dict[str, float]:

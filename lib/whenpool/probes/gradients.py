@@ -33,6 +33,7 @@ from torch.utils._pytree import tree_map_only
 from whenpool.base.errors import check
 from whenpool.models.cells import Cell, LinearCell, later, linear_recurrence
 from whenpool.models.encoder import Encoder, Reading, word_mask
+from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
 
 
@@ -117,8 +118,6 @@ def tagging_gradient_norms(
         >>> tagging_gradient_norms(model, ids, lengths, torch.randint(4, (2, 40))).shape
         torch.Size([2, 40])
     """
-    from whenpool.models.sequence_tagger import tagging_loss
-
     check_steps(model, "tagging_gradient_norms")
     ids, tags = torch.as_tensor(ids), torch.as_tensor(tags)
     check(not tags.is_floating_point(), f"tags must be whole numbers, not {tags.dtype}")

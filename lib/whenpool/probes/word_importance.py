@@ -126,10 +126,9 @@ def occlusion(
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)
         text, by_reuse = order[text], reuse and can_reuse(model)
-        maps = [
-            p for m in model.modules() if not isinstance(m, nn.Embedding) for p in m.parameters(False)
-        ]
-        made = 4 + 2 * sum(p.shape[0] for p in maps if p.dim() == 2)  # numbers that a word is made into
+        maps = (m.parameters(False) for m in model.modules() if not isinstance(m, nn.Embedding))
+        # numbers that a word is made into
+        made = 4 + 2 * sum(p.shape[0] for of in maps for p in of if p.dim() == 2)
         each = 8 * T * made  # bytes that a text takes, about
         rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)

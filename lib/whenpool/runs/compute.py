@@ -163,9 +163,8 @@ class Pace:
         here = f"cpu: {processor()}"
         if device == "cuda":  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-        batched = (
-            workforce.models_per_batch or 1 + (device == "cuda" and workforce.engine == "local")
-        ) > 1
+        fills = device == "cuda" and workforce.engine == "local"  # with several models at once
+        batched = (workforce.models_per_batch or 1 + fills) > 1
         self._speeds: dict[Hashable, list[float]] = defaultdict(list)
         for name, kind in KINDS.items():
             rows = place.store.current(name)

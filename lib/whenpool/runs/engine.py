@@ -24,6 +24,7 @@ from itertools import cycle
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from filelock import FileLock, Timeout
@@ -32,7 +33,7 @@ from tqdm import tqdm
 from whenpool.base.errors import InputError, StorageError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.base.memory import give_back_freed_memory, keep_freed_memory
-from whenpool.base.paths import cache_directory, data_directory, variables
+from whenpool.base.paths import cache_directory, data_directory
 from whenpool.corpora.dataset import encode
 from whenpool.models.batched_lstm import models_that_fill
 from whenpool.models.precision import PRECISIONS, precision, processor_has_bfloat16
@@ -293,7 +294,7 @@ class Worker(NamedTuple):
         resource_tracker.ensure_running()  # which would let it hear again where it starts
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with variables({n: os.environ.get(n, v) for n, v in VARIABLES.items()}):
+            with patch.dict(os.environ, VARIABLES | os.environ):
                 executor.submit(int)  # it starts with its first task
             (process,) = executor._processes.values()
         finally:
@@ -465,7 +466,7 @@ def _connect(workforce: Workforce) -> bool:
     if ray.is_initialized():
         return False
     try:
-        with variables({"RAY_USAGE_STATS_ENABLED": "0"}):
+        with patch.dict(os.environ, {"RAY_USAGE_STATS_ENABLED": "0"}):
             if address not in ("auto", "local"):  # Ray takes minutes to find out
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), timeout=5).close()

@@ -108,7 +108,7 @@ class FewShot(Run):
         started = time.perf_counter()
         self.identity(place)  # raises for what is not here before any work is done
         corpus, chosen = read(self, place)
-        looks, passes = passes_of(self, len(chosen.labelled))
+        looks, passes, steps = passes_of(self, len(chosen.labelled))
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
             model, texts, how, about = make(self, len(corpus.classes), chosen, place, device)
@@ -116,8 +116,7 @@ class FewShot(Run):
             outcome = train(model, texts, recipe, self.seed, device, **how)
         result = {
             **scores_of(outcome, texts.test.labels), "unlabelled_read": 0, "encoder_parameters": 0,
-            "steps_done": steps_of(self, len(chosen.labelled)), "classes": len(corpus.classes),
-            "corpus_complete": corpus.complete,
+            "steps_done": steps, "classes": len(corpus.classes), "corpus_complete": corpus.complete,
             **{f"{part}_texts": len(drawn) for part, drawn in vars(chosen).items()},
             "parameters": sum(p.numel() for p in model.parameters() if p.grad is not None),
             "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started, **about,
@@ -135,17 +134,12 @@ USED_BY = {
 """The systems that use a field, for each field that not all of them use."""
 
 
-def passes_of(run: FewShot, labelled: int) -> tuple[int, int]:
-    """How often a run looks at the validation texts, and passes over its texts between two looks."""
+def passes_of(run: FewShot, labelled: int) -> tuple[int, int, int]:
+    """How often a run looks at the validation texts, its passes between two looks, and all its steps."""
     per_pass = math.ceil(labelled / run.batch_size)
     passes = math.ceil(run.steps / run.looks / per_pass)
-    return max(1, round(run.steps / (passes * per_pass))), passes
-
-
-def steps_of(run: FewShot, labelled: int) -> int:
-    """The steps of training that a run makes."""
-    looks, passes = passes_of(run, labelled)
-    return looks * passes * math.ceil(labelled / run.batch_size)
+    looks = max(1, round(run.steps / (passes * per_pass)))
+    return looks, passes, looks * passes * per_pass
 
 
 System = tuple[nn.Module, Splits, dict[str, Any], dict[str, Any]]
@@ -193,7 +187,7 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     ]
     objective = Objective() if run.system == "bert" else TMix(run.seed)
     if run.system in UNLABELLED:
-        steps = steps_of(run, len(chosen.labelled))
+        *_, steps = passes_of(run, len(chosen.labelled))
         few = chosen.unlabelled[: steps * run.unlabelled_batch]
         versions = few, *_versions(run, few, chosen)
         pool = [pretrained.tokenize(texts, limit)[0] for texts in versions]

@@ -296,13 +296,11 @@ def execute_batched(
     and why it failed, or ""."""
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
+    states, save = unfinished.states, unfinished.save
     students = [
-        Student(
-            start.model, start.dataset, run.recipe, run.seed,
-            unfinished.states[number], partial(unfinished.save, number),
-        )
-        for number, (run, start) in enumerate(zip(runs, prepared, strict=True))
-    ]  # fmt: skip
+        Student(start.model, start.dataset, run.recipe, run.seed, states[n], partial(save, n))
+        for n, (run, start) in enumerate(zip(runs, prepared, strict=True))
+    ]
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if not isinstance(outcome, DivergenceError):

@@ -210,7 +210,7 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
     ({"ids": IDS - 20}, "words are numbers from 0"),
     ({"model": EverySecond()}, "it must read each word of each text"),
     ({"model": OfTheCells()}, "the loss of OfTheCells is nan; a probe cannot see a model that reads the"),
-    ({"model": hooked()}, "LSTM cannot be probed"),
+    ({"model": hooked()}, "LSTM cannot be probed; take away what stands in for its forward"),
 ])  # fmt: skip
 def test_bad_input_is_named(change, words):
     given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change

@@ -41,8 +41,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
 
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the right-to-left
-    state of a word count as one vector; of a stack, the states of the top layer. The recurrence is the
-    last that the model calls: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
+    state of a word count as one vector; of a stack, the states of the top layer. The recurrence is the last
+    that ``encode`` or ``classify`` calls: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
     ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
     through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
     recurrence that is written in another way, as a loop, cannot be seen: its norms would be the direct
@@ -238,10 +238,10 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
         elif isinstance(module, nn.RNNBase):
             known = type(module) in (nn.LSTM, nn.GRU, nn.RNN) and not module.proj_size
             recurrences[module] = _run
-        instead = "nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
-        replaced = module in recurrences and "forward" in vars(module)  # as hooks do
-        known = known and not replaced
-        check(known, f"{type(module).__name__} cannot be probed; use {instead}")
+        instead = "use nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
+        if module in recurrences and "forward" in vars(module):  # as hooks do
+            known, instead = False, "take away what stands in for its forward"
+        check(known, f"{type(module).__name__} cannot be probed; {instead}")
     try:
         for module, run in recurrences.items():
             module.forward = partial(run, module, taps)

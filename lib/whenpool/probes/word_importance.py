@@ -48,7 +48,7 @@ def nwi(
         labels: (B,) int64, the classes whose probability is watched.
         k: words that are replaced at once.
         unknown_index: the number of the word put in their place: ``<unk>`` of whenpool's vocabularies, or
-            what yours calls unknown or masked.
+            what yours calls unknown or masked; its 0 may be padding.
         points: places at which a profile is read, at least 1.
         max_megabytes: about how much memory the windows that are computed at once may take.
 
@@ -67,7 +67,7 @@ def nwi(
     largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
     smallest = importance.nan_to_num(torch.inf).amin(1, keepdim=True)
     scale = torch.where(largest - smallest > rounding_error(model, plain), largest, torch.inf)
-    windows = torch.as_tensor(lengths) // k
+    windows = torch.as_tensor(lengths) // int(k)
     return interpolate((importance - smallest) / scale, windows, points).to(_dtype(model))
 
 

@@ -42,11 +42,11 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the right-to-left
     state of a word count as one vector; of a stack, the states of the top layer. The recurrence is the last
-    that ``encode`` or ``classify`` calls: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
-    ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
-    through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
-    recurrence that is written in another way, as a loop, cannot be seen: its norms would be the direct
-    part alone. Raises `InputError` for a model or batch that it cannot read.
+    that ``encode`` or ``classify`` calls: a `whenpool.Encoder`, one of `whenpool.models.cells`, or torch's
+    LSTM, GRU or RNN, packed or not. A model that has none, such as a Transformer, has no path through later
+    states of the same layer: its gradient is that at the states that ``encode`` returns. A recurrence that is
+    written in another way, as a loop, cannot be seen: its norms would be the direct part alone. Raises
+    `InputError` for a model or batch that it cannot read.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in

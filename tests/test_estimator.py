@@ -194,6 +194,8 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
     ({"vocabulary": WORDS[:-1]}, "does not describe the weights: .*size mismatch for embedding.weight"),
     ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with <unk> and <pad>"),
+    ({"vocabulary": dict.fromkeys(WORDS, 0)}, "vocabulary must number its words 0, 1, 2"),
+    ({"accuracy": CLASSES.copy}, "must be plain values, not builtin_function_or_method"),
     ({"classes": ["a", 1]}, "classes must be a list of at least two different strings"),
     ({"max_words": 0}, "max_words must be at least 1, or null, not 0"),
     ({"max_words": 2.0}, "max_words must be at least 1, or null, not 2.0"),
@@ -204,7 +206,9 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         save_checkpoint(tmp_path / "model", **given)
     assert not (tmp_path / "model").exists()
-    if "size mismatch" not in message and "model" not in change:  # nor used
+    if (
+        not {"model", "accuracy"} & {*change} and "size" not in message and "number" not in message
+    ):  # nor used
         with pytest.raises(InputError, match=message):
             Checkpoint(**given)
 

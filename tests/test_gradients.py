@@ -164,16 +164,22 @@ class OfTheCells(Theirs):
 
 
 def test_other_recurrences_of_a_model_are_an_input_as_any_other():
-    """Its words are embedded by one LSTM, and a frozen one adds to them."""
+    """Its words are embedded by one LSTM, and a frozen one adds to them, called before or after its own."""
     model, plain = Theirs(), Theirs()
     model.letters, model.frozen = (nn.LSTM(6, 6, batch_first=True).double() for _ in range(2))
     model.embed = lambda ids: model.letters(model.table(ids))[0]
     frozen = torch.no_grad()(lambda embedded: model.frozen(embedded)[0])
-    model.encode = lambda embedded, lengths: Theirs.encode(model, embedded + frozen(embedded), lengths)
     embedded = model.embed(IDS).detach()
     plain.embed = lambda ids: embedded + frozen(embedded)
-    theirs = gradient_norms(model, IDS, LENGTHS, LABELS)
-    assert same(theirs, gradient_norms(plain, IDS, LENGTHS, LABELS))
+    expected = gradient_norms(plain, IDS, LENGTHS, LABELS)
+    model.encode = lambda x, lengths: Theirs.encode(model, x + frozen(x), lengths)
+    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
+    added = frozen(embedded)
+    model.encode = lambda x, lengths: [Theirs.encode(model, x + added, lengths), frozen(x)][0]
+    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
+    model.encode = lambda x, lengths: torch.no_grad()(Theirs.encode)(model, x, lengths)
+    with pytest.raises(InputError, match="call no recurrence that a gradient comes back through"):
+        gradient_norms(model, IDS, LENGTHS, LABELS)
 
 
 def hooked():

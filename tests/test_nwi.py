@@ -140,6 +140,7 @@ def test_equal_importance_is_no_importance(pooling, dtype):
 @pytest.mark.parametrize(("changes", "message"), [
     ({"k": 0}, "k, the words of a window, must be a whole number from 1, not 0"),
     ({"k": 2.5}, "k, the words of a window, must be a whole number from 1, not 2.5"),
+    ({"model": classifier(vectors=torch.full((WORDS, 6), torch.nan))}, "TextClassifier gives logits"),
     ({"k": 9}, "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k="),
     ({"points": 0}, "points must be at least 1, not 0"),
     ({"unknown_index": -1}, "unknown_index must be the number of a word, not -1"),

@@ -79,6 +79,7 @@ def test_a_text_without_words_gives_zeros_and_padding_does_not_matter(name, stat
     left[MASK.flip(1)] = states[MASK]
     for found in (module(left, MASK.flip(1))[0], module(states, MASK.long())[0]):
         torch.testing.assert_close(found, module(states, MASK)[0])
+    assert module(states.float(), MASK)[0].dtype == torch.float32  # of a head in other numbers
     for bad, message in (
         ((states, torch.ones(3, 5, dtype=torch.bool)), r"not \(3, 6, 8\) and \(3, 5\)"),
         ((states, None), r"the mask a tensor \(B, T\), not \(3, 6, 8\) and None"),

@@ -59,7 +59,9 @@ def __getattr__(name: str) -> Any:
         module = import_module(f"whenpool.{_HOME_OF.get(name, name)}")
     except ModuleNotFoundError as error:  # a package of an extra
         extra = _EXTRAS.get(name, "runs")
-        raise ImportError(f"{name} needs {error.name}: pip install 'whenpool[{extra}]'") from None
+        raise ImportError(
+            f"{name} needs {(error.name or name).partition('.')[0]}: pip install 'whenpool[{extra}]'"
+        ) from None
     return getattr(module, name) if name in _HOME_OF else module
 
 

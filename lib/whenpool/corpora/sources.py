@@ -7,8 +7,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Set
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from itertools import zip_longest
 from os.path import isfile
 from pathlib import Path
@@ -24,7 +24,7 @@ from whenpool.corpora.settings import FILES, SHARES, find_filler, load_filler
 
 NAMES = ("synthetic", *PUBLICATIONS)
 SUFFIXES = (".csv", ".tsv", ".jsonl")
-FORMATS = ".csv, .tsv or .jsonl"
+FORMATS = ".csv, .tsv or .jsonl (also .gz)"
 FEWEST = 10  # Texts of the rarest class
 _HERE = Path(__file__).parent
 
@@ -240,12 +240,10 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
     check(text_column != label_column, same)
     wanted, is_json = (text_column.strip(), label_column.strip()), suffix_of(path) == ".jsonl"
     expected = f"a JSON object with {text_column!r}"
-    rows = list(json_lines(path, expected) if is_json else _table(path, {*wanted}))
-    read, gaps = list[Raw](), list[str]()
-    for column in wanted if rows else ():
-        named = dict.fromkeys(name for _, row in rows for name in row)
-        check(column in named, f"{path} has no column {column!r}; name one of {[*named]!r:.300}")
+    rows = json_lines(path, expected) if is_json else _table(path, {*wanted})
+    read, gaps, named = list[Raw](), list[str](), dict[str, None]()
     for where, row in rows:
+        named |= dict.fromkeys(row)
         text, label = values = [*map(row.get, wanted)]
         empty = [value is None or value != value or not str(value).strip() for value in values]
         if any(empty):
@@ -257,14 +255,16 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
         # without halves of characters, which JSON may hold
         clean = (re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (str(text), str(label).strip()))
         read.append(Raw(*clean))
+    for column in wanted if named else ():
+        check(column in named, f"{path} has no column {column!r}; name one of {[*named]!r:.300}")
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
-    written: dict[float | str, str] = {}
+    written: dict[Decimal | str, str] = {}
     for label in sorted({row.label for row in read}):
-        number: float | str = label
-        with suppress(ValueError):  # of a word
-            number = float(label)
-        other = written.setdefault(number, label)
-        check(other == label, f"{path}: labels {other!r} and {label!r} are one number; write it alike")
+        is_number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII)  # others, as 01, are codes
+        other = written.setdefault(Decimal(label) if is_number else label, label)
+        check(
+            other == label, f"{path}: labels {other!r} and {label!r} are one number; write it in one way"
+        )
     return read, gaps
 
 

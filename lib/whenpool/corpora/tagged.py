@@ -142,7 +142,7 @@ def _load(name: str, label: str, paths: tuple[Path, ...], changed: tuple[int, ..
     if corpus.has_entities:
         for tag in sorted({tag for part in parts for sentence in part for tag in sentence.tags}):
             other = f"{label}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE"
-            check(_is_iob(tag), f"{other}; of other schemes write S- as B-, and E- or L- as I-")
+            check(_is_iob(tag), f"{other}; of other schemes write S- or U- as B-, and E- or L- as I-")
     return corpus
 
 

@@ -88,14 +88,14 @@ class Checkpoint:
         """What the model reads of a text: its first lower-case words and punctuation marks."""
         return TOKENIZERS[self.tokenizer](text)[: self.max_words]
 
-    def encode(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+    def encode(self, texts: Iterable[str]) -> tuple[Tensor, Tensor]:
         """N texts -> ids (N, T) int64, right-padded, and lengths (N,). Raises `InputError` for no texts, one
         string instead of several, or a text without words."""
         numbered = self._numbered(texts)
         return numbered.batch(torch.arange(len(numbered)), PADDING_INDEX)[:2]
 
     @torch.inference_mode()
-    def probabilities(self, texts: Sequence[str]) -> Tensor:
+    def probabilities(self, texts: Iterable[str]) -> Tensor:
         """N texts -> (N, C), each row sums to 1; see `encode` for what it raises."""
         numbered = self._numbered(texts)
         rows = torch.empty(len(numbered), len(self.classes))
@@ -103,11 +103,11 @@ class Checkpoint:
             rows[part] = logits.softmax(1)
         return rows
 
-    def predict(self, texts: Sequence[str]) -> list[str]:
+    def predict(self, texts: Iterable[str]) -> list[str]:
         """The likeliest class of each text; see `encode` for what it raises."""
         return [self.classes[place] for place in self.probabilities(texts).argmax(1).tolist()]
 
-    def _numbered(self, texts: Sequence[str]) -> Texts:
+    def _numbered(self, texts: Iterable[str]) -> Texts:
         rows = [[self.number(word) for word in self.words(text)] for text in strings(texts)]
         check(rows, "there are no texts; give at least one")
         if [] in rows:
@@ -142,10 +142,8 @@ def save_checkpoint(
     check(given, "a model of an encoder's states has no vocabulary; save its state_dict")
     if isinstance(vocabulary, Mapping):
         by_number = {number: word for word, number in vocabulary.items()}
-        check(
-            sorted(by_number) == [*range(len(vocabulary))],
-            "vocabulary must number its words 0, 1, 2, ...",
-        )
+        complete = by_number.keys() == {*range(len(vocabulary))}
+        check(complete, "vocabulary must number its words 0, 1, 2, ...")
         vocabulary = [by_number[number] for number in range(len(vocabulary))]
     state = model.state_dict().items()
     tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
@@ -206,7 +204,10 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     exchanged = isinstance(model.pooling, StraightThrough)
     read, learn = (model.pooling.read, model.pooling.learn) if exchanged else (model.pooling, None)
     names: dict[Any, str] = {kind: name for name, kind in POOLINGS.items()}
-    check(type(read) in names, f"pooling {type(read).__name__} is not in whenpool.POOLINGS; take one")
+    for part in filter(None, (read, learn)):
+        check(
+            type(part) in names, f"pooling {type(part).__name__} is not in whenpool.POOLINGS; take one"
+        )
     encoder = model.encoder
     return {
         "pooling": names[type(read)], "through": names.get(type(learn)), "cell": encoder.cell,
@@ -238,7 +239,7 @@ def _check_names(
         different = len({*names}) == len(names) > 1 and {*map(type, names)} == {str}
         check(different, f"{where}: {name} must be a list of at least two different strings")
     check_known(f"{where}: tokenizer", tokenizer, TOKENIZERS)
-    whole = isinstance(limit, int) and limit >= 1
+    whole = type(limit) is int and limit >= 1
     check(limit is None or whole, f"{where}: max_words must be at least 1, or null, not {limit}")
 
 

@@ -133,7 +133,7 @@ def diagnose(
     table, notes = survey(path, text_column, label_column, limit=limit, words=words)
     named = None if vectors == "random" else vectors or find_vectors(place)
     file = named and (Path(named) if Path(named).is_file() else place.vectors_file(named))
-    folder = output or Path(f"{path.stem}-diagnosis")
+    folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
     write_atomically(folder / "texts.jsonl", table.to_json(orient="records", lines=True))
     for note in [*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
         say(note)

@@ -155,11 +155,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return explain(self.checkpoint_, text, None if label is None else str(label))
 
     def save(self, folder: str | Path) -> Path:
-        """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
+        """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle.
+        Raises `InputError` for labels that are neither strings nor numbers."""
         check_is_fitted(self, "checkpoint_")
         made, kinds = self.checkpoint_, {type(label).__name__ for label in self.classes_.tolist()}
-        plain = kinds <= {"str", "int", "float", "bool"}
-        check(plain, f"labels of the type {min(kinds)} cannot be saved; train with strings or numbers")
+        for kind in kinds - {"str", "int", "float", "bool"}:
+            raise InputError(f"labels of the type {kind} cannot be saved; train with strings or numbers")
         facts = self.get_params() | {"labels": self.classes_.tolist()}
         kept = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
         parts = made.model, made.vocabulary, made.classes, made.max_words
@@ -211,12 +212,13 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check(readable, "the texts have no spaces between words; add them with a segmenter")
         words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in listed]
         try:
-            table = hasattr(labels, "shape") and not isinstance(labels, pd.Series)
+            plain = pd.Series | pd.Index | pd.api.extensions.ExtensionArray
+            table = hasattr(labels, "shape") and not isinstance(labels, plain)
             column = pd.Series(column_or_1d(labels) if table else list(labels))
         except ValueError as error:
             raise InputError(f"labels must be one class for each text, as one column: {error}") from None
         many = [row for row, label in enumerate(column) if pd.api.types.is_list_like(label)]
-        several = "one class for each text; for several at once use sklearn's OneVsRestClassifier"
+        several = "one class for each text; for several use MultiLabelBinarizer and OneVsRestClassifier"
         check(not many, f"labels {many[:3]} are no single class; give {several}")
         missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
         check(not missing, f"labels {missing[:3]} are missing; leave their texts out")

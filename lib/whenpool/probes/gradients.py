@@ -128,6 +128,7 @@ def tagging_gradient_norms(
     counted = tags
     if word is not None:
         word = torch.as_tensor(word, device=lengths.device)
+        check(not word.is_floating_point(), f"word must be whole numbers, not {word.dtype}")
         fits = word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all())
         check(fits, "word must be (B,), with a place in each sentence, counted from 0")
         others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
@@ -160,7 +161,13 @@ def _total_norms(
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
-        called = taps[before:]
+        called = [
+            tap for tap in taps[before:] if tap.outputs.requires_grad
+        ]  # else an input as any other
+        embedding = {tap.module for tap in taps[:before]}
+        rest = [m for m in model.modules() if isinstance(m, Cell | nn.RNNBase) and m not in embedding]
+        runs = f"encode and classify of {name} call no recurrence that a gradient comes back through"
+        check(called or not rest, f"{runs}; probe the model as it was before torch.compile and no_grad")
         cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
         check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
@@ -207,8 +214,6 @@ def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
     two = f"{name} reads its input with two separate recurrences, whose states cannot be matched"
     for other in taps[:-1]:
         last = taps[-1].inputs
-        if not other.outputs.requires_grad:  # of a frozen model under no_grad: an input as any other
-            continue
         reached = last.requires_grad and torch.autograd.grad(
             last.sum(), other.outputs, retain_graph=True, allow_unused=True
         )[0]  # fmt: skip
@@ -227,7 +232,7 @@ def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
 def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
     model leaves a `Tap`. The states are what they were; gradients of the recurrences' own parameters are
-    not. Raises `InputError` for a module that cannot be looked into, or was not called."""
+    not. Raises `InputError` for a module that cannot be looked into, or where none was called."""
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():

@@ -83,4 +83,4 @@ def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     left = place.floor().long().clamp(min=0)
     right = torch.minimum(left + 1, last)
     ends = values.gather(1, left).to(exact), values.gather(1, right).to(exact)
-    return torch.lerp(*ends, place - left).to(values.dtype)
+    return torch.lerp(*ends, place - left).to(values.dtype if values.is_floating_point() else exact)

@@ -20,7 +20,6 @@ from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import Encoder
-from whenpool.models.pooling import is_true
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
 
@@ -48,7 +47,7 @@ def nwi(
         labels: (B,) int64, the classes whose probability is watched.
         k: words that are replaced at once.
         unknown_index: the number of the word put in their place: ``<unk>`` of whenpool's vocabularies, or
-            what yours calls unknown or masked; its 0 may be padding.
+            what yours calls unknown or masked; in other vocabularies 0 is often padding.
         points: places at which a profile is read, at least 1.
         max_megabytes: about how much memory the windows that are computed at once may take.
 
@@ -118,9 +117,8 @@ def occlusion(
     with evaluating(model):
         logits = model(ids, lengths)
         check_labels(ids.new_zeros(B), logits)
-        check(
-            not is_true(logits.isnan().any()), f"{type(model).__name__} gives NaN; look at its weights"
-        )
+        nan = bool(logits.isnan().any())
+        check(not nan, f"{type(model).__name__} gives logits that are no numbers (NaN)")
         plain, k = logits.double().log_softmax(-1), int(k)  # (B, C)
         exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)

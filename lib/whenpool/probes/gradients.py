@@ -161,13 +161,13 @@ def _total_norms(
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
-        called = [
-            tap for tap in taps[before:] if tap.outputs.requires_grad
-        ]  # else an input as any other
+        # one that is frozen under no_grad is an input as any other
+        called = [tap for tap in taps[before:] if tap.outputs.requires_grad]
         embedding = {tap.module for tap in taps[:before]}
         rest = [m for m in model.modules() if isinstance(m, Cell | nn.RNNBase) and m not in embedding]
         runs = f"encode and classify of {name} call no recurrence that a gradient comes back through"
-        check(called or not rest, f"{runs}; probe the model as it was before torch.compile and no_grad")
+        advice = "delete what is not used, or probe the model as it was before torch.compile and no_grad"
+        check(called or not rest, f"{runs}; {advice}")
         cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
         check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
@@ -232,7 +232,7 @@ def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
 def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
     model leaves a `Tap`. The states are what they were; gradients of the recurrences' own parameters are
-    not. Raises `InputError` for a module that cannot be looked into, or where none was called."""
+    not. Raises `InputError` for a module that cannot be looked into."""
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
@@ -254,10 +254,6 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     finally:
         for module in recurrences:
             del module.forward
-    runs = f"embed, encode and classify of {type(model).__name__} do not call its recurrence"
-    check(
-        taps or not recurrences, f"{runs}; delete it, or probe the model as it was before torch.compile"
-    )
 
 
 def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002

@@ -97,11 +97,11 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
     """Accuracy in %, and mean cross-entropy."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     moved = texts.to(device)
+    checked_batch(model, torch.stack(moved.ids.flat.aminmax())[None], torch.tensor([2]))  # of all words
     loss, right = torch.zeros(2, dtype=torch.float64, device=device)
     with evaluating(model):
         for indices in batches_for(model, texts.ids.lengths, max_words):
             batch = moved.batch(indices, padding_index)
-            checked_batch(model, batch.ids, batch.lengths)
             logits = model(batch.ids, batch.lengths)  # (B, C)
             check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
             loss += functional.cross_entropy(logits, batch.labels, reduction="sum")

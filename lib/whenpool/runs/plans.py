@@ -269,6 +269,12 @@ def _last_state(request: Request, place: Place) -> Iterable[Run]:
         for middle in each(plain, setting=["mid"], seed=seeds_of(request)):
             for run in each(middle, *_STARTS["brief"]):
                 yield from (probe.UntrainedStates(run), run)
+    if request.profile == "compact" and not request.corpora and not request.cell:
+        other = replace(request, corpora=("yelp", "amazon"), sizes=(1_000,), masked=True)
+        seeds = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS)]
+        for base in bases(other, place):
+            for run in each(base, setting=["mid"], epochs=[20], seed=seeds):
+                yield from each(run, *_STARTS["on_other_corpora"])
 
 
 def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
@@ -300,6 +306,8 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             themselves = ("last", "max", "max_attention", "mean") if compact else ("max",)
             yield from each(run, pooling=themselves)
             yield from each(run, *_STARTS["alike"]) if compact else ()
+            for other in each(run, cell=("gru", "elman", "mingru") if compact else ()):
+                yield from each(other, *_STARTS["with_other_cells"])
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):

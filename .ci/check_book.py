@@ -32,6 +32,8 @@ def check(file: str):
     text = page.read_text("utf-8")
     if "Traceback (most recent call last)" in text:
         yield f"{file}: a cell failed"
+    if number := re.search(r"np\.(int|float)\d+\([^)]*\)", text):
+        yield f"{file}: {number[0]} stands where a number should"
     if "site-packages" in text:
         yield f"{file}: a cell shows a warning of some package"
     for link in re.findall(r'(?:href|src)="([^"]+)"', text):

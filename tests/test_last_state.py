@@ -64,6 +64,26 @@ def test_a_state_with_these_gates_is_a_running_mean():
     assert state.item() == pytest.approx(0.5 * torch.tanh(cell).item(), rel=1e-9)
 
 
+@pytest.mark.parametrize("cell", ["gru", "mingru"])
+def test_so_is_one_of_a_cell_that_keeps_and_writes_by_one_gate(cell):
+    v, words = 3.0, torch.randn(1, 60, 1, dtype=torch.float64)
+    encoder = Encoder(1, 1, cell, forget_bias=v, bidirectional=False).double()
+    module = encoder.layers[0][0]
+    with torch.no_grad():
+        for name, weight in module.named_parameters():
+            weight[-1] = 1.0 * (name == "weight_ih_l0")  # of the proposal
+            weight[:-1] *= "bias" in name
+    state = encoder(words, torch.tensor([60]))[0, -1, 0]
+    read = words[0, :, 0].tanh() if cell == "gru" else words[0, :, 0]
+    T = 1 + np.exp(v)
+    weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
+    assert state.item() == pytest.approx((weights * read).sum().item(), rel=1e-9)
+    torch.manual_seed(0)
+    chrono = Encoder(1, 400, cell, forget_bias="chrono", chrono_words=101).layers[0][0]
+    gate = sum(bias.detach().split(400)[cell == "gru"] for name, bias in chrono.named_parameters() if "bias" in name)
+    assert 1 <= (gate if cell == "gru" else -gate).exp().min() < 10 < 90 < gate.abs().exp().max() <= 100
+
+
 @pytest.mark.parametrize("held", ["W_hh", "encoder"])
 def test_what_is_held_stays_as_it_was_and_the_rest_learns(place, held):
     run = replace(SMALL, held=held)

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from whenpool.base.errors import check, check_known
@@ -183,4 +184,4 @@ def glue(name: str, value: Any) -> None:
         return
     from myst_nb import glue as keep
 
-    keep(name, value, display=False)
+    keep(name, value.item() if isinstance(value, np.generic) else value, display=False)

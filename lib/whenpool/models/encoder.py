@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.base.errors import check, check_known
-from whenpool.models.cells import CELLS
+from whenpool.models.cells import CELLS, MinGRU
 from whenpool.models.precision import run_recurrence
 from whenpool.models.registry import LISTED_CELLS
 
@@ -53,9 +53,11 @@ class Encoder(nn.Module):
             number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
             ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2), and sets the input gate to
-            its negative; "chrono forget" and "chrono input" set one of the two gates alone.
+            its negative; "chrono forget" and "chrono input" set one of the two gates alone. A GRU and minGRU
+            keep and write by one gate: it takes a number or "chrono", more of which keeps more.
         input_bias: a number is the sum of the input gate's two bias vectors; with ``forget_bias=v`` and
-            ``input_bias=-v`` the state begins as a running mean over about 1 + exp(v) words.
+            ``input_bias=-v`` (in a GRU or minGRU ``forget_bias=v`` alone) the state begins as a running mean
+            over about 1 + exp(v) words.
         chrono_words: the longest dependency that "chrono" expects.
         orthogonal: whether the recurrent weights of each gate start as an orthogonal matrix (Henaff
             et al. 2016 and others named in §2.2.2) instead of torch's uniform one.
@@ -86,6 +88,8 @@ class Encoder(nn.Module):
         check(input_bias is None or cell == "lstm", "input_bias needs cell='lstm'; leave it out")
         if isinstance(forget_bias, str):
             check_known("forget_bias", forget_bias, STARTS)
+            one = f"{quoted} keeps and writes by one gate; make forget_bias a number or 'chrono'"
+            check(forget_bias == "chrono" or not listed.coupled, one)
         check(0 <= drop_connect < 1, f"drop_connect must be in [0, 1), not {drop_connect}")
         remembers = listed.remembers or not (orthogonal or drop_connect)
         check(remembers, f"{quoted} has no recurrent weights to drop or to make orthogonal")
@@ -192,22 +196,26 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
     if forget_bias == "low":
         for bias in (module.bias_ih_l0, module.bias_hh_l0):
             bias.detach().split(H)[1].uniform_(-(H**-0.5), H**-0.5)
-    elif isinstance(forget_bias, str):  # chrono, or a part of it
+        return
+    memory: Any = forget_bias
+    if isinstance(forget_bias, str):  # chrono, or a part of it
         check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
         memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
-        for gate, part, value in ((0, "input", -memory), (1, "forget", memory)):
-            if forget_bias in ("chrono", f"chrono {part}"):
-                _set_gate(module, gate, value)
-    else:
-        _set_gate(module, 1, forget_bias)
+    if isinstance(module, MinGRU):
+        return _set_gate(module, 0, -memory)  # z, which is what it writes
+    if forget_bias != "chrono input":
+        _set_gate(module, 1, memory)
+    if forget_bias in ("chrono", "chrono input") and not isinstance(module, nn.GRU):
+        _set_gate(module, 0, -memory)
 
 
 def _set_gate(module: Any, gate: int, value: Any) -> None:
-    """Let the two bias vectors of a gate add up to a value, (H,) or a number; gates are i, f, g, o."""
+    """Let the biases of a gate add up to a value, (H,) or a number. An LSTM's gates are i, f, g, o, a GRU's r,
+    z, n."""
     H = module.hidden_size
-    first, second = (bias.detach().split(H)[gate] for bias in (module.bias_ih_l0, module.bias_hh_l0))
-    first[:] = value
-    second.zero_()
+    module.bias_ih_l0.detach().split(H)[gate][:] = value
+    if hasattr(module, "bias_hh_l0"):
+        module.bias_hh_l0.detach().split(H)[gate].zero_()
 
 
 # While ``torch.onnx.export`` records a model: for each cell ONNX's name of it, and where its gates stand

@@ -46,7 +46,8 @@ class ListedCell:
     title: str  # how tables and figures call it
     colour: str  # in figures that compare cells
     marker: str
-    forgets: bool = False  # whether it has a forget gate with a bias of its own
+    forgets: bool = False  # whether it has a gate that says how much of the state is kept, with a bias
+    coupled: bool = False  # whether the same gate says how much is written
     remembers: bool = False  # whether it has recurrent weights
     adds: bool = False  # whether it adds words to the state, so that both need as many units
     recurrent: bool = True  # whether it reads one word after another
@@ -54,12 +55,12 @@ class ListedCell:
 
 LISTED_CELLS: dict[str, ListedCell] = {
     "lstm": ListedCell("LSTM", "#000000", "s", forgets=True, remembers=True),
-    "gru": ListedCell("GRU", "#332288", "o", remembers=True),
+    "gru": ListedCell("GRU", "#332288", "o", forgets=True, coupled=True, remembers=True),
     "elman": ListedCell("Elman", "#b03a8c", "^", remembers=True),
     "prototype": ListedCell("prototype LSTM", "#4d7c0f", "D", forgets=True, remembers=True),
     "sum": ListedCell("sum", "#5d6d7e", "P", adds=True),
     "tanh_sum": ListedCell("tanh of the sum", "#882255", "X", adds=True),
-    "mingru": ListedCell("minGRU", "#8a8a00", "v"),
+    "mingru": ListedCell("minGRU", "#8a8a00", "v", forgets=True, coupled=True),
     "minlstm": ListedCell("minLSTM", "#6b4c3b", "<"),
     "transformer": ListedCell("Transformer", "#4a7fd6", "h", recurrent=False),
 }

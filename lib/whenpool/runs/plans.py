@@ -274,7 +274,7 @@ def _last_state(request: Request, place: Place) -> Iterable[Run]:
         seeds = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS)]
         for base in bases(other, place):
             for run in each(base, setting=["mid"], epochs=[20], seed=seeds):
-                yield from each(run, *_STARTS["on_other_corpora"])
+                yield from each(run, *_STARTS["elsewhere"], _POOLED)
 
 
 def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
@@ -306,8 +306,8 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             themselves = ("last", "max", "max_attention", "mean") if compact else ("max",)
             yield from each(run, pooling=themselves)
             yield from each(run, *_STARTS["alike"]) if compact else ()
-            for other in each(run, cell=("gru", "elman", "mingru") if compact else ()):
-                yield from each(other, *_STARTS["with_other_cells"])
+            for other in each(run, cell=("lstm", "gru", "elman", "mingru") if compact else ()):
+                yield from each(other, *_STARTS["elsewhere"])
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):

@@ -257,6 +257,7 @@ _CHRONO: Options = {"forget_bias": "chrono"}
 _POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
+OTHER_CELLS = ("gru", "elman", "mingru")
 
 
 def _last_state(request: Request, place: Place) -> Iterable[Run]:
@@ -286,6 +287,8 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
     for run in each(untrained, setting=SETTINGS, seed=five):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))
+    for run in each(untrained, setting=["mid"], seed=five, cell=OTHER_CELLS if compact else ()):
+        yield from map(probe.UntrainedStates, each(run, {}, _CHRONO))
     middle, (shortest, longest) = replace(plain, setting="mid"), (350, 412) if compact else (700, 900)
     if 1_000 in sizes:
         for run in each(plain, seed=seeds):
@@ -306,7 +309,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             themselves = ("last", "max", "max_attention", "mean") if compact else ("max",)
             yield from each(run, pooling=themselves)
             yield from each(run, *_STARTS["alike"]) if compact else ()
-            for other in each(run, cell=("lstm", "gru", "elman", "mingru") if compact else ()):
+            for other in each(run, cell=("lstm", *OTHER_CELLS) if compact else ()):
                 yield from each(other, *_STARTS["elsewhere"])
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)

@@ -80,8 +80,9 @@ def test_so_is_one_of_a_cell_that_keeps_and_writes_by_one_gate(cell):
     assert state.item() == pytest.approx((weights * read).sum().item(), rel=1e-9)
     torch.manual_seed(0)
     chrono = Encoder(1, 400, cell, forget_bias="chrono", chrono_words=101).layers[0][0]
-    gate = sum(bias.detach().split(400)[cell == "gru"] for name, bias in chrono.named_parameters() if "bias" in name)
-    assert 1 <= (gate if cell == "gru" else -gate).exp().min() < 10 < 90 < gate.abs().exp().max() <= 100
+    biases = [weight.detach() for name, weight in chrono.named_parameters() if "bias" in name]
+    keeps = sum(biases).split(400)[1] if cell == "gru" else -biases[0].split(400)[0]
+    assert 1 <= keeps.exp().min() < 10 < 90 < keeps.exp().max() <= 100
 
 
 @pytest.mark.parametrize("held", ["W_hh", "encoder"])

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
-        cell: "lstm", "gru", "elman" and others, see `whenpool.TextClassifier`.
+        cell, forget_bias: "lstm", "gru", "elman" and others, and how their gates start, see
+            `whenpool.TextClassifier`; without pooling try "chrono".
         embedding_size, hidden_size: numbers of a word's vector, if random; units per direction.
         epochs, batch_size, learning_rate: of training.
         vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
@@ -76,6 +77,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     pooling: str = "max_attention"
     _: KW_ONLY
     cell: str = "lstm"
+    forget_bias: float | str | None = "thesis"
     embedding_size: int = 100
     hidden_size: int = 64
     epochs: int = 8
@@ -127,7 +129,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             model = TextClassifier(
                 len(vocabulary), len(self.classes_), self.pooling, self.cell,
                 vectors.size if vectors else int(self.embedding_size), int(self.hidden_size),
-                padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, seed),
+                forget_bias=cast(Any, self.forget_bias), padding_index=PADDING_INDEX,
+                vectors=tokens.start_from(vectors, vocabulary, seed),
             )  # fmt: skip
             recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
             outcome = train(model, Splits(read, judged, judged), recipe, seed, self.device)

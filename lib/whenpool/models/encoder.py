@@ -192,26 +192,23 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
 
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
-    H = module.hidden_size
+    H, memory = module.hidden_size, cast(Any, forget_bias)
+    if isinstance(forget_bias, str) and forget_bias != "low":  # chrono, or a part of it
+        check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
+        memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
     if forget_bias == "low":
         for bias in (module.bias_ih_l0, module.bias_hh_l0):
             bias.detach().split(H)[1].uniform_(-(H**-0.5), H**-0.5)
-        return
-    memory: Any = forget_bias
-    if isinstance(forget_bias, str):  # chrono, or a part of it
-        check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
-        memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
-    if isinstance(module, MinGRU):
-        return _set_gate(module, 0, -memory)  # z, which is what it writes
-    if forget_bias != "chrono input":
+    elif isinstance(module, MinGRU):
+        _set_gate(module, 0, -memory)  # z, which is what it writes
+    elif forget_bias != "chrono input":
         _set_gate(module, 1, memory)
-    if forget_bias in ("chrono", "chrono input") and not isinstance(module, nn.GRU):
+    if forget_bias in ("chrono", "chrono input") and not isinstance(module, nn.GRU | MinGRU):
         _set_gate(module, 0, -memory)
 
 
 def _set_gate(module: Any, gate: int, value: Any) -> None:
-    """Let the biases of a gate add up to a value, (H,) or a number. An LSTM's gates are i, f, g, o, a GRU's r,
-    z, n."""
+    """Let the biases of a gate sum to a value, (H,) or a number; gates are i, f, g, o; a GRU has r, z, n."""
     H = module.hidden_size
     module.bias_ih_l0.detach().split(H)[gate][:] = value
     if hasattr(module, "bias_hh_l0"):

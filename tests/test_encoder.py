@@ -52,6 +52,11 @@ def test_forget_biases_have_their_distributions():
     memory = total[400:800].exp()
     assert 1 <= memory.min() < 10 < 90 < memory.max() <= 100
     torch.testing.assert_close(total[:400], -total[400:800])
+    for cell, gate, sign in (("gru", 1, 1), ("mingru", 0, -1)):  # what keeps; what writes
+        chrono = Encoder(5, 400, cell, forget_bias="chrono", chrono_words=101).layers[0][0]
+        biases = [bias.detach() for name, bias in chrono.named_parameters() if "bias" in name]
+        memory = (sign * sum(biases).split(400)[gate]).exp()
+        assert 1 <= memory.min() < 10 < 90 < memory.max() <= 100
     for pooling in ("last", "max"):  # that of the thesis
         recurrence = TextClassifier(9, 2, pooling, hidden_size=16).encoder.layers[0][0]
         total = (recurrence.bias_ih_l0 + recurrence.bias_hh_l0)[16:32]

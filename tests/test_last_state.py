@@ -46,43 +46,21 @@ def test_starts_set_the_gates_that_they_name_and_no_others():
         Encoder(4, 6, cell="gru", input_bias=-1.0)
 
 
-def test_a_state_with_these_gates_is_a_running_mean():
+@pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])
+def test_a_state_with_these_gates_is_a_running_mean(cell):
     """f = 1 - 1/T and i = 1/T, once recurrent weights and those into the gates are zero."""
-    v, T = 3.0, 1 + np.exp(3.0)
-    encoder = Encoder(1, 1, forget_bias=v, input_bias=-v, bidirectional=False).double()
-    module = encoder.layers[0][0]
+    v, T, proposal = 3.0, 1 + np.exp(3.0), 2 if cell == "lstm" else -1
+    gates = {"input_bias": -v} if cell == "lstm" else {}  # the others keep and write by one gate
+    encoder = Encoder(1, 1, cell, forget_bias=v, bidirectional=False, **gates).double()
     with torch.no_grad():
-        module.weight_hh_l0.zero_()
-        module.weight_ih_l0.zero_()
-        module.weight_ih_l0[2] = 1.0  # into the candidate g
-        for bias in (module.bias_ih_l0, module.bias_hh_l0):
-            bias[2:] = 0.0
-    x = torch.randn(1, 60, 1, dtype=torch.float64)
-    state = encoder(x, torch.tensor([60]))[0, -1, 0]
-    weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
-    cell = (weights * torch.tanh(x[0, :, 0])).sum()
-    assert state.item() == pytest.approx(0.5 * torch.tanh(cell).item(), rel=1e-9)
-
-
-@pytest.mark.parametrize("cell", ["gru", "mingru"])
-def test_so_is_one_of_a_cell_that_keeps_and_writes_by_one_gate(cell):
-    v, words = 3.0, torch.randn(1, 60, 1, dtype=torch.float64)
-    encoder = Encoder(1, 1, cell, forget_bias=v, bidirectional=False).double()
-    module = encoder.layers[0][0]
-    with torch.no_grad():
-        for name, weight in module.named_parameters():
-            weight[-1] = 1.0 * (name == "weight_ih_l0")  # of the proposal
-            weight[:-1] *= "bias" in name
+        for name, weight in encoder.layers[0][0].named_parameters():
+            weight[0 if "weight" in name else proposal :] = 0.0
+        encoder.layers[0][0].weight_ih_l0[proposal] = 1.0
+    words = torch.randn(1, 60, 1, dtype=torch.float64)
     state = encoder(words, torch.tensor([60]))[0, -1, 0]
-    read = words[0, :, 0].tanh() if cell == "gru" else words[0, :, 0]
-    T = 1 + np.exp(v)
     weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
-    assert state.item() == pytest.approx((weights * read).sum().item(), rel=1e-9)
-    torch.manual_seed(0)
-    chrono = Encoder(1, 400, cell, forget_bias="chrono", chrono_words=101).layers[0][0]
-    biases = [weight.detach() for name, weight in chrono.named_parameters() if "bias" in name]
-    keeps = sum(biases).split(400)[1] if cell == "gru" else -biases[0].split(400)[0]
-    assert 1 <= keeps.exp().min() < 10 < 90 < keeps.exp().max() <= 100
+    mean = (weights * (words if cell == "mingru" else words.tanh())[0, :, 0]).sum()
+    assert state.item() == pytest.approx((0.5 * mean.tanh() if cell == "lstm" else mean).item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("held", ["W_hh", "encoder"])

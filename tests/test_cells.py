@@ -119,7 +119,7 @@ def test_states_do_not_depend_on_padding_or_other_texts(cell, layers, bidirectio
 
 @pytest.mark.parametrize(("cell", "options", "message"), [
     ("mingru", {"orthogonal": True}, "has no recurrent weights"),
-    ("minlstm", {"forget_bias": 1.0}, "needs a forget gate"),
+    ("minlstm", {"forget_bias": 1.0}, "forget_bias cannot start .*choose one of lstm, gru"),
     ("gru", {"forget_bias": "chrono input"}, "make forget_bias a number or 'chrono'"),
     ("sum", {"hidden_size": 5}, "must equal hidden_size=5"),
 ])  # fmt: skip

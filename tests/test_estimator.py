@@ -62,10 +62,10 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
     line = Pipeline([("lower", lower), ("classify", small(epochs=3))])
     assert cross_val_score(line, TEXTS, LABELS, cv=3).mean() > 0.9
     grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2)}  # a search gives numpy's numbers
-    grid["forget_bias"] = ["chrono", 40.0]
+    grid["forget_bias"] = ["chrono", np.float32(40)]
     search = GridSearchCV(small("last"), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
     gate = search.best_estimator_.checkpoint_.model.encoder.layers[0][0].bias_ih_l0.chunk(4)[1]
-    assert (gate.mean() > 30) == (search.best_params_["forget_bias"] == 40.0)
+    assert (gate.mean() > 30) == (search.best_params_["forget_bias"] == 40)
     again = PoolingClassifier.load(search.best_estimator_.save(tmp_path / "m"))
     assert again.get_params() == search.best_estimator_.get_params()
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_used_is_told(given, said):
 
 @pytest.mark.parametrize(("name", "value"), [
     ("epochs", 0), ("hidden_size", 8.0), ("seed", -1), ("max_words", 0), ("validation_fraction", 2),
-    ("learning_rate", "0.1"), ("device", "gpu"), ("forget_bias", "high"),
+    ("learning_rate", "0.1"), ("device", "gpu"), ("forget_bias", "high"), ("forget_bias", [1]),
 ])  # fmt: skip
 def test_a_parameter_out_of_its_range_is_named(name, value):
     with pytest.raises(InputError, match=f"{name} .*{value!r}"):

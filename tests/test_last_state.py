@@ -60,7 +60,9 @@ def test_a_state_with_these_gates_is_a_running_mean(cell):
     state = encoder(words, torch.tensor([60]))[0, -1, 0]
     weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
     mean = (weights * (words if cell == "mingru" else words.tanh())[0, :, 0]).sum()
-    assert state.item() == pytest.approx((0.5 * mean.tanh() if cell == "lstm" else mean).item(), rel=1e-9)
+    assert state.item() == pytest.approx(
+        (0.5 * mean.tanh() if cell == "lstm" else mean).item(), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("held", ["W_hh", "encoder"])

@@ -82,9 +82,13 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
         usual = plan(chapter, Request(), place)
         runs = plan(chapter, Request(cell="gru", layers=2), place)
         assert {(run.training.cell, run.training.layers) for run in runs} == {("gru", 2)}
-        gates = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU has not
+        gates = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU refuses
         assert len(runs) == len(usual) - len(gates)
         assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
+    runs = plan("last_state", Request("compact", cell="gru"), place)
+    assert {(run.training.cell, run.training.corpus) for run in runs} == {("gru", "imdb")}
+    few = plan("last_state", Request("compact", sizes=(10_000,)), place)
+    assert {run.training.corpus for run in few} == {"imdb"}
     usual = plan("other_architectures", Request(), place)
     assert plan("other_architectures", Request(cell="gru"), place) == usual
 

@@ -42,8 +42,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
-        cell, forget_bias: "lstm", "gru", "elman" and others, and how their gates start, see
-            `whenpool.TextClassifier`; without pooling try "chrono".
+        cell: "lstm", "gru", "elman" and others, see `whenpool.TextClassifier`.
+        forget_bias: how the gates start, see there; without pooling try "chrono".
         embedding_size, hidden_size: numbers of a word's vector, if random; units per direction.
         epochs, batch_size, learning_rate: of training.
         vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
@@ -123,13 +123,13 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             Texts(tokens.number(texts, vocabulary), torch.tensor(classes))
             for texts, classes in ((words, targets), (held_words, held))
         )
-        seed = int(self.seed)
+        seed, start = int(self.seed), cast(Any, self.forget_bias)  # a search may give numpy's numbers
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = TextClassifier(
                 len(vocabulary), len(self.classes_), self.pooling, self.cell,
                 vectors.size if vectors else int(self.embedding_size), int(self.hidden_size),
-                forget_bias=cast(Any, self.forget_bias), padding_index=PADDING_INDEX,
+                forget_bias=float(start) if isinstance(start, Real) else start, padding_index=PADDING_INDEX,
                 vectors=tokens.start_from(vectors, vocabulary, seed),
             )  # fmt: skip
             recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
@@ -192,6 +192,9 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             part: Any = getattr(self, name)
             fits = isinstance(part, Real) and 0 < part < 1  # type: ignore[operator]
             check(fits, f"{name} must be a number between 0 and 1, not {part!r}")
+        start = self.forget_bias
+        known = start is None or isinstance(start, str | Real)
+        check(known, f"forget_bias must be a number, a name or None, not {start!r}")
         check_device(str(self.device))
 
     def _held_out(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -53,8 +53,8 @@ class Encoder(nn.Module):
             number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
             ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2), and sets the input gate to
-            its negative; "chrono forget" and "chrono input" set one of the two gates alone. A GRU and minGRU
-            keep and write by one gate: it takes a number or "chrono", more of which keeps more.
+            its negative; "chrono forget" and "chrono input" set one of the two gates alone. In a GRU or
+            minGRU one gate keeps and writes; a number or "chrono" sets it, and a higher number keeps more.
         input_bias: a number is the sum of the input gate's two bias vectors; with ``forget_bias=v`` and
             ``input_bias=-v`` (in a GRU or minGRU ``forget_bias=v`` alone) the state begins as a running mean
             over about 1 + exp(v) words.
@@ -84,7 +84,8 @@ class Encoder(nn.Module):
         sizes = min(input_size, hidden_size, layers)
         check(sizes >= 1, f"input_size, hidden_size and layers must be at least 1, not {sizes}")
         forgets = forget_bias is None or listed.forgets
-        check(forgets, f"forget_bias needs a forget gate, which {quoted} lacks; choose another cell")
+        those = ", ".join(name for name, each in LISTED_CELLS.items() if each.forgets)
+        check(forgets, f"forget_bias cannot start {quoted}; choose one of {those}")
         check(input_bias is None or cell == "lstm", "input_bias needs cell='lstm'; leave it out")
         if isinstance(forget_bias, str):
             check_known("forget_bias", forget_bias, STARTS)
@@ -193,18 +194,19 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
     H, memory = module.hidden_size, cast(Any, forget_bias)
-    if isinstance(forget_bias, str) and forget_bias != "low":  # chrono, or a part of it
-        check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
-        memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
     if forget_bias == "low":
         for bias in (module.bias_ih_l0, module.bias_hh_l0):
             bias.detach().split(H)[1].uniform_(-(H**-0.5), H**-0.5)
-    elif isinstance(module, MinGRU):
-        _set_gate(module, 0, -memory)  # z, which is what it writes
-    elif forget_bias != "chrono input":
-        _set_gate(module, 1, memory)
-    if forget_bias in ("chrono", "chrono input") and not isinstance(module, nn.GRU | MinGRU):
-        _set_gate(module, 0, -memory)
+        return
+    if isinstance(forget_bias, str):  # chrono, or a part of it
+        check(chrono_words >= 2, f"chrono_words must be at least 2, not {chrono_words}")
+        memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
+    if isinstance(module, nn.GRU | MinGRU):
+        gates = [int(isinstance(module, nn.GRU))]  # z, which keeps in a GRU and writes in minGRU
+    else:
+        gates = [1] * (forget_bias != "chrono input") + [0] * (forget_bias in ("chrono", "chrono input"))
+    for gate in gates:
+        _set_gate(module, gate, memory if gate else -memory)
 
 
 def _set_gate(module: Any, gate: int, value: Any) -> None:

@@ -46,8 +46,8 @@ class ListedCell:
     title: str  # how tables and figures call it
     colour: str  # in figures that compare cells
     marker: str
-    forgets: bool = False  # whether it has a gate that says how much of the state is kept, with a bias
-    coupled: bool = False  # whether the same gate says how much is written
+    forgets: bool = False  # whether forget_bias can set how much of its state it keeps
+    coupled: bool = False  # whether the gate that keeps is also the one that writes
     remembers: bool = False  # whether it has recurrent weights
     adds: bool = False  # whether it adds words to the state, so that both need as many units
     recurrent: bool = True  # whether it reads one word after another

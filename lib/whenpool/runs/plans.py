@@ -270,12 +270,14 @@ def _last_state(request: Request, place: Place) -> Iterable[Run]:
         for middle in each(plain, setting=["mid"], seed=seeds_of(request)):
             for run in each(middle, *_STARTS["brief"]):
                 yield from (probe.UntrainedStates(run), run)
-    if request.profile == "compact" and not request.corpora and not request.cell:
+    usual = request.profile == "compact" and not request.corpora and not request.cell
+    if usual and 1_000 in (request.sizes or (1_000,)):
         other = replace(request, corpora=("yelp", "amazon"), sizes=(1_000,), masked=True)
         seeds = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS)]
         for base in bases(other, place):
-            for run in each(base, setting=["mid"], epochs=[20], seed=seeds):
-                yield from each(run, *_STARTS["elsewhere"], _POOLED)
+            yield from each(
+                base, *_STARTS["elsewhere"], _POOLED, setting=["mid"], epochs=[20], seed=seeds
+            )
 
 
 def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
@@ -287,8 +289,9 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
     for run in each(untrained, setting=SETTINGS, seed=five):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))
-    for run in each(untrained, setting=["mid"], seed=five, cell=OTHER_CELLS if compact else ()):
-        yield from map(probe.UntrainedStates, each(run, {}, _CHRONO))
+    others = OTHER_CELLS if compact and not request.cell else ()
+    states_of = each(untrained, {}, _CHRONO, setting=["mid"], seed=five, cell=others)
+    yield from map(probe.UntrainedStates, states_of)
     middle, (shortest, longest) = replace(plain, setting="mid"), (350, 412) if compact else (700, 900)
     if 1_000 in sizes:
         for run in each(plain, seed=seeds):
@@ -309,8 +312,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             themselves = ("last", "max", "max_attention", "mean") if compact else ("max",)
             yield from each(run, pooling=themselves)
             yield from each(run, *_STARTS["alike"]) if compact else ()
-            for other in each(run, cell=("lstm", *OTHER_CELLS) if compact else ()):
-                yield from each(other, *_STARTS["elsewhere"])
+            yield from each(run, *_STARTS["elsewhere"], cell=(run.cell, *others) if compact else ())
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):

@@ -41,7 +41,7 @@ KINDS = {
     "directions": Kind("Directions", "accuracy_forward", "accuracy of the forward half, %"),
     "memory": Kind("Memory", "exponent", "power with which memory grows"),
 }
-"""Every kind of result, of runs and of probes, in the order in which they are shown."""
+"""Kinds of results in the order in which they are shown; the probes valleys and faithfulness are left out."""
 VARIED = (
     "cell layers bidirectional masked untrained epochs drop_connect weight_decay learning_rate filters"
 )

@@ -185,3 +185,4 @@ def test_without_any_corpus_vectors_or_filler_runs_cannot_start(corpora, name, m
     ready, [line] = look("paper", data=corpora, mark="missing")
     assert not ready
     assert re.match(message, line)
+    assert look("quick", data=corpora)[0]  # which reads generated texts

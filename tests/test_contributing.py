@@ -37,6 +37,19 @@ for profile in ("smoke", "quick"):
 print(json.dumps(found))
 """
 
+SIZES = """
+import json
+from whenpool.corpora import load
+from whenpool.runs.request import Request
+from whenpool.runs.plans import PLANS, plan
+from whenpool.runs.run import Place
+assert len(load("hotels", length="long").train) == 800
+plans = {profile: [plan(chapter, Request(profile, ("hotels",)), Place.default()) for chapter in PLANS]
+         for profile in ("quick", "compact", "paper")}
+print(json.dumps({profile: [run.training.size for runs in each for run in runs if run.training]
+                  for profile, each in plans.items()}))
+"""
+
 
 def blocks(heading):
     """The Python under a heading of CONTRIBUTING.md."""
@@ -84,6 +97,18 @@ def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooli
         like_max = [pooling for _, pooling in runs if pooling == "max"] if chapter in COMPARING else []
         assert len(runs) - len(before) == len(like_max), name
     assert set(COMPARING) <= set(PLANS)
+
+
+def test_a_corpus_is_in_every_plan_with_no_more_texts_than_it_has(with_pooling):
+    reader, line = blocks("Add a corpus")
+    published = with_pooling / "lib/whenpool/corpora/published.py"
+    insert(published, "", "PUBLICATIONS:", reader + "\n\n")
+    insert(published, "PUBLICATIONS", "}", line)
+    (with_pooling / "corpora").mkdir(exist_ok=True)
+    rows = (f"{1 + n % 5}\t{f'hotel {n} ' * 60}\n" for n in range(3_000))
+    (with_pooling / "corpora" / "hotels.tsv").write_text("".join(rows), "utf-8")
+    for profile, sizes in json.loads(python(with_pooling, SIZES)).items():
+        assert 0 < min(sizes) <= max(sizes) <= 800, profile
 
 
 def test_a_pooling_is_in_the_tables_and_figures_of_a_chapter(with_pooling):

@@ -69,6 +69,15 @@ def test_long_texts_are_cut_as_in_training(tmp_path):
     assert found.probabilities == pytest.approx(of_class, abs=1e-6)
 
 
+def test_of_a_long_text_all_words_predict_and_the_first_thousand_are_explained(tmp_path):
+    averaging, text = load_checkpoint(made(tmp_path, "mean")), "the " * 1_000 + "good " * 2_000
+    found, (whole,) = explain(averaging, text), averaging.probabilities([text]).tolist()
+    assert found.probabilities == pytest.approx(whole, abs=1e-6)
+    (first,) = averaging.probabilities(["the " * 1_000]).tolist()
+    assert found.probabilities != pytest.approx(first, abs=1e-3)
+    assert (found.words, found.left_out) == (("the",) * 1_000, 2_000)
+
+
 def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     hostile = "<script>alert(1)</script>"
     checkpoint = load_checkpoint(made(tmp_path, classes=(hostile, "a&b")))

@@ -113,8 +113,8 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
 
 
 def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
-    """Each word's share in the importance of windows of k words, that of its window: T numbers for as many
-    ``words``, NaN after the last full window. There is one weight for each of the ⌊words/k⌋ full windows, as
+    """The importance of the window of k words that each word is in: T numbers for as many ``words``, NaN
+    after the last full window. There is one weight for each of the ⌊words/k⌋ full windows, as
     `whenpool.probes.nwi` cuts them (§1.9.3); NaN may follow, where a batch had longer texts. Raises
     `InputError` for another number of windows.
 

@@ -317,10 +317,10 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
 
 @cli.command()
 @click.option("--data", type=FOLDER, help="Folder of the corpora. [WHENPOOL_DATA]")
-@click.argument("action", type=click.Choice(["list", "verify", "fetch"]), default="list")
+@click.argument("action", type=click.Choice(["verify", "fetch"]), default="verify")
 @click.argument("names", nargs=-1)
 def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
-    """List the corpora, verify them by the publishers' checksums, or fetch some by NAMES: imdb, yelp,
+    """List the corpora and verify them by the publishers' checksums, or fetch some by NAMES: imdb, yelp,
     yahoo, amazon, glove, wikitext."""
     from whenpool.corpora import published
 

@@ -65,7 +65,7 @@ class Corpus:
     test: Split
     classes: tuple[str, ...]  #: names of the labels, in the order of their numbers
     name: str = ""  #: as given to `load`
-    #: Whether these are the texts that the thesis drew from: only then are accuracies compared with its own.
+    #: Whether these are the texts that the thesis drew from; only then are accuracies compared with its own.
     complete: bool = False
     notes: tuple[str, ...] = ()  #: what a reader of results should know, a sentence each
 

@@ -140,7 +140,9 @@ class Download:
 
     def verdict(self, directory: Path) -> str:
         """Whether the file that is there is the publisher's."""
-        if self.member or self.sha256 is None:
+        if self.member:
+            return "unpacked from an archive, which alone has a checksum"
+        if self.sha256 is None:
             return "no checksum is published for it"
         if (sha256 := fingerprint(directory / self.file)) == self.sha256:
             return "the publisher's, checksum verified"

@@ -57,6 +57,7 @@ class CorpusSource:
         """The corpus with texts of one ``length``, see `load`; raises as it."""
         check_known("length", length, LENGTHS)
         if self.path is None:
+            check(length == "any", "generated texts have one length; leave length out")
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
         if self.is_own:
             return load_own(self.path, **dict(self.options), length=length)

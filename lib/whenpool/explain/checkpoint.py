@@ -31,7 +31,7 @@ from whenpool.words import WordStrip, attention_weights, strip, strips
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
 FORMAT, VERSION = "whenpool-checkpoint", 1
-LONGEST = 1_000  # Words that are read of a text, where the checkpoint sets no limit
+LONGEST = 1_000  # Words of a text that are explained
 _TAG = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "basic_english": tokenize,
@@ -51,7 +51,7 @@ class Checkpoint:
         vocabulary: the words by number, ``<unk>`` and ``<pad>`` first.
         classes: names of the labels, in the order of the logits.
         about: where it comes from, such as its test accuracy.
-        max_words: so many of a text's first words are read, as in its training; None: all.
+        max_words: how many words from the start of a text are read, as in its training; None: all.
         tokenizer: a name in `TOKENIZERS`.
 
     Examples:
@@ -249,7 +249,7 @@ class Explanation:
     nats its log-probability falls when the word is replaced, above zero where it speaks for the class."""
 
     words: tuple[str, ...]  # T words, as the model reads them
-    left_out: int  # words after these, which are not read
+    left_out: int  # words after these, which are not explained
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]  # C numbers in the order of the classes
     label: str  # the class that importance is about
@@ -280,12 +280,12 @@ class Explanation:
         """For a terminal, without what it would obey."""
         width = max(map(len, self.classes))
         lines = [f"{name:{width}}  {p:6.1%}  {'█' * round(30 * p)}" for name, p in self.by_probability]
-        lines += ["", *map(repr, self.strips), "", "A number above zero speaks for the class: by so much its "
-                  "log-probability falls when the unknown word replaces the word."]  # fmt: skip
+        lines += ["", *map(repr, self.strips), "", "A number says how far the log-probability "
+                  "of the class falls when the unknown word replaces the word."]  # fmt: skip
         if self.unknown:
             lines.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}.")
         if self.left_out:
-            lines.append(f"Only the first {len(self.words):,} words are read.")
+            lines.append(f"Only the first {len(self.words):,} words are explained.")
         return "".join(c if c.isprintable() or c == "\n" else "�" for c in "\n".join(lines))
 
     def _repr_html_(self) -> str:
@@ -295,15 +295,18 @@ class Explanation:
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
     """Predict the class of a text, and say how much each word mattered to ``label``, by default the
     likeliest class. Single words are replaced: the windows of §1.9.3 name less of what a prediction rests on.
+    The prediction is of all words that the model reads; of a long text only the first 1,000 are explained.
     Raises `InputError` for a text without words, or an unknown class."""
     model, classes = checkpoint.model, checkpoint.classes
     if label is not None:
         check_known("class", label, classes)
     every = TOKENIZERS[checkpoint.tokenizer](*strings([text]))
     check(every, "the text has no words; give at least one")
-    words = every[: checkpoint.max_words or LONGEST]
-    T, numbers = len(words), [*map(checkpoint.number, words)]
-    ids, lengths = torch.tensor([numbers]), torch.tensor([T])
+    numbers = [*map(checkpoint.number, every[: checkpoint.max_words])]
+    with torch.inference_mode():
+        logits = model(torch.tensor([numbers]), torch.tensor([len(numbers)]))[0]  # (C,)
+    words, numbers = every[: len(numbers)][:LONGEST], numbers[:LONGEST]
+    T, ids, lengths = len(words), torch.tensor([numbers]), torch.tensor([len(words)])
     plain, changes = occlusion(model, ids, lengths, 1, UNKNOWN_INDEX)  # (1, C), (1, T, C)
     noise = rounding_error(model, plain[0])[:, 0]  # (C,)
     kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (T, C)
@@ -314,7 +317,7 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
         if T == 1 or weights.max() - weights.min() > 1e-5 * weights.max():
             attention = tuple(weights.tolist())
     return Explanation(
-        tuple(words), len(every) - T, classes, tuple(plain[0].exp().tolist()),
-        label or classes[int(plain.argmax())], effects, attention,
+        tuple(words), len(every) - T, classes, tuple(logits.softmax(0).tolist()),
+        label or classes[int(logits.argmax())], effects, attention,
         tuple(dict.fromkeys(w for w, n in zip(words, numbers, strict=True) if n == UNKNOWN_INDEX)),
     )  # fmt: skip

@@ -59,6 +59,7 @@ def survey(
     table = pd.DataFrame(rows)
     read = table["text"].map(TOKENIZERS["untagged"])
     table["text"], table["length"] = read.map(lambda text: " ".join(text[:words])), read.map(len)
+    wordless = int(table["length"].eq(0).sum())
     table = table[table["length"] > 0]
     check(len(table), f"{path}: no text has a word")
     spaced = not without_spaces(table["text"])
@@ -74,6 +75,7 @@ def survey(
     notes = {
         f"rows of {path.name} have a text and a label": len(rows),
         f"rows were left out, without a text or a label; {''.join(gaps[:1])}": len(gaps),
+        "rows have no word": wordless,
         "rows repeat a text, which counts once": len(table) - len(texts),
         "texts have several labels, of which the first counts": several,
         "more texts were left out to save time (--limit)": len(texts) - len(used),

@@ -38,7 +38,7 @@ from whenpool.training.loop import Recipe, train
 @dataclass(eq=False, repr=False)
 class PoolingClassifier(ClassifierMixin, BaseEstimator):
     """The model of the thesis as a scikit-learn estimator (§1.3). It keeps the weights of the epoch with the
-    best validation accuracy (§1.4.2), of equal ones those of the lowest loss.
+    best validation accuracy (§1.4.2); if epochs tie, of the one with the lowest validation loss.
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
@@ -48,7 +48,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         epochs, batch_size, learning_rate: of training.
         vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
         vocabulary_limit: the most frequent words that get a vector.
-        max_words: so many of a text's first words are read; None: all.
+        max_words: how many words from the start of a text are read; None: all.
         validation_fraction: part of the texts that is held out to choose the epoch.
         seed: of initialisation, order of batches and the texts that are held out.
         device: "cpu" or "cuda".

@@ -63,8 +63,8 @@ class Encoder(nn.Module):
             et al. 2016 and others named in §2.2.2) instead of torch's uniform one.
         drop_connect: rate at which recurrent weights are dropped in training, one draw for all
             words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
-        masked: False reads padding as words, as the authors' code does, with ``forget_bias=2.0``
-            where nothing is pooled.
+        masked: False reads padding as words. The authors' code does so, and without pooling it also starts
+            with ``forget_bias=2.0``, which is yours to set.
 
     Examples:
         >>> encoder = Encoder(input_size=100, hidden_size=256)
@@ -113,7 +113,8 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units first,
-        zeros after the end of each text. Raises `InputError` when lengths do not fit."""
+        zeros after the end of each text. Raises `InputError` when lengths do not fit; on a GPU it looks at
+        their shape and type alone."""
         check_lengths(inputs, lengths)
         plan, states = self.reading(cast(Tensor, lengths), inputs.shape[1]), inputs
         for layer in self.layers:

@@ -108,7 +108,7 @@ class Attention(Pooling):
     def __init__(self, size: int | None = None, bidirectional: bool = True) -> None:
         super().__init__(size, bidirectional)
         if size is None:
-            raise InputError("Attention learns a query; give it the size of a state, Attention(D)")
+            raise InputError("attention learns a query; give it the size of a state, size=D")
         self.query = nn.Parameter(torch.empty(size))
         nn.init.uniform_(self.query, -(size**-0.5), size**-0.5)  # as nn.Linear(D, 1) starts
 

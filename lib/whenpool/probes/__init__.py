@@ -1,7 +1,6 @@
 """What a trained model does with a text: gradients, natural positional bias, word importance.
 
-Every probe takes any module that offers three steps, which `whenpool.TextClassifier` does and a
-model of your own does in a few lines::
+The probes take a `whenpool.TextClassifier`, or a model of your own with these steps::
 
     class Mine(nn.Module):
         def embed(self, ids): ...                # (B, T) int64 -> (B, T, E)
@@ -10,7 +9,7 @@ model of your own does in a few lines::
         def forward(self, ids, lengths):
             return self.classify(self.encode(self.embed(ids), lengths), lengths)
 
-`padding_sweep` and `nwi` also take a model that has only ``forward``, recurrent or not. Lengths reach
+All but those of gradients need ``forward`` alone, recurrent or not. Lengths reach
 the model on its own device: one that packs its input calls ``lengths.cpu()`` first.
 """
 

@@ -42,6 +42,8 @@ COMPACT, COMPACT_TEST, COMPACT_SIZES, OTHER_STARTS, TRIED, PAPER, SMALL_TAGGERS 
 
 def base_run(corpus: str, length: str, size: int, request: Request, place: Place) -> Training:
     """A run of the profile, with its setting, pooling and seed still to be filled in."""
+    if corpus in PUBLICATIONS and not request.sizes:  # which may be smaller than those of the thesis
+        size = min(size, PUBLICATIONS[corpus].sizes[length].train)
     run = Training(corpus, "standard", size, "max_attention", length=length, masked=request.masked)
     if grammar := grammar_of(corpus):
         run = replace(run, validation=min(250, grammar.validation), **_TABLES["embedded"])
@@ -412,6 +414,8 @@ def _sequence_labelling(request: Request, place: Place) -> Iterable[Tagging]:
     """Both directions against one, letters, and another encoding of entities. Beside corpora of labelled
     texts, which have no tags and are asked of other chapters, this one has its own."""
     usual = tuple(PUBLISHED) if request.is_whole and request.corpora is None else (GENERATED,)
+    if request.cell == "transformer":  # of which there is no tagger
+        return
     for corpus in tuple(filter(is_tagged, request.corpora or ())) or usual:
         name = corpus.partition(":")[0]
         variants: list[Options] = [{}, {"bidirectional": False}, {"filters": 50}]
@@ -425,6 +429,7 @@ def _sequence_labelling(request: Request, place: Place) -> Iterable[Tagging]:
         elif name != GENERATED:
             find_tagged(corpus, place.data)  # raises for what is no file
             options = {"vectors": find_vectors(place)}
+        options |= {name: value for name in ("cell", "layers") if (value := getattr(request, name))}
         seeds = 2 if name == GENERATED else FEWER_SEEDS
         for seed, variant in product(seeds_of(request, seeds, seeds), variants):
             yield Tagging(corpus, seed=seed, **(options | variant))

@@ -1,7 +1,7 @@
 """What a reader asks for: a profile, and maybe a narrower selection.
 
 A *profile* says how large models and training sets are: "smoke" (tests: seconds), "quick" (minutes),
-"compact" (the whole paper, small models and short texts: days) or "paper" (the thesis's protocol,
+"compact" (the whole paper, small models and short texts: a day) or "paper" (the thesis's protocol,
 §1.4.2).
 """
 

@@ -286,29 +286,17 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
     """All that the claims of the chapter ask for, on IMDb, at either scale."""
     compact, sizes = request.profile == "compact", request.sizes or (1_000, 10_000)
     seeds = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS, paper=3)]
-    untrained = replace(plain, size=4_000, validation=2_000, test=2_000 if compact else 5_000)
-    five = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS)]
-    for run in each(untrained, setting=SETTINGS, seed=five):
-        if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
-            yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))
-    others = OTHER_CELLS if compact and not request.cell else ()
-    states_of = each(untrained, {}, _CHRONO, setting=["mid"], seed=five, cell=others)
-    yield from map(probe.UntrainedStates, states_of)
-    middle, (shortest, longest) = replace(plain, setting="mid"), (350, 412) if compact else (700, 900)
+    middle, others = replace(plain, setting="mid"), OTHER_CELLS if compact and not request.cell else ()
+    watch: Options = {"texts": 200, "until": 3_000}  # gradients of held-out texts
+    watch |= {"shortest": 350, "longest": 412} if compact else {"shortest": 700, "longest": 900}
+    yield from _untrained_states(plain, request, others)
     if 1_000 in sizes:
         for run in each(plain, seed=seeds):
             yield from each(run, *_GATED, _POOLED)
-        for run in each(middle, seed=seeds):
-            for start in (*START_OPTIONS, *_STARTS["beside"]):  # gradients of held-out texts are watched
-                watched, until = replace(run, **start), None if start in START_OPTIONS[:2] else 3_000
-                yield probe.GradientTrace(watched, 200, shortest=shortest, longest=longest, until=until)
-                yield watched  # which the trace has trained
-            yield from each(run, pooling=("max", "max_attention"), forget_bias=["chrono"])
-            yield replace(run, **_POOLED)
+        yield from _starts_in_filler(each(middle, seed=seeds), watch)
         if not compact and not request.seeds:  # two claims are younger than the runs of the first seeds
             for run in each(middle, seed=range(SEEDS_FROM + 3, SEEDS_FROM + 6), forget_bias=[5.0]):
-                yield probe.GradientTrace(run, 200, shortest=shortest, longest=longest, until=3_000)
-                yield run
+                yield from (probe.GradientTrace(run, **watch), run)
         for run in each(middle, epochs=[20], seed=seeds):  # as many as the thesis's at either scale
             yield from each(run, *_STARTS["through"], *_STARTS["only_reading"])
             themselves = ("last", "max", "max_attention", "mean") if compact else ("max",)
@@ -321,14 +309,35 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, *_STARTS["fresh"])
         for run in each(middle, seed=seeds if compact else (), share=SHARES):
             yield from each(run, *_GATED)
-        for run in each(middle, seed=seeds[:1] if compact else ()):
-            for start in _STARTS["seen_learning"]:
-                watched = replace(run, **start)
-                yield probe.Valleys(watched, 200, shortest=shortest, longest=longest, until=3_000)
+        for run in each(middle, *_STARTS["seen_learning"], seed=seeds[:1] if compact else ()):
+            yield probe.Valleys(run, **watch)
     if 10_000 in sizes:
         gated = _GATED if compact else [start for start in _GATED if start["forget_bias"] == 6.5]
         for run in each(middle, size=[10_000], seed=seeds[:3]):
             yield from each(run, *gated, _POOLED, _CHRONO)
+
+
+def _untrained_states(plain: Training, request: Request, others: Sequence[str]) -> Iterator[Run]:
+    """What the untrained states of each start hold, and those of other cells."""
+    test = 2_000 if request.profile == "compact" else 5_000
+    plain = replace(plain, size=4_000, validation=2_000, test=test)
+    seeds = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS)]
+    for run in each(plain, setting=SETTINGS, seed=seeds):
+        if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
+            yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))
+    of_cells = each(plain, {}, _CHRONO, setting=["mid"], seed=seeds, cell=others)
+    yield from map(probe.UntrainedStates, of_cells)
+
+
+def _starts_in_filler(middle: Iterable[Training], watch: Options) -> Iterator[Run]:
+    """Each start, trained and watched; and poolings that start with chrono or read as usual."""
+    for run in middle:
+        for start in (*START_OPTIONS, *_STARTS["beside"]):
+            until = None if start in START_OPTIONS[:2] else watch["until"]  # None: to the end
+            watched = replace(run, **start)
+            yield from (probe.GradientTrace(watched, **watch | {"until": until}), watched)
+        yield from each(run, pooling=("max", "max_attention"), forget_bias=["chrono"])
+        yield replace(run, **_POOLED)
 
 
 def _recurrent_networks(request: Request, place: Place) -> Iterable[Run]:

@@ -17,8 +17,8 @@
 #   TWICE, BOOK  0 leaves out running a cell twice, building the book   [1]
 #   PYTHON       an interpreter that has whenpool          [.venv/bin/python, else python3]
 #
-# Exit code: 0, even if runs failed (see runs.txt); otherwise that of the last step that failed; 2 if the machine
-# is not ready. Whatever is done is packed, unless the machine is not ready or ctrl-C stops it.
+# Exit code: 0 if every step succeeded, even if single runs failed (see runs.txt); else that of the last step that
+# failed; 2 if the machine is not ready. Whatever is done is packed, unless the machine is not ready or ctrl-C stops it.
 set -euo pipefail
 
 absolute() {

@@ -46,6 +46,7 @@ from whenpool.runs.run import Place
 assert len(load("hotels", length="long").train) == 800
 plans = {profile: [plan(chapter, Request(profile, ("hotels",)), Place.default()) for chapter in PLANS]
          for profile in ("quick", "compact", "paper")}
+assert all(map(all, plans.values()))
 print(json.dumps({profile: [run.training.size for runs in each for run in runs if run.training]
                   for profile, each in plans.items()}))
 """
@@ -102,6 +103,7 @@ def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooli
 def test_a_corpus_is_in_every_plan_with_no_more_texts_than_it_has(with_pooling):
     reader, line = blocks("Add a corpus")
     published = with_pooling / "lib/whenpool/corpora/published.py"
+    before = published.read_text("utf-8")
     insert(published, "", "PUBLICATIONS:", reader + "\n\n")
     insert(published, "PUBLICATIONS", "}", line)
     (with_pooling / "corpora").mkdir(exist_ok=True)
@@ -109,6 +111,7 @@ def test_a_corpus_is_in_every_plan_with_no_more_texts_than_it_has(with_pooling):
     (with_pooling / "corpora" / "hotels.tsv").write_text("".join(rows), "utf-8")
     for profile, sizes in json.loads(python(with_pooling, SIZES)).items():
         assert 0 < min(sizes) <= max(sizes) <= 800, profile
+    published.write_text(before, "utf-8")
 
 
 def test_a_pooling_is_in_the_tables_and_figures_of_a_chapter(with_pooling):

@@ -127,7 +127,7 @@ def test_the_original_stays_in_one_piece_and_filler_has_its_share(n, setting, sh
      "file: only class '.' was found in its part 't"),
     (corpora.load, ("synthetic:classes=3",), "2 or 10 classes, not 3"),
     (corpora.load, ("synthetic:colour=red",), "no option 'colour'; choose one of classes, shortest"),
-    (corpora.load, ("synthetic", None, "short"), "generated texts have one length; leave length out"),
+    (corpora.load, ("synthetic", None, "short"), "length selects no generated texts; set sh"),
     (corpora.load, ("imdbb",), "corpus 'imdbb' is unknown; choose one of synthetic, imdb, yahoo, amazon, y"),
     (corpora.load, ("nowhere.csv",), "corpus file nowhere.csv does not exist"),
     (compose, (["a"], sentences(), "middle", 0.5), "setting 'middle' is unknown; choose one of standard, l"),

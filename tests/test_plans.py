@@ -85,6 +85,8 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
         gates = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU refuses
         assert len(runs) == len(usual) - len(gates)
         assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
+    tagged = [plan("sequence_labelling", Request(cell=cell), place) for cell in ("gru", "sum", None)]
+    assert [{run.cell for run in runs} for runs in tagged] == [{"gru"}, set(), {"lstm"}]
     runs = plan("last_state", Request("compact", cell="gru"), place)
     assert {(run.training.cell, run.training.corpus) for run in runs} == {("gru", "imdb")}
     few = plan("last_state", Request("compact", sizes=(10_000,)), place)

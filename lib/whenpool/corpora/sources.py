@@ -57,7 +57,7 @@ class CorpusSource:
         """The corpus with texts of one ``length``, see `load`; raises as it."""
         check_known("length", length, LENGTHS)
         if self.path is None:
-            check(length == "any", "generated texts have one length; leave length out")
+            check(length == "any", "length selects no generated texts; set shortest and longest")
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
         if self.is_own:
             return load_own(self.path, **dict(self.options), length=length)
@@ -111,7 +111,8 @@ def load(
             or ``.jsonl`` file. Options may follow a colon, ``synthetic:classes=10,density=0.1``
             or ``reviews.csv:text_column=body,label_column=stars``, or be given as arguments.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
-        length: "long" (over 100 words; the default for the thesis's corpora), "short" or "any".
+        length: "long" (over 100 words; the default for the thesis's corpora), "short" or "any"; of
+            generated texts "any" alone.
 
     Examples:
         >>> corpus = load("synthetic:classes=10,train=60,validation=20,test=40")

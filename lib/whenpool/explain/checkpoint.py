@@ -249,7 +249,7 @@ class Explanation:
     nats its log-probability falls when the word is replaced, above zero where it speaks for the class."""
 
     words: tuple[str, ...]  # T words, as the model reads them
-    left_out: int  # words after these, which are not explained
+    left_out: int  # words after these, which the model does not read, or which are too many to explain
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]  # C numbers in the order of the classes
     label: str  # the class that importance is about
@@ -285,7 +285,8 @@ class Explanation:
         if self.unknown:
             lines.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}.")
         if self.left_out:
-            lines.append(f"Only the first {len(self.words):,} words are explained.")
+            verb = "explained" if len(self.words) == LONGEST else "read"
+            lines.append(f"Only the first {len(self.words):,} words are {verb}.")
         return "".join(c if c.isprintable() or c == "\n" else "�" for c in "\n".join(lines))
 
     def _repr_html_(self) -> str:
@@ -295,19 +296,21 @@ class Explanation:
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
     """Predict the class of a text, and say how much each word mattered to ``label``, by default the
     likeliest class. Single words are replaced: the windows of §1.9.3 name less of what a prediction rests on.
-    The prediction is of all words that the model reads; of a long text only the first 1,000 are explained.
-    Raises `InputError` for a text without words, or an unknown class."""
+    The prediction is of all words that the model reads. Of a longer text the first 1,000 are explained, as if
+    the text ended there. Raises `InputError` for a text without words, or an unknown class."""
     model, classes = checkpoint.model, checkpoint.classes
     if label is not None:
         check_known("class", label, classes)
     every = TOKENIZERS[checkpoint.tokenizer](*strings([text]))
     check(every, "the text has no words; give at least one")
-    numbers = [*map(checkpoint.number, every[: checkpoint.max_words])]
-    with torch.inference_mode():
-        logits = model(torch.tensor([numbers]), torch.tensor([len(numbers)]))[0]  # (C,)
-    words, numbers = every[: len(numbers)][:LONGEST], numbers[:LONGEST]
-    T, ids, lengths = len(words), torch.tensor([numbers]), torch.tensor([len(words)])
+    read = every[: checkpoint.max_words]
+    words, numbers = read[:LONGEST], [*map(checkpoint.number, read)]
+    T, ids, lengths = len(words), torch.tensor([numbers[:LONGEST]]), torch.tensor([len(words)])
     plain, changes = occlusion(model, ids, lengths, 1, UNKNOWN_INDEX)  # (1, C), (1, T, C)
+    whole = plain[0]
+    if len(read) > T:
+        with torch.inference_mode():
+            whole = model(torch.tensor([numbers]), torch.tensor([len(numbers)]))[0].log_softmax(0)
     noise = rounding_error(model, plain[0])[:, 0]  # (C,)
     kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (T, C)
     effects = {name: tuple(kept[:, c].tolist()) for c, name in enumerate(classes)}
@@ -317,7 +320,7 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
         if T == 1 or weights.max() - weights.min() > 1e-5 * weights.max():
             attention = tuple(weights.tolist())
     return Explanation(
-        tuple(words), len(every) - T, classes, tuple(logits.softmax(0).tolist()),
-        label or classes[int(logits.argmax())], effects, attention,
-        tuple(dict.fromkeys(w for w, n in zip(words, numbers, strict=True) if n == UNKNOWN_INDEX)),
+        tuple(words), len(every) - T, classes, tuple(whole.exp().tolist()),
+        label or classes[int(whole.argmax())], effects, attention,
+        tuple(dict.fromkeys(w for w, n in zip(words, numbers[:T], strict=True) if n == UNKNOWN_INDEX)),
     )  # fmt: skip

@@ -75,7 +75,7 @@ def survey(
     notes = {
         f"rows of {path.name} have a text and a label": len(rows),
         f"rows were left out, without a text or a label; {''.join(gaps[:1])}": len(gaps),
-        "rows have no word": wordless,
+        "rows have no word and were left out": wordless,
         "rows repeat a text, which counts once": len(table) - len(texts),
         "texts have several labels, of which the first counts": several,
         "more texts were left out to save time (--limit)": len(texts) - len(used),

@@ -21,8 +21,8 @@ class TextClassifier(nn.Module):
     """The model of the thesis: word numbers in, logits of the classes out (§1.3, §1.4.2).
 
     The three steps ``embed``, ``encode`` and ``classify`` are the protocol by which probes look inside a
-    model; any module that offers them can be probed. Raises `InputError` for an unknown pooling or cell,
-    vectors of another shape, or options of a recurrence that a Transformer lacks.
+    model; any module that offers them, and ``forward``, can be probed. Raises `InputError` for an unknown
+    pooling or cell, vectors of another shape, or options of a recurrence that a Transformer lacks.
 
     Args:
         vocabulary_size: rows of the embedding.

@@ -1,9 +1,10 @@
 """How much each window of words matters to a prediction: normalised word importance (thesis §1.9).
 
-For a `whenpool.TextClassifier` it costs about half: what a recurrence has read before a window does not
-depend on the window. So a text is read in segments, and with a window replaced it is read again only from
-the segment in which the window begins, with the state that the text itself has there. The rows of a text
-move on together, a segment at a time, and join when their segment comes.
+For a masked `whenpool.TextClassifier` of one layer with a cell of torch's it costs about half: what a
+recurrence has read before a window does not depend on the window. So a text is read in segments, and with a
+window replaced it is read again only from the segment in which the window begins, with the state that the
+text itself has there. The rows of a text move on together, a segment at a time, and join when their segment
+comes.
 
 Letters: B texts, T words of the longest, n words of one text, k words of a window, W windows of the longest
 text, R rows, each a text with a window replaced, L words of a segment, C classes, H units of a state of one
@@ -41,8 +42,9 @@ def nwi(
     alike up to rounding, or there is only one. Raises `InputError` as `window_importance`.
 
     Args:
-        model: maps ids (B, T) and lengths (B,) to logits (B, C). For a `whenpool.TextClassifier` of one
-            layer about half of the states are reused. It is probed in evaluation mode.
+        model: maps ids (B, T) and lengths (B,) to logits (B, C). For a masked `whenpool.TextClassifier` of
+            one layer with an LSTM, GRU or Elman cell about half of the states are reused. It is probed in
+            evaluation mode.
         ids, lengths: (B, T) int64, right-padded; (B,), words of each text, at least ``k``.
         labels: (B,) int64, the classes whose probability is watched.
         k: words that are replaced at once.

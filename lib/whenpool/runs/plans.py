@@ -42,8 +42,9 @@ COMPACT, COMPACT_TEST, COMPACT_SIZES, OTHER_STARTS, TRIED, PAPER, SMALL_TAGGERS 
 
 def base_run(corpus: str, length: str, size: int, request: Request, place: Place) -> Training:
     """A run of the profile, with its setting, pooling and seed still to be filled in."""
-    if corpus in PUBLICATIONS and not request.sizes:  # which may be smaller than those of the thesis
-        size = min(size, PUBLICATIONS[corpus].sizes[length].train)
+    split = PUBLICATIONS[corpus].sizes.get(length) if corpus in PUBLICATIONS else None
+    if split and not request.sizes:  # an added corpus may be smaller than the thesis's
+        size = min(size, split.train)
     run = Training(corpus, "standard", size, "max_attention", length=length, masked=request.masked)
     if grammar := grammar_of(corpus):
         run = replace(run, validation=min(250, grammar.validation), **_TABLES["embedded"])
@@ -329,9 +330,9 @@ def _untrained_states(plain: Training, request: Request, others: Sequence[str]) 
     yield from map(probe.UntrainedStates, of_cells)
 
 
-def _starts_in_filler(middle: Iterable[Training], watch: Options) -> Iterator[Run]:
-    """Each start, trained and watched; and poolings that start with chrono or read as usual."""
-    for run in middle:
+def _starts_in_filler(runs: Iterable[Training], watch: Options) -> Iterator[Run]:
+    """Each start, trained and watched; MaxPool and MaxAtt that start with chrono; and MaxAtt as usual."""
+    for run in runs:
         for start in (*START_OPTIONS, *_STARTS["beside"]):
             until = None if start in START_OPTIONS[:2] else watch["until"]  # None: to the end
             watched = replace(run, **start)
@@ -423,7 +424,8 @@ def _sequence_labelling(request: Request, place: Place) -> Iterable[Tagging]:
     """Both directions against one, letters, and another encoding of entities. Beside corpora of labelled
     texts, which have no tags and are asked of other chapters, this one has its own."""
     usual = tuple(PUBLISHED) if request.is_whole and request.corpora is None else (GENERATED,)
-    if request.cell == "transformer":  # of which there is no tagger
+    listed = LISTED_CELLS[request.cell or Tagging.cell]
+    if listed.adds or not listed.recurrent:  # no tagger has such a cell
         return
     for corpus in tuple(filter(is_tagged, request.corpora or ())) or usual:
         name = corpus.partition(":")[0]
@@ -438,10 +440,10 @@ def _sequence_labelling(request: Request, place: Place) -> Iterable[Tagging]:
         elif name != GENERATED:
             find_tagged(corpus, place.data)  # raises for what is no file
             options = {"vectors": find_vectors(place)}
-        options |= {name: value for name in ("cell", "layers") if (value := getattr(request, name))}
+        asked = {field: value for field in ("cell", "layers") if (value := getattr(request, field))}
         seeds = 2 if name == GENERATED else FEWER_SEEDS
         for seed, variant in product(seeds_of(request, seeds, seeds), variants):
-            yield Tagging(corpus, seed=seed, **(options | variant))
+            yield Tagging(corpus, seed=seed, **(options | asked | variant))
 
 
 PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {

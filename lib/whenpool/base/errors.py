@@ -17,7 +17,7 @@ class InputError(ValueError):
         ...     whenpool.POOLINGS["attention"]()
         ... except InputError as error:
         ...     print(error)
-        Attention learns a query; give it the size of a state, Attention(D)
+        attention learns a query; give it the size of a state, size=D
     """
 
     def __init__(self, message: str) -> None:

@@ -303,14 +303,11 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
         check_known("class", label, classes)
     every = TOKENIZERS[checkpoint.tokenizer](*strings([text]))
     check(every, "the text has no words; give at least one")
-    read = every[: checkpoint.max_words]
-    words, numbers = read[:LONGEST], [*map(checkpoint.number, read)]
-    T, ids, lengths = len(words), torch.tensor([numbers[:LONGEST]]), torch.tensor([len(words)])
+    probabilities = checkpoint.probabilities([text])[0]  # (C,)
+    words = every[: checkpoint.max_words][:LONGEST]
+    T, numbers = len(words), [*map(checkpoint.number, words)]
+    ids, lengths = torch.tensor([numbers]), torch.tensor([T])
     plain, changes = occlusion(model, ids, lengths, 1, UNKNOWN_INDEX)  # (1, C), (1, T, C)
-    whole = plain[0]
-    if len(read) > T:
-        with torch.inference_mode():
-            whole = model(torch.tensor([numbers]), torch.tensor([len(numbers)]))[0].log_softmax(0)
     noise = rounding_error(model, plain[0])[:, 0]  # (C,)
     kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (T, C)
     effects = {name: tuple(kept[:, c].tolist()) for c, name in enumerate(classes)}
@@ -320,7 +317,7 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
         if T == 1 or weights.max() - weights.min() > 1e-5 * weights.max():
             attention = tuple(weights.tolist())
     return Explanation(
-        tuple(words), len(every) - T, classes, tuple(whole.exp().tolist()),
-        label or classes[int(whole.argmax())], effects, attention,
-        tuple(dict.fromkeys(w for w, n in zip(words, numbers[:T], strict=True) if n == UNKNOWN_INDEX)),
+        tuple(words), len(every) - T, classes, tuple(probabilities.tolist()),
+        label or classes[int(probabilities.argmax())], effects, attention,
+        tuple(dict.fromkeys(w for w, n in zip(words, numbers, strict=True) if n == UNKNOWN_INDEX)),
     )  # fmt: skip

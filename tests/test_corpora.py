@@ -5,7 +5,7 @@ import itertools
 import json
 import random
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from whenpool import InputError, corpora
 from whenpool.corpora.corpus import Raw, SplitSizes, select_and_split
 from whenpool.corpora.settings import SETTINGS, compose, find_filler, load_filler
+from whenpool.corpora.sources import find
 from whenpool.corpora.synthetic import Grammar, encyclopedia, make_corpus
 
 FACTS = {f"article {a}": [f"fact {s} of {a} ." for s in range(3)] for a in range(60)}
@@ -65,6 +66,8 @@ def test_the_publishers_parts_do_not_mix():
 def test_synthetic_texts_keep_their_parameters_and_are_balanced_and_deterministic(classes):
     grammar = Grammar(classes, shortest=30, longest=40, density=0.1, agreement=0.75, train=400)
     corpus = make_corpus(grammar)
+    options = {field.name: getattr(grammar, field.name) for field in fields(grammar)}
+    assert find("synthetic", options=options).load("long") == corpus  # a training's own default
     splits_of(corpus, 400, 500, 1_000)
     assert Counter(corpus.train.labels) == dict.fromkeys(range(classes), 400 // classes)
     lengths = [len(text.split()) for text in corpus.train.texts]

@@ -54,10 +54,9 @@ class CorpusSource:
         return self.path is not None and self.name not in PUBLICATIONS
 
     def load(self, length: str = "any") -> Corpus:
-        """The corpus with texts of one ``length``, see `load`; raises as it."""
+        """The corpus with texts of one ``length`` (of generated texts, all), see `load`; raises as it."""
         check_known("length", length, LENGTHS)
         if self.path is None:
-            check(length == "any", "length selects no generated texts; set shortest and longest")
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
         if self.is_own:
             return load_own(self.path, **dict(self.options), length=length)
@@ -120,6 +119,8 @@ def load(
         10
     """
     source = find(str(name), directory, options)
+    if source.name == "synthetic" and length in LENGTHS:
+        check(length == "any", "length selects no generated texts; set shortest and longest")
     return source.load(length or ("long" if source.name in PUBLICATIONS else "any"))
 
 

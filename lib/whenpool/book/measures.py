@@ -316,6 +316,7 @@ def taggers(runs: Runs) -> DataFrame:
 # of gradients on held-out texts while they learn, and what they reach.
 
 EARLY = 3_000  # Texts learnt from: the course of a ratio is judged up to there
+HELD = {"readout": "last", "size": 4_000}  # What the last state holds, unless fewer texts are asked for
 FEWEST_STARTS = 14  # That an agreement of ranks is computed over
 _ALIKE = [*PLAIN, "seed"]  # What runs compared agree in
 
@@ -357,6 +358,18 @@ def _over_chrono(runs: Runs) -> DataFrame:
     return both.sort_values("value").drop_duplicates("key").sort_index()
 
 
+def _over_memory(runs: Runs) -> DataFrame:
+    """Test accuracy minus that of a logistic regression on the untrained last states of as many texts."""
+    trained, read = runs.table(tested_trainings), runs.table("states")
+    if trained.empty or read.empty:
+        return DataFrame()
+    same = [*_ALIKE, "size", "model"]
+    read = read.loc[read["readout"] == "last", [*same, "accuracy", "began"]]
+    both = trained.merge(read, on=same, suffixes=("", "_there"))
+    both["value"] = both["test_accuracy"] - both["accuracy"]
+    return both.assign(began=both[["began", "began_there"]].min(axis=1))
+
+
 def _agreement(one: Series, other: Series) -> float:
     """Spearman's correlation; 0 where one of them is the same throughout."""
     return float(one.corr(other, "spearman")) if one.nunique() > 1 < other.nunique() else 0.0
@@ -371,7 +384,7 @@ def _rank_agreement(runs: Runs) -> DataFrame:
     states, looks = runs.table("states"), _held_out_looks(runs.table("trace"))
     looks = looks[~looks["shuffled"] & looks["examples"].le(EARLY)]
     predictors = {
-        "held": states[states["readout"] == "last"].assign(predicts=states["accuracy"]),
+        "held": states[has(states, HELD)].assign(predicts=states["accuracy"]),
         "start_ratio": looks.assign(predicts=looks["median_ratio"]).sort_values("examples"),
         "lowest_ratio": looks.assign(predicts=looks["median_ratio"]).sort_values("median_ratio"),
     }
@@ -499,7 +512,8 @@ MEASURES: dict[str, Measure] = {
     "train_accuracy_after": Measure(traces, "train_accuracy_after", most=100.0),
     "low_ratio": Measure(traces, "low_ratio", True),
     "ratio_recovery": Measure(traces, "ratio_recovery", True),
-    "held": Measure(states, fixed=_fixed(size=4_000)),
+    "held": Measure(states, fixed=_fixed(size=HELD["size"])),
+    "over_memory": Measure(_over_memory),
     "dip": Measure(held_out, "dip", True, _fixed(shuffled=False)),
     "median_recovery": Measure(held_out, "median_recovery", True, _fixed(shuffled=False)),
     "ratio_over_chrono": Measure(_over_chrono, ratio=True),

@@ -257,6 +257,9 @@ START_OPTIONS: list[Options] = _STARTS["usual"]
 _GATED = [start for start in START_OPTIONS if "input_bias" in start]
 GATES = tuple(start["forget_bias"] for start in _GATED)
 _CHRONO: Options = {"forget_bias": "chrono"}
+_BEST_GATED = next(
+    start for start in _GATED if start["forget_bias"] == 6.5
+)  # by validation, 1,000 reviews
 _POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
@@ -313,7 +316,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
         for run in each(middle, *_STARTS["seen_learning"], seed=seeds[:1] if compact else ()):
             yield probe.Valleys(run, **watch)
     if 10_000 in sizes:
-        gated = _GATED if compact else [start for start in _GATED if start["forget_bias"] == 6.5]
+        gated = _GATED if compact else [_BEST_GATED]
         for run in each(middle, size=[10_000], seed=seeds[:3]):
             yield from each(run, *gated, _POOLED, _CHRONO)
 
@@ -326,6 +329,8 @@ def _untrained_states(plain: Training, request: Request, others: Sequence[str]) 
     for run in each(plain, setting=SETTINGS, seed=seeds):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))
+    for run in each(plain, size=[1_000], setting=["mid"], seed=seeds):  # as many as the trained ones
+        yield from map(probe.UntrainedStates, each(run, {}, _CHRONO, _BEST_GATED))
     of_cells = each(plain, {}, _CHRONO, setting=["mid"], seed=seeds, cell=others)
     yield from map(probe.UntrainedStates, of_cells)
 

@@ -263,6 +263,7 @@ _BEST_GATED = next(
 _POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
+LATER_SEEDS = range(SEEDS_FROM + 5, SEEDS_FROM + 8)  # Of what claims of 2026-11-29 decide
 OTHER_CELLS = ("gru", "elman", "mingru")
 
 
@@ -298,6 +299,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
         for run in each(plain, seed=seeds):
             yield from each(run, *_GATED, _POOLED)
         yield from _starts_in_filler(each(middle, seed=seeds), watch)
+        yield from each(middle, _CHRONO, _BEST_GATED, seed=() if request.seeds else LATER_SEEDS)
         if not compact and not request.seeds:  # two claims are younger than the runs of the first seeds
             for run in each(middle, seed=range(SEEDS_FROM + 3, SEEDS_FROM + 6), forget_bias=[5.0]):
                 yield from (probe.GradientTrace(run, **watch), run)
@@ -329,7 +331,8 @@ def _untrained_states(plain: Training, request: Request, others: Sequence[str]) 
     for run in each(plain, setting=SETTINGS, seed=seeds):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(probe.UntrainedStates, each(run, *START_OPTIONS))
-    for run in each(plain, size=[1_000], setting=["mid"], seed=seeds):  # as many as the trained ones
+    later = () if request.seeds else LATER_SEEDS
+    for run in each(plain, size=[1_000], setting=["mid"], seed=[*seeds, *later]):
         yield from map(probe.UntrainedStates, each(run, {}, _CHRONO, _BEST_GATED))
     of_cells = each(plain, {}, _CHRONO, setting=["mid"], seed=seeds, cell=others)
     yield from map(probe.UntrainedStates, of_cells)

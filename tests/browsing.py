@@ -20,8 +20,8 @@ def needs_browser():
 
 
 @contextmanager
-def looked_at(browser, file, size=DESKTOP, scheme="light", query=""):
-    """A page from disk, and what its browser complained of, a line each.
+def looked_at(browser, file, size=DESKTOP, scheme="light", query="", axe=False):
+    """A page from disk, of which its browser must not complain, nor axe-core where it is asked.
 
     A request for anything that is not on disk counts as a complaint.
     """
@@ -41,7 +41,11 @@ def looked_at(browser, file, size=DESKTOP, scheme="light", query=""):
     page.on("request", requested)
     page.goto(Path(file).as_uri() + query, wait_until="load")
     wait_for_formulas(page)
-    yield page, complaints
+    yield page
+    assert not complaints, complaints
+    if axe:  # last: it asks for stylesheets that a page from disk may not read
+        found = violations(page)
+        assert not found, found
     context.close()
 
 

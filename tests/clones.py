@@ -1,8 +1,11 @@
 """Small copies of the clone, and the book built in them."""
 
+import re
 import shutil
+import tomllib
 from pathlib import Path
 
+import yaml
 from build_book import Builder
 
 from whenpool.runs.engine import Workforce
@@ -11,6 +14,9 @@ from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
+PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
 CAPTURED = {"capture_output": True, "text": True, "check": False}  # for `subprocess.run`
 HEAD = """---
 jupytext:
@@ -30,6 +36,13 @@ kernelspec:
 
 def code_cell(code):
     return f"```{{code-cell}} ipython3\n{code}\n```\n\n"
+
+
+def defined(page, pattern, names):
+    """These names, and what a page defines in the places that the pattern finds."""
+    for code in re.findall(pattern, (ROOT / "book" / f"{page}.md").read_text("utf-8"), re.M | re.S):
+        exec(code, names)
+    return names
 
 
 def clone(folder, chapters=None):
@@ -58,3 +71,10 @@ def builder(folder, said):
     data, store, cache = (folder / "data" / name for name in ("corpora", "runs/smoke", "cache"))
     place, workforce = Place(Store(store), data, cache), Workforce(workers=1)
     return Builder(folder, Request("smoke"), place, workforce=workforce, say=said.append)
+
+
+def first_page(stage, output):
+    """In the place of pages."""
+    (page := output / "_build" / "html" / "index.html").parent.mkdir(exist_ok=True)
+    page.touch()
+    return page

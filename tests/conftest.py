@@ -64,7 +64,7 @@ def empty_place(folder):
     from whenpool.runs.run import Place
     from whenpool.runs.store import Store
 
-    (folder / "data").mkdir()
+    (folder / "data").mkdir(parents=True)
     return Place(Store(folder / "store"), folder / "data", folder / "cache")
 
 
@@ -78,6 +78,17 @@ def place(tmp_path):
 def shared(tmp_path_factory):
     """Of a module, for what its tests only read."""
     return empty_place(tmp_path_factory.mktemp("shared"))
+
+
+def told(*words, code=0):
+    """What a command prints that is called in this process, which is faster, and its errors."""
+    from click.testing import CliRunner
+
+    from whenpool.cli import cli
+
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done.output
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Small models, batches and corpora, and what they are by torch's own modules, one text at a time."""
 
 import torch
-from torch import nn
 
 from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Batch
@@ -61,12 +60,6 @@ def gradients(model, objective, batch=BATCH, indices=INDICES):
     model.zero_grad()
     objective.backward(model, batch, indices)
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-
-
-def rearranged(batch, order, pads):
-    """Other places in the batch, and more padding behind."""
-    ids = nn.functional.pad(batch.ids[order], (0, pads), value=PADDING)
-    return Batch(ids, batch.lengths[order], batch.labels[order])
 
 
 def slope(model, name, place, function, step):

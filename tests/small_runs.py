@@ -31,7 +31,6 @@ TINY = Training(
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TEACHER = replace(TINY, pooling="max")  # as the thesis trains it
 MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
-HERE_NAME = "cpu: this one"
 SCRIPT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
@@ -102,14 +101,6 @@ def on_record(place, kind="training"):
     folder = place.store.directory.with_name("results")
     export(kind, place, folder)
     return replace(place, store=Store(place.store.directory.with_name("empty"), folder))
-
-
-def store(place, run, seconds, device=HERE_NAME, precision="float32", **provenance):
-    """Put a run into the store as if it had taken so long."""
-    identity = {"run": run.changed(), "data": {}, "protocol": run.protocol, "made": [seconds, device]}
-    result = {"seconds": seconds, "probe_protocol": PROBE_PROTOCOL}
-    provenance |= {"device": device, "precision": precision}
-    return place.store.put(identity, run.row(), result, provenance)
 
 
 def command(place, file, runs, workforce=None):

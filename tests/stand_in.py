@@ -28,8 +28,6 @@ OPTIONS = [
     {"masked": False}, {"drop_connect": 0.3}, {"layers": 2}, {"bidirectional": False},
     {"forget_bias": "chrono"}, {"orthogonal": True},
 ]  # fmt: skip
-
-
 stand_in("npy")
 
 

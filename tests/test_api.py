@@ -6,15 +6,13 @@ import inspect
 import re
 import subprocess
 import sys
-import tomllib
 
 import pytest
-from clones import CAPTURED, ROOT
+from clones import CAPTURED, PROJECT, ROOT
 from packaging.requirements import Requirement
 
 PAGE = "".join(page.read_text("utf-8") for page in sorted((ROOT / "book").glob("api*.md")))
 ROOMS = re.findall(r"automodule:: ([\w.]+)", PAGE)
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     Requirement(line).name.replace("-", "_")
     for lines in PROJECT["optional-dependencies"].values()
@@ -48,10 +46,9 @@ def public(room):
 
 
 NAMES = [(room, name) for room in ROOMS for name in public(room)]
-each_name = pytest.mark.parametrize(("room", "name"), NAMES, ids=map(".".join, NAMES))
 
 
-@each_name
+@pytest.mark.parametrize(("room", "name"), NAMES, ids=map(".".join, NAMES))
 def test_the_example_runs(room, name):
     preamble, names, said = "import torch, whenpool\nfrom whenpool import *", {}, []
     assert preamble in PAGE

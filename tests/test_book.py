@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 from build_book import Builder, execute
-from clones import HEAD, ROOT, builder, clone, code_cell
+from clones import HEAD, ROOT, builder, clone, code_cell, first_page
 from small_runs import wait_for
 
 from whenpool import InputError
@@ -20,7 +20,6 @@ from whenpool.runs.engine import Report
 from whenpool.runs.plans import plan
 from whenpool.runs.request import Request
 
-HTML = "_build/smoke/_build/html"
 CHAPTERS = ("few_shot", "gradient_propagation", "sequence_labelling", "status")
 
 
@@ -36,17 +35,10 @@ def executed(tmp_path_factory):
         return folder, builder(folder, said).build(), said
 
 
-def first_page(stage, output):
-    """In the place of pages."""
-    (page := output / "_build" / "html" / "index.html").parent.mkdir(exist_ok=True)
-    page.touch()
-    return page
-
-
 def test_chapters_are_executed_once_away_from_the_published_place(executed, monkeypatch):
     monkeypatch.setattr("build_book.render", first_page)
     folder, page, lines = executed
-    assert page == folder / HTML / "index.html"
+    assert page == folder / "_build/smoke/_build/html/index.html"
     assert (page.exists(), (folder / "_build" / "html").exists()) == (True, False)
     assert any(line.startswith("[1/") for line in lines)
     runs = {file: file.stat().st_mtime_ns for file in (folder / "data/runs/smoke").glob("*.json")}

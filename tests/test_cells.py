@@ -1,11 +1,10 @@
 """The readable cells against torch's and their formulas, and in the encoder."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
-from clones import ROOT
+from clones import defined
+from scipy.special import expit as sigmoid
 from torch import nn
 
 from whenpool import Encoder, InputError
@@ -14,11 +13,7 @@ from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, Prototype
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 OURS = tuple(name for name in CELLS if name not in TORCH_CELLS)
-PAGE = {"torch": torch, "cells": cells}
-for code in re.findall(
-    r"^class \w+\(.*?(?=^```)", (ROOT / "book/recurrent_networks.md").read_text("utf-8"), re.M | re.S
-):
-    exec(code, PAGE)  # what the page defines
+PAGE = defined("recurrent_networks", r"^class \w+\(.*?(?=^```)", {"torch": torch, "cells": cells})
 SlidesGRU = PAGE["SlidesGRU"]
 TORCH = ((PAGE["Elman"], nn.RNN), (PAGE["LSTM"], nn.LSTM), (PAGE["GRU"], nn.GRU))
 OWN = (cells.Sum, cells.TanhSum, PrototypeLSTM, SlidesGRU, MinGRU, MinLSTM)
@@ -47,10 +42,6 @@ def test_equals_torch_in_values_and_gradients(ours, theirs, inputs):
         gradients = torch.autograd.grad((states * weight).sum(), [read, *cell.parameters()])
         found.append([states, *last, *gradients])
     torch.testing.assert_close(*found, rtol=0, atol=1e-12)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def by_formula(kind, cell, words):

@@ -123,10 +123,6 @@ def test_a_rule_holds_where_the_whole_interval_satisfies_it(text, interval, verd
     assert Rule.parse(text).verdict(*interval) == verdict
 
 
-def sample(values):
-    return Sample(float(np.mean(values)), float(np.std(values, ddof=1)), len(values))
-
-
 @given(groups, groups, groups, groups)
 def test_intervals_are_students_welchs_and_satterthwaites(a, b, c, d):
     level = stats.ttest_1samp(a, 0).confidence_interval(0.95)
@@ -136,7 +132,8 @@ def test_intervals_are_students_welchs_and_satterthwaites(a, b, c, d):
     freedom = sum(shares) ** 2 / sum(share**2 / (len(own) - 1) for share, own in each)
     reach = stats.t(freedom).isf(0.025) * math.sqrt(sum(shares))
     value = np.mean(a) - np.mean(b) - np.mean(c) + np.mean(d)
-    terms = [(1, sample(a)), (-1, sample(b)), (-1, sample(c)), (1, sample(d))]
+    samples = [Sample(float(np.mean(own)), float(np.std(own, ddof=1)), len(own)) for own in (a, b, c, d)]
+    terms = [*zip((1, -1, -1, 1), samples, strict=True)]
     found = [*estimate(terms[:1]), *estimate(terms[:2]), *estimate(terms)]
     expected = [np.mean(a), *level, np.mean(a) - np.mean(b), *gap, value, value - reach, value + reach]
     assert found == pytest.approx(expected, abs=1e-6)

@@ -11,23 +11,14 @@ import pytest
 import torch
 from archives import make_zhang
 from check_machine import check_machine
-from click.testing import CliRunner
 from clones import CAPTURED, clone
+from conftest import told
 from small_runs import alive, children, wait_for
-
-from whenpool.cli import cli
 
 VERBS = "book run status data record export check diagnose explain".split()
 FEW_SHOT = ("--chapter", "few_shot")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 SMOKE = ("--profile", "smoke", "--corpus", SMALL)
-
-
-def told(*words, code=0):
-    """What a command prints that is called in this process, which is faster, and its errors."""
-    done = CliRunner().invoke(cli, words, catch_exceptions=False)
-    assert done.exit_code == code, done.output
-    return done.output
 
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy():
@@ -73,6 +64,9 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
     (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
     (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
     (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
+    (["claims", "--chapter", "none"], "chapter 'none' is unknown; choose one of gradient_propagation, "),
+    (["claims", "--verdict", "true"], "verdict 'true' is unknown; choose one of holds, does not hold, "),
+    (["claims", "--format", "yaml"], "format 'yaml' is unknown; choose one of table, json, csv"),
     (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
     (["nonsense"], "No such command"),
 ])  # fmt: skip
@@ -146,9 +140,8 @@ def corpora(tmp_path):
     folder.mkdir()
     (folder / "wiki-reviews.100d.txt").write_text("word " + "0 " * 100)
     (folder / "wiki_sentences.txt").write_text("\n\n".join(f"Sentence {n} ." for n in range(50)))
-    make_zhang(
-        folder, "yelp_review_polarity_csv", [(1 + n % 2, f"{n} {'word ' * 150}") for n in range(40)]
-    )
+    rows = [(1 + n % 2, f"{n} {'word ' * 150}") for n in range(40)]
+    make_zhang(folder, "yelp_review_polarity_csv", rows)
     return folder
 
 

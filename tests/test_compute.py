@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import small_runs
-from small_runs import GRID, SMALL, STUDENT, TEACHER, TINY, ask, has_weights, result_of
+from small_runs import STUDENT, TEACHER, TINY, ask, has_weights, result_of
 
 from whenpool import InputError, LastState
 from whenpool.runs.compute import compute, rows_of, standing
@@ -21,17 +21,7 @@ IMPORTANCE = WordImportance(OTHER, texts=4, k=2)
 TOO_LARGE = replace(TINY, size=61)
 DIVERGING = replace(TINY, learning_rate=3e38)
 LOST = replace(STUDENT, learning_rate=3e38)  # since its teacher diverges
-
-
 pytestmark = pytest.mark.usefixtures("here")
-
-
-def test_standing_tells_done_missing_and_absent(place):
-    ask(GRID[:1], place)
-    absent = replace(SMALL, corpus="imdb", length="long")
-    found = standing([*GRID[:3], absent], place)
-    assert (list(found.done), found.missing) == (GRID[:1], GRID[1:3])
-    assert "aclImdb_v1.tar.gz is not in" in found.absent[absent]
 
 
 def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
@@ -51,8 +41,10 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
     asked = [replace(one, vectors="glove.6B.100d") for one in (run, trick)]
     asked += [replace(probe, training=asked[0]) for probe in probes]
     others = [replace(asked[0], seed=1), replace(asked[1], trick=None), WordImportance(asked[0])]
-    found = standing([*asked, *others], elsewhere)
+    found = standing([*asked, TINY, *others, STUDENT], elsewhere)
     assert (list(found.done), found.elsewhere, list(found.absent)) == (asked, set(asked), others)
+    assert found.missing == [TINY, STUDENT]
+    assert all("aclImdb_v1.tar.gz is not in" in why for why in found.absent.values())
     assert [one.shape for one in asked] == [one.shape for one in reference]
     (said,), report = ask([*asked, *others], elsewhere, skip_absent=lambda run: True)
     assert said.startswith("3 runs are left out: corpus 'imdb'")

@@ -21,7 +21,6 @@ from whenpool.runs.store import Store
 BAD = replace(SMALL, size=1000)
 TOO_MANY = "the corpus has 60 train texts, but 1,000 were asked for; choose fewer"
 DIVERGING = replace(SMALL, learning_rate=3e38)
-ORDERED = sorted(GRID, key=lambda run: run.rank())
 PAIRED = [replace(run, setting="right") if run.setting == "standard" else run for run in GRID]
 """Four of each seed can be trained together."""
 
@@ -169,7 +168,7 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
 
 def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
     other = Locks(place.store.directory)
-    waiting, given_up = ORDERED[:2]
+    waiting, given_up, *_ = sorted(GRID, key=lambda run: run.rank())
     for run in (waiting, given_up):
         assert other.take(key(run, place))
     elsewhere = fresh(place, "elsewhere")

@@ -13,15 +13,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from whenpool import (
-    POOLINGS,
-    Checkpoint,
-    InputError,
-    PoolingClassifier,
-    TextClassifier,
-    load_checkpoint,
-    save_checkpoint,
-)
+import whenpool
+from whenpool import InputError, PoolingClassifier, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 
 TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
@@ -84,12 +77,9 @@ def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labe
 def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):
     (tmp_path / "v.txt").write_text("fine 1 0 0\ndull 0 1 0\nfilm 0 0 1\n")
     model = small(vectors=tmp_path / "v.txt").fit(TEXTS, LABELS, validation=(TEXTS[:6], LABELS[:6]))
-    accuracies = [row["validation_accuracy"] for row in model.history_]
-    losses = [
-        row["validation_loss"] for row in model.history_ if row["validation_accuracy"] == max(accuracies)
-    ]
-    best = model.history_[model.best_epoch_ - 1]  # of the most accurate ones that of the lowest loss
-    assert (best["validation_accuracy"], best["validation_loss"]) == (max(accuracies), min(losses))
+    ranks = [(-row["validation_accuracy"], row["validation_loss"]) for row in model.history_]
+    # of the most accurate ones that of the lowest loss
+    assert ranks[model.best_epoch_ - 1] == min(ranks)
     assert model.checkpoint_.model.embedding.weight.shape[1] == 3
 
 
@@ -149,13 +139,12 @@ class Other(TextClassifier):
 
 @pytest.fixture
 def folder(tmp_path):
-    return save_checkpoint(
-        tmp_path / "model", model_of(), WORDS, CLASSES, test_accuracy=np.float32(81.5)
-    )
+    accuracy = np.float32(81.5)
+    return save_checkpoint(tmp_path / "model", model_of(), WORDS, CLASSES, test_accuracy=accuracy)
 
 
 @pytest.mark.parametrize(("pooling", "options"), [
-    *((pooling, {}) for pooling in POOLINGS),
+    *((pooling, {}) for pooling in whenpool.POOLINGS),
     ("attention", {"cell": "elman", "layers": 3}), ("max", {"cell": "mingru", "layers": 2}),
     ("last", {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6}),
     ("last_attention", {"bidirectional": False, "drop_connect": 0.25}), ("mean", {"masked": False}),
@@ -209,16 +198,14 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         save_checkpoint(tmp_path / "model", **given)
     assert not (tmp_path / "model").exists()
-    if (
-        not {"model", "accuracy"} & {*change} and "size" not in message and "number" not in message
-    ):  # nor used
+    if message.startswith(("vocabulary must begin", "classes", "max_words", "tokenizer")):  # nor used
         with pytest.raises(InputError, match=message):
-            Checkpoint(**given)
+            whenpool.Checkpoint(**given)
 
 
 def test_a_checkpoint_fits_its_model():
     with pytest.raises(InputError, match="7 words and 2 classes, but the checkpoint names 6 words"):
-        Checkpoint(model_of(), WORDS[:-1], CLASSES)
+        whenpool.Checkpoint(model_of(), WORDS[:-1], CLASSES)
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -244,7 +231,6 @@ def test_weights_that_are_damaged_or_missing_are_told(folder):
     with pytest.raises(InputError, match=r"model\.safetensors does not belong to its model\.json"):
         load_checkpoint(folder)
     file.unlink()
-    with pytest.raises(
-        InputError, match=f"is not the folder of a saved model: it has no {WEIGHTS_FILE}"
-    ):
+    message = f"is not the folder of a saved model: it has no {WEIGHTS_FILE}"
+    with pytest.raises(InputError, match=message):
         load_checkpoint(folder)

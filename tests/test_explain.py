@@ -15,7 +15,6 @@ from whenpool.probes import window_importance
 from whenpool.words import attention_weights, per_word, strip
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
-SHOWN = ["a", "fine", "film"]
 
 
 def made(folder, pooling="max_attention", classes=("neg", "pos"), **about):
@@ -122,7 +121,7 @@ def test_windows_are_spread_over_their_words():
 @pytest.mark.parametrize(("call", "given", "message"), [
     (strip, ([], []), "there are 0 words"),
     (strip, ("a fine film", [1, 2, 3]), "words must be a list, not one string"),
-    (strip, (SHOWN, [1, 2]), "there are 3 words and 2 weights"),
+    (strip, (["a", "fine", "film"], [1, 2]), "there are 3 words and 2 weights"),
     (per_word, ([1], 4, 2), "4 words need 2 weights for windows of 2, not 1"),
     (attention_weights, (TextClassifier(9, 2, "max"), torch.ones(1, 2).long(), torch.tensor([2])),
      "MaxPool has no weights for words"),

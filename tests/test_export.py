@@ -10,22 +10,17 @@ from clones import CAPTURED, ROOT
 
 from whenpool import InputError, TextClassifier
 
-TOO_OLD = pytest.mark.skipif(not hasattr(torch.onnx, "ops"), reason="torch before 2.8 cannot")
 RAGGED = [  # other B and T than the first, which is exported, down to one text of one word
     (torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]]), torch.tensor([4, 2, 1])),
     (torch.tensor([[2, 3, 4, 5, 6, 7, 8], [6, 7, 1, 1, 1, 1, 1]]), torch.tensor([7, 2])),
     (torch.tensor([[3]]), torch.tensor([1])),
 ]
 SHAPES = {"ids": {0: "B", 1: "T"}, "lengths": {0: "B"}}
-MODELS = [
+OTHERS = ("last", "lstm"), ("mean", "gru"), ("max", "elman"), ("attention", "transformer")
+MODELS = [  # the others take ten seconds each
     ("max_attention", "lstm", 2),
-    *(  # the others take ten seconds each
-        pytest.param(pooling, cell, 1, marks=pytest.mark.slow)
-        for pooling, cell in [
-            ("last", "lstm"), ("mean", "gru"), ("max", "elman"), ("attention", "transformer"),
-        ]
-    ),
-]  # fmt: skip
+    *(pytest.param(*other, 1, marks=pytest.mark.slow) for other in OTHERS),
+]
 
 
 def model_of(pooling, cell, layers=1):
@@ -47,7 +42,7 @@ def test_a_compiled_classifier_computes_the_same_on_any_shape(pooling, cell):
         torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
 
 
-@TOO_OLD
+@pytest.mark.skipif(not hasattr(torch.onnx, "ops"), reason="torch before 2.8 cannot")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("pooling", "cell", "layers"), MODELS)
 def test_onnxruntime_computes_the_same(pooling, cell, layers, tmp_path):

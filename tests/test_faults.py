@@ -52,7 +52,6 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
     chance, file = random.Random(tries), tmp_path / "grid.py"
     found = []  # how many runs were stored at each kill
     for grid in range(3 * TRIES):
-        (tmp_path / str(grid)).mkdir()
         place = empty_place(tmp_path / str(grid))
         parent = start(place, file, WORKERS, together)
         while len(found) < tries:

@@ -75,9 +75,8 @@ def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
     for row in table.to_dict("records"):
         run = RUNS[row["system"]]
         assert key(FewShot.of_row(row), executed) == row["key"] == key(run, executed)
-        assert (
-            (row["unlabelled_texts"] > 0) == (run.system in UNLABELLED) == (row["unlabelled_read"] > 0)
-        )
+        reads = run.system in UNLABELLED
+        assert (row["unlabelled_texts"] > 0) == (row["unlabelled_read"] > 0) == reads
         assert (row["encoder_parameters"] > 20e6) == run.has_encoder
         assert (row["parameters"] > 20e6) == (run.system in ("bert", "tmix", "uda", "mixtext"))
 
@@ -100,15 +99,12 @@ def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
     assert row["identity"]["data"]["paraphrases"]
 
 
-def idf(word):
-    return math.log(len(SENTENCES) / sum(word in text for text in SENTENCES))
-
-
 @pytest.mark.parametrize("p", [0.1, 0.7, 1.0])
 def test_words_go_the_likelier_the_less_they_say_about_their_text(p):
-    replacement = TfIdfReplacement(SENTENCES, p)
+    replacement, N = TfIdfReplacement(SENTENCES, p), len(SENTENCES)
     for text in SENTENCES:
-        scores = np.array([text.count(word) / len(text) * idf(word) for word in text])
+        idf = [math.log(N / sum(word in other for other in SENTENCES)) for word in text]
+        scores = np.array([text.count(word) / len(text) for word in text]) * idf
         room = scores.max() - scores
         expected = np.minimum(p * room / room.mean(), 1)
         assert replacement.probabilities(text) == pytest.approx(expected, abs=1e-12)

@@ -99,7 +99,6 @@ VERSIONS = [[torch.randint(2, WORDS, (n,), generator=DRAWN) for n in counts] for
 ORIGINAL, VERSION, OTHER = (Ragged.of(row.tolist() for row in version) for version in VERSIONS)
 UNLABELLED, ONE_VERSION = (ORIGINAL, VERSION, OTHER), (ORIGINAL, VERSION)
 
-
 MODEL = fine_tuned()
 """Its predictions differ much from text to text, some sure and some not."""
 with torch.no_grad():

@@ -21,6 +21,7 @@ SMALL = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
     "mid", 40, "last", length="any", embedding_size=10, hidden_size=8, epochs=2, learning_rate=1e-2,
 )  # fmt: skip
+LOOKED = {"texts": 5, "sample": 10, "shortest": 40, "longest": 50}
 
 
 def biases(**options):
@@ -60,9 +61,8 @@ def test_a_state_with_these_gates_is_a_running_mean(cell):
     state = encoder(words, torch.tensor([60]))[0, -1, 0]
     weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
     mean = (weights * (words if cell == "mingru" else words.tanh())[0, :, 0]).sum()
-    assert state.item() == pytest.approx(
-        (0.5 * mean.tanh() if cell == "lstm" else mean).item(), rel=1e-9
-    )
+    expected = 0.5 * mean.tanh() if cell == "lstm" else mean
+    assert state.item() == pytest.approx(expected.item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("held", ["W_hh", "encoder"])
@@ -76,12 +76,11 @@ def test_what_is_held_stays_as_it_was_and_the_rest_learns(place, held):
 
 
 def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(place):
-    first, second = (prepare(replace(SMALL, setting="standard", draw=draw), place) for draw in (0, 1))
-    words = [
-        [own.vocabulary[n] for n in row] for own in (first.dataset,) for row in own.train.ids.to_lists()
-    ]
-    other = [[second.dataset.vocabulary[n] for n in row] for row in second.dataset.train.ids.to_lists()]
-    assert not {tuple(row) for row in words} & {tuple(row) for row in other}
+    drawn = [prepare(replace(SMALL, setting="standard", draw=draw), place).dataset for draw in (0, 1)]
+    words, other = (
+        [tuple(own.vocabulary[n] for n in row) for row in own.train.ids.to_lists()] for own in drawn
+    )
+    assert not {*words} & {*other}
     assert len(other) == len(words) == 40
     with pytest.raises(InputError, match="120 train texts, but 160 were asked for"):
         prepare(replace(SMALL, draw=3), place)
@@ -116,40 +115,31 @@ def test_fresh_filler_is_another_in_every_epoch_and_leaves_text_and_labels(place
 def test_untrained_states_are_read_by_the_regression_that_validates_best(place):
     probe = UntrainedStates(replace(SMALL, size=80, forget_bias=2.0))
     prepared = prepare(probe.training, place)
-    splits = prepared.dataset.train, prepared.dataset.validation, prepared.dataset.test
-    states = []
+    model, dataset, states = prepared.model.eval(), prepared.dataset, []
+    splits = dataset.train, dataset.validation, dataset.test
     for texts in splits:
         rows = []
         for index in range(len(texts)):
             batch = texts.batch(torch.tensor([index]), 1)
-            model = prepared.model.eval()
             h = model.encode(model.embed(batch.ids), batch.lengths)[0].detach()
             rows.append([torch.cat([h[-1, :8], h[0, 8:]]), h.mean(0), h.max(0).values])
         states.append([torch.stack(own).numpy() for own in zip(*rows, strict=True)])
-    found, rows = probe.measure(prepared.model, prepared.dataset)
-    for place_of, row in enumerate(rows):
-        train, *others = (own[place_of] for own in states)
-        middle, width = train.mean(0), train.std(0)
-        models = [
-            LogisticRegression(C=C, max_iter=300).fit((train - middle) / width, splits[0].labels)
-            for C in PENALTIES
-        ]
-        judged = [
-            ((own - middle) / width, texts.labels) for own, texts in zip(others, splits[1:], strict=True)
-        ]
-        scores = [[one.score(*own) for own in judged] for one in models]
-        best = max(range(len(models)), key=lambda number: scores[number][0])
-        assert row["accuracy"] == pytest.approx(100 * scores[best][1], abs=100 / 60 + 0.01), row[
-            "readout"
-        ]
-        assert found[f"accuracy_{row['readout']}"] == row["accuracy"]
+    found, rows = probe.measure(model, dataset)
+    for row, *own in zip(rows, *states, strict=True):
+        middle, width = own[0].mean(0), own[0].std(0)
+        pairs = zip(own, splits, strict=True)
+        train, *others = (((values - middle) / width, texts.labels) for values, texts in pairs)
+        models = [LogisticRegression(C=C, max_iter=300).fit(*train) for C in PENALTIES]
+        scores = [[one.score(*split) for split in others] for one in models]
+        _, expected = max(scores, key=lambda of_one: of_one[0])
+        name = row["readout"]
+        assert row["accuracy"] == pytest.approx(100 * expected, abs=100 / 60 + 0.01), name
+        assert found[f"accuracy_{name}"] == row["accuracy"]
     assert found["majority_accuracy"] == 50
 
 
 def test_a_held_out_trace_looks_at_test_texts_of_its_lengths(place):
-    probe = GradientTrace(
-        replace(SMALL, epochs=6), texts=5, sample=10, shortest=40, longest=50, until=140
-    )
+    probe = GradientTrace(replace(SMALL, epochs=6), until=140, **LOOKED)
     row = place.store.get(probe.execute(place))
     looks, prepared = row["history"], prepare(probe.training, place)
     assert [look["examples"] for look in looks] == [0, 128]
@@ -166,7 +156,7 @@ def test_a_held_out_trace_looks_at_test_texts_of_its_lengths(place):
 
 @pytest.mark.parametrize("kind", [GradientTrace, Valleys])
 def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, kind, monkeypatch):
-    probe = kind(replace(SMALL, epochs=6), texts=5, sample=10, shortest=40, longest=50, until=150)
+    probe = kind(replace(SMALL, epochs=6), until=150, **LOOKED)
     whole = replace(place, store=type(place.store)(place.store.directory.with_name("whole")))
     expected = whole.store.get(probe.execute(whole))
     seen = []
@@ -186,5 +176,4 @@ def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, k
     assert len(row["history"]) > 1
     assert place.store.get(trained) == before
     assert row["result"]["seconds"] > 0
-    numbers = [{**result, "seconds": 0} for result in (row["result"], expected["result"])]
-    assert numbers[0] == numbers[1]
+    assert {**row["result"], "seconds": 0} == {**expected["result"], "seconds": 0}

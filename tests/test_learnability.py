@@ -7,8 +7,8 @@ import math
 import pytest
 import small_models as small
 import torch
-from small_models import BATCH, INDICES, LENGTHS, PADDING, classifier, gradients, rearranged
-from torch.nn.functional import cross_entropy
+from small_models import BATCH, INDICES, LENGTHS, PADDING, classifier, gradients
+from torch.nn.functional import cross_entropy, pad
 
 from whenpool import Encoder, InputError, TextClassifier, learnability
 from whenpool.corpora.batches import Batch, Ragged, Texts
@@ -17,7 +17,7 @@ from whenpool.training.loop import Objective
 by_divergence = pytest.mark.parametrize("divergence", learnability.DIVERGENCES)
 ROWS = [small.ids_of(torch.tensor([n]), n, seed=n)[0].tolist() for n in (7, 2, 5, 1, 9, 3, 4)]
 TEXTS = Texts(Ragged.of(ROWS), torch.arange(7) % small.CLASSES)
-PADDED = rearranged(BATCH, INDICES, 5)
+PADDED = BATCH._replace(ids=pad(BATCH.ids, (0, 5), value=PADDING))
 
 
 @pytest.mark.parametrize(("epochs", "up", "down"), [

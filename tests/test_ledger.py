@@ -6,6 +6,7 @@ import html
 import io
 import json
 import re
+from functools import partial
 from itertools import product
 
 import advice
@@ -13,15 +14,14 @@ import matplotlib.pyplot as plt
 import pytest
 import thesis
 from advice import Advice, advice_for, entries, support, with_verdicts
-from click.testing import CliRunner
 from clones import ROOT
+from conftest import told
 from front_figure import drawn, facts_of
 from made_up import LEDGER
 
 from whenpool import InputError
 from whenpool.book import ledger
 from whenpool.book.chapter import Chapter
-from whenpool.cli import cli
 
 
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
@@ -30,10 +30,6 @@ def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
         labels = {*re.findall(r'"(tab-[\w-]+)",', text), *re.findall(r"name: (fig-[\w-]+)$", text, re.M)}
         named = {claim.evidence for claim in LEDGER if claim.chapter == chapter} - labels
         assert all(re.fullmatch(r"tab-thesis-1-[568]-\w+", label) for label in named)  # by thesis_table
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli, ["claims", *arguments], catch_exceptions=False).output
 
 
 @pytest.fixture
@@ -45,11 +41,12 @@ def read_once(recorded, decided, monkeypatch):
 
 
 def test_a_chapter_and_a_verdict_narrow_it(on_record, read_once):
-    lines = csv.DictReader(io.StringIO(run("--chapter", "few_shot", "--format", "csv")))
+    lines = csv.DictReader(io.StringIO(told("claims", "--chapter", "few_shot", "--format", "csv")))
     assert [line["id"] for line in lines] == [c.id for c in LEDGER if c.chapter == "few_shot"]
-    found = json.loads(run("--chapter", "theory", "--verdict", "holds", "--format", "json"))
+    of_theory = partial(told, "claims", "--chapter", "theory", "--format", "json", "--verdict")
+    found = json.loads(of_theory("holds"))
     assert {(row["chapter"], row["verdict"]["verdict"]) for row in found} == {("theory", "holds")}
-    assert json.loads(run("--chapter", "theory", "--verdict", "not run", "--format", "json")) == []
+    assert json.loads(of_theory("not run")) == []
     every = json.loads(ledger.written(on_record, "json"))
     assert [row["id"] for row in every] == [claim.id for claim in LEDGER]
 
@@ -67,20 +64,10 @@ def test_verdicts_of_advice_are_those_of_the_ledger(recorded, decided):
 
 
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
-    text = run("--chapter", "gradient_propagation")
+    text = told("claims", "--chapter", "gradient_propagation")
     assert {claim.chapter for claim in LEDGER if f"{claim.id} " in text} == {"gradient_propagation"}
-    assert re.search(
-        "^low-forget-gates-vanish +1.5 +<= 1e-9 +so far holds 10⁻¹⁵ n=1 ", text, re.MULTILINE
-    )
-
-
-@pytest.mark.parametrize(("option", "given", "message"), [
-    ("chapter", "nothing", "is unknown; choose one of gradient_propagation, "),
-    ("verdict", "true", "is unknown; choose one of holds, does not hold, "),
-    ("format", "yaml", "is unknown; choose one of table, json, csv"),
-])  # fmt: skip
-def test_a_mistake_is_one_line_that_names_the_choices(option, given, message, mistake):
-    assert f"{option} {given!r} {message}" in mistake("claims", f"--{option}", given)
+    line = "^low-forget-gates-vanish +1.5 +<= 1e-9 +so far holds 10⁻¹⁵ n=1 "
+    assert re.search(line, text, re.MULTILINE)
 
 
 def test_the_front_page_and_the_readmes_figure_agree(read_once, recorded, monkeypatch):

@@ -176,8 +176,9 @@ RANKED = {  # what each start holds and reaches: the last two change places
 AGREEING = runs(
     [one for seed in range(2) for model, (_, reached) in [*RANKED.items()][: 16 if seed == 0 else 13]
      for one in [run(model, seed, test_accuracy=reached, majority_accuracy=50.0, **MID)]],
-    states=[run(model, seed, readout="last", accuracy=held, size=4_000, **MID)
-            for seed in range(2) for model, (held, _) in RANKED.items()],
+    states=[run(model, seed, readout="last", accuracy=accuracy, size=size, **MID)
+            for seed in range(2) for model, (held, _) in RANKED.items()
+            for size, accuracy in ((1_000, 0.0), (4_000, held))],
     trace=[look for place, model in enumerate(STARTS) for look in course(model, 0, 1.0 + place)],
 )  # fmt: skip
 REACHING = runs([
@@ -196,8 +197,15 @@ CELLS = runs([
                                 (5_000, "mid", "max_attention"))  # of which Table 1.3 has no cell
     for model in THESIS_POOLINGS for seed in range(3)
 ])  # fmt: skip
+READ = runs(
+    [run("chrono", seed, test_accuracy=70.0 + seed) for seed in range(4)],
+    states=[run(model, seed, readout=readout, accuracy=60.0, size=size) for seed, model, readout, size in (
+        (0, "chrono", "last", 1_000), (1, "chrono", "mean", 1_000), (2, "chrono", "last", 4_000),
+        (3, "last", "last", 1_000))],
+)  # fmt: skip
 BY_HAND = [
     ("held", runs(states=STATES), {0: 1.0, 1: 20.0}),
+    ("over_memory", READ, {0: 10.0}),
     ("dip", runs(trace=WATCHED), {0: 0.05, 1: 0.05}),
     ("median_recovery", runs(trace=WATCHED), {0: 3.0, 1: 3.0}),
     ("reach", REACHING, {0: 1.0}),  # the other seed lacks a share

@@ -18,30 +18,10 @@ from whenpool.corpora.dataset import Dataset
 from whenpool.corpora.settings import compose
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
 from whenpool.runs.kinds import probe as kinds
-from whenpool.runs.kinds.probe import (
-    DirectionUse,
-    GradientProfile,
-    PaddingSweep,
-    Tracer,
-    WordImportance,
-    growth,
-)
 from whenpool.runs.kinds.training import prepare, trained
 from whenpool.training.loop import evaluate
 
 TRACED = replace(TINY, corpus=TINY.corpus.replace("train=60", "train=136"), size=136, batch_size=8)
-
-
-@pytest.fixture(scope="module")
-def plain(shared):
-    """Texts of 10 to 20 words and a model that has learnt nothing."""
-    prepared = prepare(TINY, shared)
-    return prepared.model, prepared.dataset
-
-
-def dataset_of(rows, labels):
-    texts = Texts(Ragged.of(rows), torch.tensor(labels))
-    return Dataset(texts, texts, texts, ["<unk>", "<pad>"], None, ("0", "1"), {}, None)
 
 
 class Known(nn.Module):
@@ -50,16 +30,14 @@ class Known(nn.Module):
 
     WEIGHTS = {2: [1.0, 3.0], 4: [2.0, 0.0, 4.0, 0.0], 5: [1.0, 0.0, 5.0, 0.0, 0.0]}  # noqa: RUF012
 
-    def __init__(self, masked=True):
+    def __init__(self):
         super().__init__()
-        self.masked, self.batches = masked, []
         self.scale = nn.Parameter(torch.ones(1))
 
     def embed(self, ids):
         return torch.zeros(*ids.shape, 1)
 
     def encode(self, embedded, lengths):
-        self.batches.append(lengths.tolist())
         return embedded * 1.0
 
     def classify(self, states, lengths):
@@ -75,10 +53,12 @@ class Known(nn.Module):
 def test_the_ratio_is_a_quotient_of_means_and_a_profile_the_mean_and_the_median_at_100_places():
     """Word ⌊n/2⌋, counted from 0, over the first: (4 + 3 + 5) / (2 + 1 + 1); not (2 + 3 + 5) / 3. A trace
     also has that of the places 45 to 54 of 100 over the first, of the mean profile."""
-    texts, places = dataset_of([[2] * 4, [3] * 2, [4] * 5], [0, 1, 1]), np.linspace(0, 1, 100)
+    texts = Texts(Ragged.of([[2] * 4, [3] * 2, [4] * 5]), torch.tensor([0, 1, 1]))
+    dataset = Dataset(texts, texts, texts, ["<unk>", "<pad>"], None, ("0", "1"), {}, None)
+    places = np.linspace(0, 1, 100)
     profiles = [np.interp(places, np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5)]
-    result, rows = GradientProfile(TINY).measure(Known(), texts)
-    tracer = Tracer(kinds.GradientTrace(TINY, texts=3), Known(), texts)
+    result, rows = kinds.GradientProfile(TINY).measure(Known(), dataset)
+    tracer = kinds.Tracer(kinds.GradientTrace(TINY, texts=3), Known(), dataset)
     tracer(0)
     assert result["ratio"] == pytest.approx(3.0) == tracer.rows[0]["ratio"]
     assert result["texts_probed"] == 3
@@ -122,7 +102,7 @@ def test_a_sweep_has_a_row_for_each_setting_and_share_and_takes_the_test_filler(
     training.execute(shared, keep_weights=True)
     prepared = trained(training, shared)
     model, dataset = prepared.model, prepared.dataset
-    result, rows = PaddingSweep(TINY, texts=40).measure(model, dataset)
+    result, rows = kinds.PaddingSweep(TINY, texts=40).measure(model, dataset)
     assert result == {"texts_probed": 40}
     assert len({row["accuracy"] for row in rows}) > 5
     texts, filler = dataset.test.first(40), dataset.test_filler.to_lists()
@@ -140,7 +120,7 @@ def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(shar
     chosen = [number for number, n in enumerate(lengths) if shortest <= n <= longest][:11]
     assert chosen != list(range(11))  # some of the first are passed over
     assert [lengths[number] for number in chosen] != sorted(lengths[number] for number in chosen)
-    probe = WordImportance(TINY, texts=11, k=2, shortest=shortest, longest=longest)
+    probe = kinds.WordImportance(TINY, texts=11, k=2, shortest=shortest, longest=longest)
     result, rows = probe.measure(model, dataset)
     alone = (dataset.test.batch(torch.tensor([number]), PADDING_INDEX) for number in chosen)
     profiles = [nwi(model, *batch, k=2)[0].double().numpy() for batch in alone]
@@ -191,7 +171,7 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
         evaluate(model, texts)
         mean = torch.cat(seen).mean(0)[:units]  # so that half is undecided
         model.classifier.bias.copy_(-model.classifier.weight[:, :units] @ mean)
-    result, rows = DirectionUse(training, texts=30).measure(model, dataset)
+    result, rows = kinds.DirectionUse(training, texts=30).measure(model, dataset)
     expected = {}
     for name, zeros in (("both", []), ("forward", range(units, 2 * units)), ("backward", range(units))):
         halved, right = copy.deepcopy(model).eval(), 0
@@ -205,7 +185,7 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
     assert result == {"texts_probed": 30} | {f"accuracy_{name}": v for name, v in expected.items()}
     assert rows[1]["accuracy"] != rows[2]["accuracy"]
     assert not model.classifier._forward_pre_hooks
-    assert DirectionUse(training, texts=30).measure(model, dataset) == (result, rows)
+    assert kinds.DirectionUse(training, texts=30).measure(model, dataset) == (result, rows)
 
 
 WORDS = 40
@@ -272,5 +252,5 @@ def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does(cell, p
     model = TextClassifier(10, 2, cell=cell, embedding_size=6, hidden_size=8)
     if plain:
         model.encoder.attention = "plain"
-    exponent = growth([{"words": n, "megabytes": step(model, n)} for n in (512, 1_024, 2_048)])
+    exponent = kinds.growth([{"words": n, "megabytes": step(model, n)} for n in (512, 1_024, 2_048)])
     assert exponent > 1.9 if plain else exponent < 1.1

@@ -50,14 +50,8 @@ def twins(minimal, pooling):
 
 def named(theirs):
     """The names of the library's weights, and what the file calls them."""
-    renamed = {"encoder.layers.0": "lstms", "pooling.query": "query"}
-
-    def own(name):
-        for before, after in renamed.items():
-            name = name.replace(before, after)
-        return name
-
-    return {name: own(name) for name in theirs.state_dict()}
+    names = theirs.state_dict()
+    return {n: n.replace("encoder.layers.0", "lstms").replace("pooling.query", "query") for n in names}
 
 
 @pytest.mark.parametrize("pooling", THESIS_POOLINGS)

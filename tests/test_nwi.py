@@ -17,14 +17,10 @@ from whenpool.probes.faithfulness import faithfulness
 from whenpool.probes.word_importance import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
-CELLS = ("gru", "elman")
 LENGTHS = torch.tensor([5, 37, 12, 64, 23])  # one window of 5; not divisible; within a segment; long
 LABELS = torch.tensor([0, 1, 2, 0, 1])
-OPTIONS = [
-    *product(POOLINGS, ["lstm"], (True, False)),
-    *product(["last", "attention"], CELLS, (True, False)),
-]
-MODELS = [{"pooling": p, "cell": c, "bidirectional": both} for p, c, both in OPTIONS]
+PAIRS = [*product(POOLINGS, ["lstm"]), *product(["last", "attention"], ["gru", "elman"])]
+MODELS = [{"pooling": p, "cell": c, "bidirectional": both} for p, c in PAIRS for both in (True, False)]
 
 
 def batch(lengths=LENGTHS):

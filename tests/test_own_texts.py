@@ -60,10 +60,6 @@ def test_quotes_are_read_as_other_programs_write_them(tmp_path, suffix, content,
     assert read_own(path, "text", "label")[0][0][:2] == (text, "good")
 
 
-def numbered(label, count):
-    return [(f"{label} {i}", label) for i in range(count)]
-
-
 @pytest.mark.parametrize(("content", "message"), [
     ("", "has no header; write the names"),
     ("body,stars\nx,1\n", "has no column 'text'; name one of .*'body', 'stars'"),
@@ -110,7 +106,8 @@ def test_what_is_left_out_is_counted(tmp_path):
 
 
 def test_a_limit_keeps_shares_and_does_not_depend_on_the_order(tmp_path):
-    rows = numbered("1", 400) + numbered("2", 100) + numbered("3", 12)
+    counts = {"1": 400, "2": 100, "3": 12}
+    rows = [(f"{label} {i}", label) for label, count in counts.items() for i in range(count)]
     found, notes = looked_at(written(tmp_path / "a.csv", rows), limit=100)
     assert Counter(found["label"]) == {"1": 78, "2": 19, "3": 10}
     assert f"{512 - 107} more texts were left out to save time (--limit)." in notes

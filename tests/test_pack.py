@@ -1,11 +1,11 @@
 """Packed data: the same keys and results where neither archives nor torchtext are."""
 
-import importlib
 import json
 from dataclasses import replace
 
 import pytest
 from archives import make_imdb
+from pack import pack
 from small_runs import SMALL, result_of
 
 from whenpool import InputError
@@ -15,7 +15,6 @@ from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
-pack = importlib.import_module("pack").pack
 VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
 

@@ -1,17 +1,17 @@
 """The status table: what is done, missing and cannot be done; and how long it takes, on made-up stores and on
 the reference runs with one left out."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
-from small_runs import HERE_NAME, TINY, store
+from small_runs import TINY
 
 from whenpool.book.progress import ALL, status_table
 from whenpool.runs import compute as estimates
 from whenpool.runs.compute import Pace
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.kinds.probe import PaddingSweep
+from whenpool.runs.kinds.probe import PROBE_PROTOCOL, PaddingSweep
 from whenpool.runs.kinds.training import Training
 
 COUNTS = ["done", "missing", "no data", "all"]
@@ -34,10 +34,12 @@ def status(chapters, place, **workforce):
     return progress.table.set_index("runs of"), [*progress.notes, *progress.times]
 
 
-def done(place, run, seconds):
-    """As if a training had been made here, weights apart."""
-    provenance = {"device": HERE_NAME, "precision": "float32"}
-    return place.store.put(run.identity(place), asdict(run), {"seconds": seconds}, provenance)
+def done(place, run, seconds, identity=None):
+    """As if a run had been made here and had taken so long, weights apart."""
+    identity = identity or {"run": run.changed(), "data": {}, "protocol": run.protocol, "made": seconds}
+    result = {"seconds": seconds, "probe_protocol": PROBE_PROTOCOL}
+    provenance = {"device": "cpu: this one", "precision": "float32"}
+    return place.store.put(identity, run.row(), result, provenance)
 
 
 def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
@@ -45,8 +47,8 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
     table, notes = status([TINY, other], place)
     assert table.loc["mine", ["time left", "time of all"]].tolist() == ["?", "?"]
     assert notes == ["? means that no similar run is stored (2 runs)"]
-    done(place, runs[0], 60.0)
-    done(place, runs[1], 60.0)
+    for run in runs[:2]:
+        done(place, run, 60.0, run.identity(place))
     table, notes = status([*runs, other], place)
     assert table.loc["mine", [*COUNTS, "time left"]].tolist() == [2, 5, 0, 7, "4 min 0 s + ?"]
     assert notes[-1] == "? means that no similar run is stored (1 runs)"
@@ -63,13 +65,13 @@ def seconds(place, run, **workforce):
 
 def test_a_time_is_in_proportion_to_the_words_of_runs_with_the_same_network(place):
     for time_taken in (None, float("nan"), 0.0):
-        store(place, IMDB, time_taken)
+        done(place, IMDB, time_taken)
     assert seconds(place, IMDB) is None
     for seed in range(3):
-        store(place, replace(IMDB, seed=seed), 10.0 + seed)
-    store(place, replace(IMDB, hidden_size=64), 1e5)
-    store(place, SWEEP, 8.0)
-    store(place, BERT, 100.0)
+        done(place, replace(IMDB, seed=seed), 10.0 + seed)
+    done(place, replace(IMDB, hidden_size=64), 1e5)
+    done(place, SWEEP, 8.0)
+    done(place, BERT, 100.0)
     for asked, expected in {
         replace(IMDB, seed=7, vectors=None): 11.0,  # the median
         replace(IMDB, size=2_000): 11 * (40_000 + (40_000 + 10_000) / 3) / TEXTS,

@@ -5,13 +5,12 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 
 import nbformat
 import pytest
 import torch
 import yaml
-from clones import CAPTURED, ROOT, clone
+from clones import CAPTURED, PAGES, PROJECT, ROOT, clone
 from notebooks import chapters, main
 from packaging.requirements import Requirement
 
@@ -23,7 +22,6 @@ PINS = {
     for line in (ROOT / "requirements.txt").read_text().splitlines()
     if line and not line.startswith("#")
 }
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CHAPTERS, README = sorted((ROOT / "book").glob("*.md")), (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -53,9 +51,7 @@ def test_a_release_that_an_archive_takes_is_of_this_version():
 
 
 def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
-    assert sorted(listed) == [f"book/{path.stem}" for path in CHAPTERS]
+    assert sorted(PAGES) == [f"book/{path.stem}" for path in CHAPTERS]
 
 
 def test_commands_and_links_of_the_readme_are_there():
@@ -98,7 +94,6 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
             assert os.access(ROOT / program, os.X_OK), program
 
 
-NOTEBOOKS = chapters(ROOT)
 REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]
 MYST = re.compile(r"\{[\w:]+\}`|^\s*:{3,}|^\([\w-]+\)=|^```\{", re.MULTILINE)
 FAKES = """
@@ -117,7 +112,7 @@ subprocess.run = run
 
 def test_the_committed_notebooks_are_what_their_chapters_give():
     assert main(ROOT, check=True) == 0, "run scripts/notebooks.py"
-    for chapter in NOTEBOOKS:
+    for chapter in chapters(ROOT):
         committed = nbformat.read(chapter.with_suffix(".ipynb"), as_version=nbformat.NO_CONVERT)
         nbformat.validate(committed)
         assert "google.colab" in committed.cells[0].source

@@ -24,8 +24,11 @@ VERDICT = {"holds": "holds", "fails": "does not hold", "undecided": "undecided"}
 
 
 def test_sentences_that_rest_on_claims_agree_with_their_verdicts(decided):
-    """A line such as ``% holds: id`` or ``% undecided: id`` above a sentence names the claims it rests on."""
+    """A line such as ``% holds: id`` or ``% undecided: id@compact`` above a sentence names the claims that it
+    rests on, at the best scale that has a verdict or at the one named."""
     found = {decision.claim.id: decision.best.verdict for decision in decided}
+    for decision in decided:
+        found |= {f"{decision.claim.id}@{scale}": one.verdict for scale, one in decision.at.items()}
     said = [(page.stem, *match) for page in PAGES for match in SAID.findall(page.read_text())]
     assert said
     told = {(page, name): VERDICT[kind] for page, kind, names in said for name in names.split()}
@@ -88,9 +91,7 @@ def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorde
     apart = cells[cells["verdict"] == "differs"]
     assert len(apart)
     lower = apart[apart["ours"] < apart["mean"]]
-    assert [*zip(lower["pooling"], lower["setting"], lower["size"], strict=True)] == [
-        ("last", "left", 1_000)
-    ]
+    assert lower[["pooling", "setting", "size"]].to_numpy().tolist() == [["last", "left", 1_000]]
 
 
 def test_the_words_that_matter_most_are_those_of_the_caption():

@@ -1,15 +1,15 @@
 """Reference runs: which finished runs are published, and what comes back from the files; pairs of
 the same training, and the rule on precision that rests on them."""
 
-import importlib
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from compare import compare, put_on_record
 from record import admitted, export, read_comparisons
 from safetensors.torch import load_file, save
-from small_runs import SMALL, TINY, on_record, record
+from small_runs import SMALL, TINY, fresh, on_record, record
 
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
@@ -87,9 +87,6 @@ def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
     assert list(standing([probe], elsewhere).absent) == [probe]
 
 
-script = importlib.import_module("compare")
-compare = script.compare
-PAPER = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
 EXACT = {"device": "cuda: H100", "precision": "float32"}
 FAST = EXACT | {"precision": "bfloat16"}
 
@@ -109,7 +106,7 @@ def put_pairs(stores, differences, run=SMALL, first=None, second=None):
 
 
 def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(place):
-    second = Place(Store(place.store.directory.with_name("again")), place.data, place.cache)
+    second = fresh(place, "again")
     for where in (place, second):
         for run in (SMALL, replace(SMALL, seed=1)):
             run.execute(where, keep_weights=True)
@@ -139,7 +136,7 @@ def test_differences_and_largest_by_hand(stores):
     (25, 0.29, True), (25, -0.29, True), (24, 0.0, False), (25, 0.31, False), (25, -0.31, False),
 ])  # fmt: skip
 def test_the_rule_on_precision(stores, count, difference, allowed):
-    cells = put_pairs(stores, [difference] * count, PAPER, EXACT, FAST)
+    cells = put_pairs(stores, [difference] * count, KEPT, EXACT, FAST)
     where = {"device": ["cuda: H100", "cpu"], "together": 1}
     runs = pd.DataFrame({"precision": ["bfloat16", "float32"], **where})
     for change in ({"hidden_size": 64}, {"epochs": 8}, {"corpus": "synthetic"}, {"together_other": 5}):
@@ -150,11 +147,11 @@ def test_the_rule_on_precision(stores, count, difference, allowed):
 
 def test_runs_in_another_precision_wait_for_their_pairs(stores, place, tmp_path):
     said, folder = [], tmp_path / "results"
-    record(place, PAPER, made=EXACT)
-    record(place, replace(PAPER, seed=1), made=FAST)
+    record(place, KEPT, made=EXACT)
+    record(place, replace(KEPT, seed=1), made=FAST)
     assert export("training", place, folder, said.append) == 1
     assert said[0].startswith("1 runs are left out: bfloat16 on cuda needs 25 pairs with float32")
-    script.put_on_record(put_pairs(stores, [0.1] * 25, PAPER, EXACT, FAST), folder)
+    put_on_record(put_pairs(stores, [0.1] * 25, KEPT, EXACT, FAST), folder)
     assert export("training", place, folder, said.append) == 2
     assert len(said) == 1  # nothing more
     recorded = pd.read_csv(folder / "trainings.csv")

@@ -9,11 +9,11 @@ from pathlib import Path
 import bag_of_words as bag
 import pandas as pd
 import pytest
+from clones import CAPTURED, ROOT
 
 from whenpool.runs.kinds.training import Training, prepare
 from whenpool.runs.store import Store
 
-ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
@@ -39,7 +39,7 @@ def run(**options):
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
     environment |= {name: str(value) for name, value in options.items()}
-    return subprocess.run(["bash", SCRIPT], capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run(["bash", SCRIPT], env=environment, **CAPTURED)
 
 
 def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):

@@ -51,9 +51,8 @@ def test_a_damaged_file_is_named_and_not_counted(tmp_path, content):
     file = tmp_path / f"{bad}.json"
     file.write_bytes(content)
     assert (store.keys(), len(store.rows("training"))) == ({good}, 1)
-    assert store.damaged == [
-        f"{file} is not counted: it is damaged, or another version of whenpool made it"
-    ]
+    said = f"{file} is not counted: it is damaged, or another version of whenpool made it"
+    assert store.damaged == [said]
     assert file.read_bytes() == content
     assert (put(store, seed=2), store.keys()) == (bad, {good, bad})  # and the run can be done again
 

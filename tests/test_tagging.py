@@ -38,9 +38,8 @@ CONLLU = """\
 """
 COLUMNS = "Fred B-PER\nshowed O\n\nSue B-PER\n"
 TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"])
-TAGS = st.lists(TAG, max_size=9)
-PAIRS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4)
 ONE = ("one.conll", "Fred B-PER\n")
+GUESSES = ("right", "boundary", "mistyped", "spurious")
 
 
 def written(tmp_path, name, text):
@@ -70,7 +69,7 @@ def test_columns_are_words_and_tags(tmp_path, name, text):
 
 
 @settings(derandomize=True)
-@given(TAGS)
+@given(st.lists(TAG, max_size=9))
 def test_entities_are_those_of_seqeval(tags):
     from seqeval.metrics.sequence_labeling import get_entities
 
@@ -79,7 +78,7 @@ def test_entities_are_those_of_seqeval(tags):
 
 
 @settings(derandomize=True, max_examples=60)
-@given(PAIRS)
+@given(st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4))
 def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs):
     from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as theirs
 
@@ -88,8 +87,7 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs):
     overall = theirs(true, answers, average="micro", zero_division=0)[:3]
     rates = [scores[f"entity_{name}"] for name in ("precision", "recall", "f1")]
     assert rates == pytest.approx([100 * float(rate) for rate in overall])
-    kinds = ("right", "boundary", "mistyped", "spurious")
-    assert sum(scores[f"entities_{kind}"] for kind in kinds) == scores["entities_predicted"]
+    assert sum(scores[f"entities_{kind}"] for kind in GUESSES) == scores["entities_predicted"]
     *_, f1, support = theirs(true, answers, zero_division=0)
     of_types = [100 * float(value) for value, count in zip(f1, support, strict=True) if count]
     types = sorted({e.type for tags in true for e in entities(tags)})
@@ -234,8 +232,7 @@ def test_every_run_leaves_a_row_that_gives_it_back(executed):
         assert row["majority_accuracy"] < row["lexicon_accuracy"] < 100
         assert pd.notna(row["entity_f1"]) == row["entities"] == ("pos" not in run.corpus)
         if row["entities"]:
-            kinds = ("right", "boundary", "mistyped", "spurious")
-            assert sum(row[f"entities_{kind}"] for kind in kinds) == row["entities_predicted"]
+            assert sum(row[f"entities_{kind}"] for kind in GUESSES) == row["entities_predicted"]
     assert all(executed.store.rows(kind).empty for kind in ("training", "probe", "few-shot"))
 
 

@@ -2,13 +2,12 @@
 against autograd, sampling, loops over steps and the probe."""
 
 import math
-import re
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from clones import ROOT
+from clones import defined
 from expected_gradient import LeakySum, expected_shrinkage, gradient_moments, keeping_biases, lstm_steps
 from scipy.special import lambertw
 from torch import nn
@@ -20,11 +19,8 @@ from whenpool.theory import factor_of, longest_parity_of_machines, read_running_
 
 LONGEST = 10_000
 H, E, K = 128, 128, 40
-PAGE = {"torch": torch, "np": np, "math": math, "theory": theory}
-for code in re.findall(
-    r"^def \w+\(.*?(?=^\S)", (ROOT / "book/theory.md").read_text("utf-8"), re.M | re.S
-):
-    exec(code, PAGE)  # what the page defines
+NAMES = {"torch": torch, "np": np, "math": math, "theory": theory}
+PAGE = defined("theory", r"^def \w+\(.*?(?=^\S)", NAMES)
 
 
 def texts_of(precision):
@@ -120,14 +116,6 @@ def test_all_machines_by_loops_and_max_pooled_ones_reach_the_bound_and_no_more()
         assert longest_parity_of_machines(Q, H, V) == (min(Q, H * (V - 1) + 1), math.inf)
 
 
-def near(found, expected, tolerance):
-    return abs(found / expected - 1) < tolerance
-
-
-def root_mean_square(curves):
-    return torch.stack(list(curves)).square().mean(0).sqrt()
-
-
 def test_the_full_jacobian_is_that_of_torchs_lstm_by_autograd():
     torch.manual_seed(0)
     lstm = nn.LSTM(4, 5).double()
@@ -163,11 +151,13 @@ def test_the_probe_finds_what_is_expected(model):
     cell, bias = theory.MODELS[model]
     setup = (cell, H, E, bias, 1.0, K)
     expected = expected_shrinkage(*setup)
-    measured = root_mean_square(theory.measured_shrinkage(*setup, seed=seed) for seed in range(4))
+    curves = [theory.measured_shrinkage(*setup, seed=seed) for seed in range(4)]
+    measured = torch.stack(curves).square().mean(0).sqrt()
     assert expected[0] == measured[0] == 1
     assert expected.shape == measured.shape == (K + 1,)
     for first, last, tolerance in ((0, 5, 0.05), (5, 20, 0.03), (20, 40, 0.03)):
-        assert near(factor_of(measured, first, last), factor_of(expected, first, last), tolerance)
+        found, wanted = (factor_of(curve, first, last) for curve in (measured, expected))
+        assert found == pytest.approx(wanted, rel=tolerance)
 
 
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])

@@ -171,9 +171,8 @@ def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_
     assert data["key"].tolist() == rows["key"].tolist()
     assert data["point"].tolist() == [0.5, 0.5]
     assert "torch" not in data
-    assert runs_of_file(Path("rows/fig-x-runs.csv")) == [
-        Training.of_row(r) for r in rows.to_dict("records")
-    ]
+    expected = [Training.of_row(row) for row in rows.to_dict("records")]
+    assert runs_of_file(Path("rows/fig-x-runs.csv")) == expected
     for text, message in {
         "key,seed\n1,2\n": "runs.csv has no column 'kind'; take one",
         "kind,corpus,seed\nrun,imdb,0\n": "kind in runs.csv 'run' is unknown",
@@ -195,14 +194,11 @@ def size_of(svg):
     return [float(x) for x in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()[::-1]]
 
 
-def four_panels():
+def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():
     places = [(column, x, x) for column in range(4) for x in range(3)]
     frame = pd.DataFrame(places, columns=["column", "x", "y"]).assign(kind="one")
-    return sns.relplot(frame, x="x", y="y", col="column", hue="kind", kind="line", height=2).figure
-
-
-def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():
-    wide, narrow = parted(drawn_twice(four_panels()))
+    panels = sns.relplot(frame, x="x", y="y", col="column", hue="kind", kind="line", height=2)
+    wide, narrow = parted(drawn_twice(panels.figure))
     assert size_of(wide)[1] > 500 > 280 > size_of(narrow)[1] > 240
     assert size_of(narrow)[0] > size_of(wide)[0]
     for svg in (wide, narrow):

@@ -22,7 +22,6 @@ from whenpool.runs.run import provenance
 with_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install '.[triton]'"
 )
-absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 SHARED_MEMORY, PROCESSORS = {80: 163, 90: 227}, {80: 108, 90: 132}
 """KB that a program may have, and how many run at a time, by compute capability: A100, H100."""
 INTERPRETED = """
@@ -99,11 +98,8 @@ def test_the_kernels_compile_for_gpus_that_are_not_here(name, R, H, capability, 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     from whenpool.models.triton_lstm import _read, _read_back
 
-    for kernel, way, keep in (
-        (_read, "forward", True),
-        (_read, "forward", False),
-        (_read_back, "backward", True),
-    ):
+    kinds = (_read, "forward", True), (_read, "forward", False), (_read_back, "backward", True)
+    for kernel, way, keep in kinds:
         made = compiled(kernel, way, R, H, capability, name, keep)
         assert made.metadata.shared <= SHARED_MEMORY[capability] * 1024
         assert "mma" in made.asm["ptx"]
@@ -111,7 +107,7 @@ def test_the_kernels_compile_for_gpus_that_are_not_here(name, R, H, capability, 
 
 
 @with_triton
-@absent
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.cuda
 @pytest.mark.parametrize("H", [256, 64, 20])
 def test_on_a_gpu_the_kernels_equal_loops_in_float64(H):

@@ -68,7 +68,6 @@ def forget(run, place):
 
 @pytest.mark.parametrize("runs", [*([run] for run in ALONE.values()), GROUP], ids=[*ALONE, "together"])
 def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
-    (tmp_path / "apart").mkdir()
     apart = empty_place(tmp_path / "apart")
 
     def execute(where):

@@ -33,6 +33,8 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
     }
     for one in (run, trick):
         small_runs.record(place, one)
+    for vectors in ("glove.6B.100d", None):  # of several the one with GloVe stands for all
+        small_runs.record(place, replace(run, seed=2, vectors=vectors))
     elsewhere = small_runs.on_record(place)
     for probe, point in probes.items():
         small_runs.record(place, probe, [point])
@@ -49,6 +51,7 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
     (said,), report = ask([*asked, *others], elsewhere, skip_absent=lambda run: True)
     assert said.startswith("3 runs are left out: corpus 'imdb'")
     assert (report.done, here.runs) == (0, [])
+    assert rows_of([replace(run, seed=2)], elsewhere)["vectors"].tolist() == ["glove.6B.100d"]
     assert rows_of([*asked[2:], others[2]], elsewhere)["probe"].tolist() == ["sweep", "nwi"]
     with pytest.raises(InputError, match="aclImdb"):
         compute([*asked, *others], elsewhere)

@@ -44,13 +44,21 @@ def right(filled=None, **counts):
 ])  # fmt: skip
 def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
     total = len(scores[0].right)
-    majority = Score("", "", np.arange(total) % 2 == 0)
+    majority = [Score("", "", np.arange(total) % 2 == half) for half in range(2)]
     baselines = [Score("", name, score("", count).right) for name, count in simple.items()]
     pooling, head, sentences = verdict_on(scores, baselines, majority)
     assert head.startswith(title)
     assert re.search(words, " ".join(sentences))
     named = re.search(r"Take \w+ \((\w+)\)", " ".join([head, *sentences]))
     assert pooling == (named[1] if named else "")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_verdict_does_not_depend_on_which_of_two_classes_comes_first(order):
+    """A model is above one of two equal classes by chance, which its texts show and the other's do not."""
+    classes = [Score("", "", np.arange(60) < 30), Score("", "", np.arange(60) >= 30)][::order]
+    title = verdict_on([score("mean", 34, 60, filled=50.0)], [], classes)[1]
+    assert title == "No pooling learnt enough to be recommended"
 
 
 def test_the_interval_of_a_difference_is_students_text_by_text():

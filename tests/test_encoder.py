@@ -3,6 +3,7 @@ Transformer against its formulas written slowly and against torch's."""
 
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -53,6 +54,10 @@ def test_forget_biases_have_their_distributions():
         biases = [bias.detach() for name, bias in chrono.named_parameters() if "bias" in name]
         memory = (sign * sum(biases).split(400)[gate]).exp()
         assert 1 <= memory.min() < 10 < 90 < memory.max() <= 100
+    v = np.log(400.0)  # a number of numpy
+    gates = Encoder(5, 8, forget_bias=v, input_bias=-v).layers[0][0]
+    total = (gates.bias_ih_l0 + gates.bias_hh_l0).detach().numpy()
+    np.testing.assert_allclose(total[:16], np.repeat([-v, v], 8), rtol=1e-6)
     for pooling in ("last", "max"):  # that of the thesis
         recurrence = TextClassifier(9, 2, pooling, hidden_size=16).encoder.layers[0][0]
         total = (recurrence.bias_ih_l0 + recurrence.bias_hh_l0)[16:32]

@@ -89,6 +89,7 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
     ((TEXTS, ["good"] * 48), "only one class"),
     ((TEXTS, [*LABELS[:-1], None]), r"labels \[47\] are missing"),
+    ((TEXTS, [*LABELS[:-1], 1]), "some labels are words and others are not"),
     ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), r"labels \[3\] are missing"),
     ((TEXTS, [[label] for label in LABELS]), r"labels \[0, 1, 2\] are no single class; .*OneVsRest"),
     ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
@@ -101,6 +102,15 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
 def test_what_cannot_be_used_is_told(given, said):
     with pytest.raises(InputError, match=said):
         small().fit(*given)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_only_text_of_a_class_is_never_held_out(seed):
+    labels = np.array([0] * 20 + [1] * 20 + [2, 3])
+    learnt, held_out = small(seed=seed)._held_out(labels)
+    assert sorted([*learnt, *held_out]) == [*range(42)]
+    assert {40, 41} <= {*learnt}
+    assert np.bincount(labels[held_out]).tolist() == [2, 2]  # of the others as many
 
 
 @pytest.mark.parametrize(("name", "value"), [

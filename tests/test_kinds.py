@@ -125,6 +125,9 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
     ({"held": "W_ih"}, "held must be None, 'W_hh' or 'encoder', not 'W_ih'"),
     ({"pooling": "max", "through": "max"}, "through must be another pooling than 'max'"),
     ({"through": "least"}, "through 'least'"),
+    ({"trick": "hope"}, "trick must be None or one of teacher_forcing, .*, not 'hope'"),
+    ({"epochs": 0}, "epochs must be at least 1, not 0"),
+    ({"max_words": 0}, "max_words must be at least 1, not 0"),
     ({"through": "max", "trick": TRICKS[1]}, "through cannot be combined with penalty_attention"),
     ({"fresh": True, "trick": TRICKS[1]}, "fresh filler cannot be combined with penalty_attention"),
 ])  # fmt: skip

@@ -62,7 +62,7 @@ def test_quotes_are_read_as_other_programs_write_them(tmp_path, suffix, content,
 
 @pytest.mark.parametrize(("content", "message"), [
     ("", "has no header; write the names"),
-    ("body,stars\nx,1\n", "has no column 'text'; name one of .*'body', 'stars'"),
+    ("body,stars\nx,1\n", "no column 'text'; name one of .*'body', 'stars'.*, as a.csv:text_column="),
     ("text,label\nx,1\na, b,1\n", "line 3: the line has 3 fields, but the header has 2; put fields"),
     ('text,label\nx,1\n"never ends,2\nx,1\n', "line 3: a quote is not closed"),
     ("text,label\nx,1\nx,2\n", "there is one class, '1'; give texts"),

@@ -178,6 +178,7 @@ def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_
         "kind,corpus,seed\nrun,imdb,0\n": "kind in runs.csv 'run' is unknown",
         "kind,corpus,seed\ntraining,imdb,0\n": "runs.csv has no column 'setting'; take one",
         "kind,corpus,seed,setting,size,pooling,probe\nprobe,imdb,0,mid,9,max,an\n": "probe in runs.csv 'an'",
+        "kind,corpus,seed,setting,size,pooling\ntraining,imdb,x,mid,9,max\n": "runs.csv: invalid .*'x'; take",
     }.items():
         Path("runs.csv").write_text(text)
         with pytest.raises(InputError, match=message):

@@ -175,10 +175,10 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # letters that its encoding lacks
     code = 2
     try:
-        cli.main(standalone_mode=False)
+        cli.main(sys.argv[1:] or ["--help"], standalone_mode=False)
         return
     except (click.Abort, KeyboardInterrupt):
-        line, code = "stopped; finished runs are stored, which the same command does not repeat", 130
+        line, code = "stopped; finished runs are stored, which run and book do not repeat", 130
     except BookError as error:
         line, code = str(error), 1
     except click.ClickException as error:

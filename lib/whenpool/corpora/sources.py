@@ -21,6 +21,7 @@ from whenpool.corpora import synthetic
 from whenpool.corpora.corpus import LENGTHS, Corpus, Raw, SplitSizes, has_length, select_and_split
 from whenpool.corpora.published import LARGEST_TEXT, PUBLICATIONS, load_published, notes_on_files
 from whenpool.corpora.settings import FILES, SHARES, find_filler, load_filler
+from whenpool.corpora.tokens import without_spaces
 
 NAMES = ("synthetic", *PUBLICATIONS)
 SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -259,15 +260,18 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
         clean = (re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (str(text), str(label).strip()))
         read.append(Raw(*clean))
     for column in wanted if named else ():
-        check(column in named, f"{path} has no column {column!r}; name one of {[*named]!r:.300}")
+        option = "text" if column == wanted[0] else "label"
+        how = f"{[*named]!r:.300}, as {path.name}:{option}_column=…; diagnose has --{option}-column"
+        check(column in named, f"{path} has no column {column!r}; name one of {how}")
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     written: dict[Decimal | str, str] = {}
     for label in sorted({row.label for row in read}):
         is_number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII)  # others, as 01, are codes
         other = written.setdefault(Decimal(label) if is_number else label, label)
-        check(
-            other == label, f"{path}: labels {other!r} and {label!r} are one number; write it in one way"
-        )
+        one = f"labels {other!r} and {label!r} are one number; write it in one way"
+        check(other == label, f"{path}: {one}")
+    spaced = not without_spaces(row.text for row in read)
+    check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
     return read, gaps
 
 

@@ -205,9 +205,8 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     read, learn = (model.pooling.read, model.pooling.learn) if exchanged else (model.pooling, None)
     names: dict[Any, str] = {kind: name for name, kind in POOLINGS.items()}
     for part in filter(None, (read, learn)):
-        check(
-            type(part) in names, f"pooling {type(part).__name__} is not in whenpool.POOLINGS; take one"
-        )
+        other = f"pooling {type(part).__name__} is not in whenpool.POOLINGS; take one"
+        check(type(part) in names, other)
     encoder = model.encoder
     return {
         "pooling": names[type(read)], "through": names.get(type(learn)), "cell": encoder.cell,

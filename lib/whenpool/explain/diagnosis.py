@@ -7,6 +7,7 @@ import io
 import math
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ from whenpool.base.errors import check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.sources import FEWEST, CorpusSource, check_classes, read_own
-from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize, without_spaces
+from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize
 from whenpool.explain.checkpoint import TOKENIZERS, save_checkpoint
 from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
@@ -62,8 +63,6 @@ def survey(
     wordless = int(table["length"].eq(0).sum())
     table = table[table["length"] > 0]
     check(len(table), f"{path}: no text has a word")
-    spaced = not without_spaces(table["text"])
-    check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
     texts = table.drop_duplicates("text")
     counts = texts["label"].value_counts()
@@ -138,12 +137,16 @@ def diagnose(
     folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
     write_atomically(folder / "texts.jsonl", table.to_json(orient="records", lines=True))
     for note in [*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
-        say(note)
+        say("".join(letter for letter in note if letter.isprintable()))  # a label may hold others
+    source = CorpusSource(str(path), (), path, place.data)
+    read = [*filter(None, map(tokenize, source.load_filler()["test"][:20_000]))]
 
     texts, labels = table["text"].to_numpy(object), table["label"].to_numpy(str)
     folds = [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels)]
     tested = folds[0][1]  # by the models that are saved and read among filler
     workers = workers or (processors() if device == "cpu" else 1)
+    for pooling in POOLINGS:  # of texts that were diagnosed into the same folder before
+        shutil.rmtree(folder / "models" / pooling, ignore_errors=True)
     right, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
     for pooling in dict.fromkeys(poolings):
         right[pooling] = np.zeros(len(texts), dtype=bool)
@@ -160,19 +163,18 @@ def diagnose(
             run=f"{pooling}, {path.name}", test_accuracy=100 * right[pooling][tested].mean(),
         )  # fmt: skip
 
-    source, some = CorpusSource(str(path), (), path, place.data), tested[:PROBED]
-    read = [*filter(None, map(tokenize, source.load_filler()["test"][:20_000]))]
-    sweep = pd.concat(
-        Parallel(workers)(delayed(sweep_of)(m, texts[some], labels[some], read) for m in models.values())
-    )
+    some = tested[:PROBED]
+    jobs = (delayed(sweep_of)(m, texts[some], labels[some], read) for m in models.values())
+    sweep = pd.concat(Parallel(workers)(jobs))
     filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()
     scores = [Score(name, POOLING_NAMES[name], right[name], filled[name]) for name in models]
     simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
-    majority = Score("", "most frequent class", labels == table["label"].mode()[0])
+    majority = [Score("", "most frequent class", labels == name) for name in table["label"].mode()]
     chosen, title, sentences = verdict_on(scores, simple, majority)
     model_folder = folder / "models" / (chosen or ranked(scores)[0].pooling)
+    shown = scores_table(scores, [*simple, majority[0]])
     diagnosis = Diagnosis(
-        path.name, notes, scores_table(scores, [*simple, majority]), title, sentences, folder / "report.html",
+        path.name, notes, shown, title, sentences, folder / "report.html",
         f'whenpool explain --model {shlex.quote(str(model_folder))} --text "..."',
     )  # fmt: skip
     # autoescape: what texts and names hold is shown, never run
@@ -243,20 +245,21 @@ def differences(scores: Sequence[Score]) -> dict[str, tuple[float, float, float]
 
 
 def verdict_on(
-    scores: Sequence[Score], simple: Sequence[Score], majority: Score
+    scores: Sequence[Score], simple: Sequence[Score], majority: Sequence[Score]
 ) -> tuple[str, str, list[str]]:
     """The pooling to take, or "", a title, and sentences that say why. A baseline is recommended where no
     pooling is better beyond chance; else of the poolings that beat the most frequent class, and may be the
     best as far as chance goes, the one that does best on the texts as they are and under added filler taken
-    together, each counting half."""
+    together, each counting half. ``majority`` has each class that no other outnumbers."""
 
     def learnt(among: Sequence[Score]) -> list[Score]:
-        return [score for score in ranked(among) if difference(score, majority, len(among))[1] > 0]
+        tests = len(among)
+        return [s for s in ranked(among) if all(difference(s, one, tests)[1] > 0 for one in majority)]
 
     best, gaps = ranked(scores)[0], differences(scores)
     sentences = [
         f"{best.name} is right on {best.accuracy:.1f} % of {len(best.right):,} texts, the most frequent "
-        f"class on {majority.accuracy:.1f} %. Chance in the choice of texts counts, "
+        f"class on {majority[0].accuracy:.1f} %. Chance in the choice of texts counts, "
         "that in training does not."
     ]
     tied = [score for score in learnt(scores) if score is best or gaps[score.pooling][1] <= 0]

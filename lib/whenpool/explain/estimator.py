@@ -205,9 +205,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             few = "too few texts to hold some out: the training texts choose the epoch"
             warnings.warn(few, stacklevel=3)
             return rows, rows
-        by_class = targets if sizes.min() > 1 else None
-        how = {"test_size": count, "random_state": int(self.seed)}
-        return train_test_split(rows, stratify=by_class, **how)
+        alone = sizes[targets] == 1  # the only text of its class is learnt from
+        how = {"test_size": count, "random_state": int(self.seed), "stratify": targets[~alone]}
+        learnt, held_out = train_test_split(rows[~alone], **how)
+        return np.append(learnt, rows[alone]), held_out
 
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
@@ -228,6 +229,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check(not many, f"labels {many[:3]} are no single class; give {several}")
         missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
         check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
+        kinds = {isinstance(label, str) for label in column}
+        check(len(kinds) < 2, "some labels are words and others are not; write all of them as words")
         regression = column.dtype.kind == "f" and column.nunique() > max(20, len(column) / 2)
         check(not regression, "labels must be classes; these numbers are nearly all different")
         counts = f"there are {len(words)} {which}texts and {len(column)} labels; give one for each"

@@ -112,9 +112,9 @@ class Encoder(nn.Module):
             nn.init.orthogonal_(gate)  # (H, H)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units first,
-        zeros after the end of each text. Raises `InputError` when lengths do not fit; on a GPU it looks at
-        their shape and type alone."""
+        """(B, T, E), right-padded with finite numbers, and (B,) lengths of at least 1 -> (B, T, D),
+        left-to-right units first, zeros after the end of each text. Raises `InputError` when lengths do not
+        fit; on a GPU it looks at their shape and type alone."""
         check_lengths(inputs, lengths)
         plan, states = self.reading(cast(Tensor, lengths), inputs.shape[1]), inputs
         for layer in self.layers:
@@ -205,7 +205,9 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
     if isinstance(module, nn.GRU | MinGRU):
         gates = [int(isinstance(module, nn.GRU))]  # z, which keeps in a GRU and writes in minGRU
     else:
-        gates = [1] * (forget_bias != "chrono input") + [0] * (forget_bias in ("chrono", "chrono input"))
+        gates = [1] * bool(forget_bias != "chrono input") + [0] * (
+            forget_bias in ("chrono", "chrono input")
+        )
     for gate in gates:
         _set_gate(module, gate, memory if gate else -memory)
 

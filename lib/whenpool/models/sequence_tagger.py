@@ -68,9 +68,8 @@ class SequenceTagger(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
-        self.features = nn.ModuleList(
-            nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features
-        )
+        tables = (nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features)
+        self.features = nn.ModuleList(tables)
         start_from(self.embedding, vectors)
         inputs = embedding_size + feature_size * len(features)
         if spelling is not None:

@@ -15,7 +15,7 @@ from whenpool.fewshot.pretrained import locate
 from whenpool.runs.engine import Report, Workforce, run_all
 from whenpool.runs.kinds import KINDS, FewShot, Training
 from whenpool.runs.kinds.probe import PROBES, Probe
-from whenpool.runs.run import Place, Run, key, processor
+from whenpool.runs.run import VECTORS, Place, Run, key, processor
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,10 @@ def runs_of_file(file: Path) -> list[Run]:
         check(column in rows, f"file of runs {file} has no column {column!r}; take one of the book's")
     for probe in rows.loc[rows["kind"] == Probe.kind, "probe"].unique() if "probe" in rows else ():
         check_known(f"probe in {file}", probe, PROBES)
-    return list(dict.fromkeys(KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records")))
+    try:
+        return list(dict.fromkeys(KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records")))
+    except ValueError as error:
+        raise InputError(f"file of runs {file}: {error}; take one of the book's") from None
 
 
 def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:
@@ -142,10 +145,13 @@ def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:
 def _published_by_shape(place: Place) -> dict[Run, str]:
     """Keys of the published runs under the protocols of this version, by their shape."""
     keys: dict[Run, str] = {}
+    order = {name: place for place, name in enumerate(VECTORS)}
     for kind in KINDS.values():
         rows = place.store.read_published(kind.table)
+        if "vectors" in rows:  # no part of a shape: the first of `VECTORS` stands for the others
+            rows = rows.sort_values("vectors", key=lambda names: names.map(order), kind="stable")
         for row in rows[kind.is_current(rows)].to_dict("records") if len(rows) else ():
-            keys[kind.of_row(row).shape] = row["key"]
+            keys.setdefault(kind.of_row(row).shape, row["key"])
     return keys
 
 

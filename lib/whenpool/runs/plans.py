@@ -257,9 +257,7 @@ START_OPTIONS: list[Options] = _STARTS["usual"]
 _GATED = [start for start in START_OPTIONS if "input_bias" in start]
 GATES = tuple(start["forget_bias"] for start in _GATED)
 _CHRONO: Options = {"forget_bias": "chrono"}
-_BEST_GATED = next(
-    start for start in _GATED if start["forget_bias"] == 6.5
-)  # by validation, 1,000 reviews
+[_BEST_GATED] = [start for start in _GATED if start["forget_bias"] == 6.5]  # by validation, with 1,000
 _POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
@@ -486,7 +484,7 @@ def _smoke(run: Any, request: Request) -> Any:
         changes["training"] = _smoke(run.training, request)
     elif isinstance(run, Training):
         changes["size"] = run.size if request.sizes else min(run.size, 40)
-        changes["test"] = 40 if grammar_of(run.corpus) else None
+        changes["test"] = min(40, grammar.test) if (grammar := grammar_of(run.corpus)) else None
     elif isinstance(run, Tagging) and run.corpus == GENERATED:
         changes["corpus"] = f"{GENERATED}:train=40,validation=20,test=20"
     return replace(run, **changes)

@@ -127,6 +127,11 @@ class Training(Run):
         """Why there is no such model, or "": not each cell has gates, for example."""
         if self.held not in (None, "W_hh", "encoder"):
             return f"held must be None, 'W_hh' or 'encoder', not {self.held!r}"
+        if self.trick not in (None, *TRICKS):
+            return f"trick must be None or one of {', '.join(TRICKS)}, not {self.trick!r}"
+        numbers = self.values("size epochs batch_size max_words validation test")
+        if small := [name for name, value in numbers.items() if value is not None and value < 1]:
+            return f"{small[0]} must be at least 1, not {numbers[small[0]]}"
         if self.through == self.pooling:
             return f"through must be another pooling than {self.pooling!r}; leave it out"
         if self.trick and (self.fresh or self.through):
@@ -230,6 +235,7 @@ class Prepared:
 
 def prepare(run: Training, place: Place) -> Prepared:
     """A training's texts, and its model before training."""
+    check(not run.fault, run.fault)
     encoded = encode(place.source(run), run.length, place.cache)
     read = run.values("size setting share validation test max_words seed draw")
     dataset = make_dataset(encoded, vectors=place.vectors(run.vectors), **read)

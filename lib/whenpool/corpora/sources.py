@@ -55,7 +55,7 @@ class CorpusSource:
         return self.path is not None and self.name not in PUBLICATIONS
 
     def load(self, length: str = "any") -> Corpus:
-        """The corpus with texts of one ``length`` (of generated texts, all), see `load`; raises as it."""
+        """The corpus with texts of one ``length``; generated texts of all lengths. Raises as `load`."""
         check_known("length", length, LENGTHS)
         if self.path is None:
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))

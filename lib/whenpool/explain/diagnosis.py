@@ -145,6 +145,7 @@ def diagnose(
     folds = [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels)]
     tested = folds[0][1]  # by the models that are saved and read among filler
     workers = workers or (processors() if device == "cpu" else 1)
+    (folder / "report.html").unlink(missing_ok=True)
     for pooling in POOLINGS:  # of texts that were diagnosed into the same folder before
         shutil.rmtree(folder / "models" / pooling, ignore_errors=True)
     right, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()

@@ -205,9 +205,7 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
     if isinstance(module, nn.GRU | MinGRU):
         gates = [int(isinstance(module, nn.GRU))]  # z, which keeps in a GRU and writes in minGRU
     else:
-        gates = [1] * bool(forget_bias != "chrono input") + [0] * (
-            forget_bias in ("chrono", "chrono input")
-        )
+        gates = {"chrono": [1, 0], "chrono input": [0]}.get(str(forget_bias), [1])
     for gate in gates:
         _set_gate(module, gate, memory if gate else -memory)
 

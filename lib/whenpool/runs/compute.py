@@ -145,7 +145,7 @@ def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:
 def _published_by_shape(place: Place) -> dict[Run, str]:
     """Keys of the published runs under the protocols of this version, by their shape."""
     keys: dict[Run, str] = {}
-    order = {name: place for place, name in enumerate(VECTORS)}
+    order = {name: rank for rank, name in enumerate(VECTORS)}
     for kind in KINDS.values():
         rows = place.store.read_published(kind.table)
         if "vectors" in rows:  # no part of a shape: the first of `VECTORS` stands for the others

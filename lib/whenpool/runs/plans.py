@@ -261,7 +261,7 @@ _CHRONO: Options = {"forget_bias": "chrono"}
 _POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
-LATER_SEEDS = range(SEEDS_FROM + 5, SEEDS_FROM + 8)  # Of what claims of 2026-11-29 decide
+LATER_SEEDS = range(SEEDS_FROM + 5, SEEDS_FROM + 8)  # They decide the claims of 2026-11-29
 OTHER_CELLS = ("gru", "elman", "mingru")
 
 

@@ -1,7 +1,7 @@
 """Writes into each claim of data/paper/claims.yml which seeds decide it, by scale. Used once, on 2026-11-29.
 
 A list has five seeds (`SEEDS` of the plans), or three (`FEWER_SEEDS`) where neither the plan of the claim's
-chapter asks for five of each of its runs nor five of each are on record. It begins with the first seed that
+chapter asks for these five of each of its runs nor they are on record. It begins with the first seed that
 the plan asks for: 0, and `SEEDS_FROM` for rules of 2026-11-27 and later. A seed whose run began before the
 rule is a pilot, and left out. Where nothing of the first plan was run, the seeds are those of the plan whose
 runs are on record. No accuracy is read.
@@ -123,10 +123,12 @@ def seeds_of(
     if there and not {seed for seed in there if first <= seed < first + SEEDS_FROM}:
         first = min(there)  # another plan's
     asked = {seed for seed in asked if seed >= first}
-    n = SEEDS if max(len(asked), len(there)) >= SEEDS else FEWER_SEEDS
+    deciding = [*islice((seed for seed in count(first) if seed not in pilots), SEEDS)]
+    enough = any({*deciding} <= seeds for seeds in (asked, there))
+    n = SEEDS if enough else FEWER_SEEDS
     if claim.measure == "rank_agreement" and scale == "thesis":
         n = FEWER_SEEDS  # of the trainings; the states have five
-    return list(islice((seed for seed in count(first) if seed not in pilots), n))
+    return deciding[:n]
 
 
 def main() -> None:

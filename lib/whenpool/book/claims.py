@@ -8,7 +8,9 @@ with fewer than three seeds the means say *so far*. The same rule is applied to 
 the compact replication, and to the thesis's own numbers. A verdict is *firm* when it stays the same with
 thresholds that are a quarter stricter or laxer, and without any one of the seeds.
 
-Verdicts read only runs that began after the rule was registered; what older runs say is a pilot.
+Verdicts read only runs that began after the rule was registered; what older runs say is a pilot. A claim
+names the seeds that decide it before they are run: a verdict that is looked at again with each new seed is
+wrong more often than its interval says. Later seeds are shown beside the verdict and decide nothing.
 """
 
 import math
@@ -22,10 +24,11 @@ from typing import Any
 import numpy as np
 import yaml
 from pandas import DataFrame
+from scipy.special import stdtr
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.book.measures import MEASURES, SEEDS_NEEDED, Measure, numbers
-from whenpool.book.results import SCALES, Numbers, Runs, Sample, estimate, note, paper_file
+from whenpool.book.results import SCALES, Numbers, Runs, Sample, estimate, note, paper_file, spread
 from whenpool.book.tables import number_text, spoken_number
 
 OTHER_ENCODER = "not tested: other encoder"
@@ -104,6 +107,7 @@ class Finding:
     firmness: str = ""  # of a verdict "firm", see the module, or what it hangs on
     part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
     keys: tuple[str, ...] = ()  # of the runs
+    p: float = math.nan  # the smallest α at which the verdict stands; of an undecided one the likelier's
 
     @classmethod
     def of(cls, *terms: Term, ratio: bool = False, level: float = LEVEL) -> "Finding":
@@ -144,6 +148,7 @@ class Finding:
         data: dict[str, Any] = {"verdict": self.verdict, "value": self.value if known[0] else None}
         data |= {"interval": [self.low, self.high] if all(known[1:]) else None, "n": self.n}
         data |= {"level": self.level} if self.level > LEVEL else {}
+        data |= {"p": self.p} if math.isfinite(self.p) else {}
         if self.firmness:
             data["firm"] = self.firmness == "firm"
             data |= {} if data["firm"] else {"hangs_on": self.firmness.split(" and ")}
@@ -173,14 +178,25 @@ class Claim:
     contradiction: str = ""
     remark: str = ""
     needs: str = ""
-    seeds: Any = None
+    # by scale, those that decide it; without them every seed does, once there are `SEEDS_NEEDED`
+    seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, entry: dict[str, Any]) -> "Claim":
         """From an entry of the file; an error says what is wrong with it."""
         check_known("measure", entry["measure"], MEASURES)
         registered = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
-        claim = cls(**entry | {"registered": registered, "scales": tuple(entry.get("scales", SCALES))})
+        scales, seeds, n = tuple(entry.get("scales", SCALES)), entry.get("seeds", {}), entry.get("n")
+        by_scale = seeds if isinstance(seeds, dict) else dict.fromkeys(scales, seeds)
+        if n is not None:
+            enough = by_scale and all(len(each) >= n for each in by_scale.values())
+            check(
+                enough,
+                f"it names n: {n}; name at least as many seeds, such as seeds: {[*range(30, 30 + n)]}",
+            )
+        deciding = {scale: tuple(each[:n]) for scale, each in by_scale.items()}
+        changed = {"registered": registered, "scales": scales, "seeds": deciding}
+        claim = cls(**{name: value for name, value in (entry | changed).items() if name != "n"})
         for scale in claim.scales:
             Rule.parse(claim.at(scale).rule)
             claim.at(scale).comparisons(scale)
@@ -235,6 +251,7 @@ class Decision:
     at: Mapping[str, Finding]  # by scale; without those that do not decide the claim
     pilots: Mapping[str, Finding] = field(default_factory=dict)  # the same by runs older than the rule
     thesis: Finding | None = None  # by the thesis's own numbers, none where it published none
+    later: Mapping[str, Finding] = field(default_factory=dict)  # of all seeds, where later ones were run
 
     def verdict(self, scale: str) -> str:
         """At a scale, or nothing where it does not decide the claim."""
@@ -346,24 +363,27 @@ def _sample(
     return sample_of(tried[0], measure)
 
 
-def judge(claim: Claim, terms: Sequence[Terms]) -> Finding:
-    """The verdict on a claim from every comparison that it asks for."""
+def judge(claim: Claim, terms: Sequence[Terms], enough: int = SEEDS_NEEDED) -> Finding:
+    """The verdict on a claim from every comparison that it asks for; ``enough`` seeds make one."""
     samples = [sample for each in terms for _, sample in each if sample]
     if not samples or len(samples) < sum(map(len, terms)):
         return Finding()
     rule, measure = Rule.parse(claim.rule), MEASURES[claim.measure]
-    finding = _decided(rule, terms, measure)
+    finding = _decided(rule, terms, measure, enough)
     if finding.verdict in DECIDED:
-        others = (_decided(rule.moved(part, measure), terms, measure) for part in (LENIENCE, -LENIENCE))
+        moved = [rule.moved(part, measure) for part in (LENIENCE, -LENIENCE)]
+        others = (_decided(other, terms, measure, enough) for other in moved)
         hangs = ["the threshold"] if any(other.verdict != finding.verdict for other in others) else []
         seeds = {seed for sample in samples if sample.n > 1 for seed in sample.values}
         fewer = (
             [[(sign, sample and sample.without(seed)) for sign, sample in each] for each in terms]
             for seed in seeds
         )
-        if any(_decided(rule, rest, measure, 2).verdict != finding.verdict for rest in fewer):
+        if any(_decided(rule, rest, measure, enough - 1).verdict != finding.verdict for rest in fewer):
             hangs.append("one seed")
         finding = replace(finding, firmness=" and ".join(hangs) or "firm")
+    if finding.verdict in (*DECIDED, "undecided") and not measure.exact:
+        finding = replace(finding, p=_smallest_level(rule, terms, measure, finding.verdict))
     finding = finding.of_ratio() if measure.ratio else finding
     if measure.most is not None and all(len(each) == 1 for each in terms):  # such as a correlation
         finding = replace(finding, high=min(finding.high, measure.most))
@@ -404,25 +424,46 @@ def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDE
     return worst if worst.verdict == "holds" else replace(worst, verdict="undecided")
 
 
-def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Finding:
-    """What runs at a scale say of a claim: those that began after its rule was registered, or pilots."""
+def _smallest_level(rule: Rule, terms: Any, measure: Measure, verdict: str) -> float:
+    """The smallest α at which an interval of level 1 - α gives a verdict: of k comparisons the largest where
+    all must hold, k times the smallest where any may speak against the claim; undecided, the lower one."""
+    rule = rule.in_logs() if measure.ratio else rule
+    inside, outside = [], []
+    for each in terms:
+        value = sum(sign * sample.mean for sign, sample in each)
+        error, freedom = spread(each)
+        slack = rule.slack(value)
+        steps = slack / error if error else math.copysign(math.inf, slack)
+        inside.append(2 * float(stdtr(freedom, -steps)))
+        outside.append(2 * float(stdtr(freedom, steps)))
+    holds, fails = min(1.0, max(inside)), min(1.0, len(terms) * min(outside))
+    return {"holds": holds, "does not hold": fails}.get(verdict, min(holds, fails))
+
+
+def by_runs(
+    claim: Claim, runs: Runs, scale: str, pilots: bool = False, later: bool = False
+) -> Finding:  # fmt: skip
+    """What runs at a scale say of a claim: those of the seeds that decide it which began after its rule was
+    registered; with ``later`` those of all seeds; or pilots, which began before."""
     claim, measure = claim.at(scale), MEASURES[claim.measure]
     if measure.drawn and pilots:
         return Finding()
     table = numbers(runs, claim.measure)
-    began, complete = table.column("began"), table.column("corpus_complete")
+    began, complete, seed = map(table.column, ("began", "corpus_complete", "seed"))
     part_will_do = measure.drawn or measure.exact or scale == "compact"
+    deciding = () if pilots or later else claim.seeds.get(scale, ())
 
     def admits(place: int) -> bool:
         older = began[place] is not None and began[place] <= claim.registered
-        return older == pilots and (part_will_do or complete[place] is True)
+        in_time = older == pilots and (not deciding or seed[place] in deciding)
+        return in_time and (part_will_do or complete[place] is True)
 
     terms = []
     for each in claim.comparisons(scale):
         if pilots and "vectors" not in claim.of:  # pilots may have other vectors
             each = [(sign, {**one, "vectors": ...}) for sign, one in each]
         terms.append([(sign, _sample(table, selection, measure, admits)) for sign, selection in each])
-    finding = judge(claim, terms)
+    finding = judge(claim, terms, len(deciding) or SEEDS_NEEDED)
     if finding.n and scale in claim.untested:
         return replace(finding, verdict=OTHER_ENCODER, firmness="")
     return finding
@@ -444,8 +485,10 @@ def by_the_thesis(claim: Claim) -> Finding | None:
 def decide(claim: Claim, runs: Runs) -> Decision:
     """All that is said of a claim."""
     at = {scale: by_runs(claim, runs, scale) for scale in claim.scales}
+    every = {scale: by_runs(claim, runs, scale, later=True) for scale in claim.seeds}
+    later = {scale: finding for scale, finding in every.items() if {*finding.keys} - {*at[scale].keys}}
     pilots = {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales}
-    decision = Decision(claim, at, pilots, by_the_thesis(claim))
+    decision = Decision(claim, at, pilots, by_the_thesis(claim), later)
     note(["claim", claim.id], [repr(decision)])
     return decision
 

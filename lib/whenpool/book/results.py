@@ -215,17 +215,23 @@ class Sample:
         return Sample.of(rest, self.keys, self.whole) if rest else self
 
 
-def estimate(terms: Sequence[tuple[int, Sample]], level: float = 0.95) -> tuple[float, float, float]:
-    """A sum of means, each with its sign, and its interval at a level (value, low, high), NaN where a
-    deviation is missing: t for one mean, Welch's for a difference, Satterthwaite's degrees of freedom for
-    more."""
-    value = sum(sign * sample.mean for sign, sample in terms)
+def spread(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float]:
+    """The standard error of a sum of means, each with its sign, and its degrees of freedom: n - 1 of one
+    mean, Welch's of a difference, Satterthwaite's of more. NaN where a deviation is missing, 0 where nothing
+    varies."""
     if any(sample.n < 2 or np.isnan(sample.std) for _, sample in terms):
-        return value, np.nan, np.nan
+        return np.nan, np.nan
     shares = [sample.std**2 / sample.n for _, sample in terms]
     if not sum(shares):
-        return value, value, value
+        return 0.0, np.inf
     each = zip(shares, terms, strict=True)
     freedom = sum(shares) ** 2 / sum(share**2 / (sample.n - 1) for share, (_, sample) in each)
-    reach = float(stdtrit(freedom, (1 + level) / 2)) * sum(shares) ** 0.5
+    return sum(shares) ** 0.5, freedom
+
+
+def estimate(terms: Sequence[tuple[int, Sample]], level: float = 0.95) -> tuple[float, float, float]:
+    """A sum of means and its t interval at a level (value, low, high), NaN as `spread` has it."""
+    value = sum(sign * sample.mean for sign, sample in terms)
+    error, freedom = spread(terms)
+    reach = float(stdtrit(freedom, (1 + level) / 2)) * error if error else error
     return value, value - reach, value + reach

@@ -45,6 +45,6 @@ class VerdictBars:
         bars.append(
             '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '
             f"Grey: not run (for lack of data: {lacking(self.claims)}). "
-            "Hatched: fewer than three seeds. Some claims are about one scale alone.</div>"
+            "Hatched: some of its seeds are not run yet. Some claims are about one scale alone.</div>"
         )
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}

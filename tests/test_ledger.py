@@ -5,7 +5,9 @@ import csv
 import html
 import io
 import json
+import math
 import re
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -22,6 +24,7 @@ from made_up import LEDGER
 from whenpool import InputError
 from whenpool.book import ledger
 from whenpool.book.chapter import Chapter
+from whenpool.book.claims import Decision, Finding
 
 
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
@@ -49,6 +52,23 @@ def test_a_chapter_and_a_verdict_narrow_it(on_record, read_once):
     assert json.loads(of_theory("not run")) == []
     every = json.loads(ledger.written(on_record, "json"))
     assert [row["id"] for row in every] == [claim.id for claim in LEDGER]
+
+
+def test_verdicts_are_corrected_for_their_number():
+    levels = {"a": 0.001, "b": 0.012, "c": 0.03, "d": 0.02, "e": math.nan, "f": 0.9}
+    some = [
+        Decision(
+            replace(LEDGER[0], id=name), {"thesis": Finding("holds" if p < 0.05 else "undecided", p=p)}
+        )
+        for name, p in levels.items()
+    ]
+    assert [*ledger.tested(some, "thesis")] == ["a", "b", "d", "c", "f"]
+    # Holm: 0.001 of 0.05 / 5, 0.012 of 0.05 / 4, 0.02 above 0.05 / 3, and so the rest
+    assert ledger.surviving_holm(some, "thesis") == {"a", "b"}
+    # Benjamini and Hochberg: 0.03 is at most 4 / 5 of 0.05
+    assert ledger.surviving_fdr(some, "thesis") == {"a", "b", "c", "d"}
+    assert ledger.wrong_at_most(some) == pytest.approx(5 * 0.025)
+    assert ledger.surviving_holm([], "thesis") == ledger.surviving_fdr([], "thesis") == set()
 
 
 def test_nearly_every_claim_has_compact_runs(decided):

@@ -178,6 +178,7 @@ class Claim:
     contradiction: str = ""
     remark: str = ""
     needs: str = ""
+    again: str = ""
     # by scale, those that decide it; without them every seed does, once there are `SEEDS_NEEDED`
     seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
@@ -465,7 +466,7 @@ def by_runs(
         terms.append([(sign, _sample(table, selection, measure, admits)) for sign, selection in each])
     finding = judge(claim, terms, len(deciding) or SEEDS_NEEDED)
     if finding.n and scale in claim.untested:
-        return replace(finding, verdict=OTHER_ENCODER, firmness="")
+        return replace(finding, verdict=OTHER_ENCODER, firmness="", p=math.nan)
     return finding
 
 

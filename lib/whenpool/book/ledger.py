@@ -2,6 +2,7 @@
 scales, as text, JSON and CSV."""
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from whenpool.book.results import SCALES, Runs
 from whenpool.runs.plans import chapter_named
 from whenpool.runs.run import Place
 
+ALPHA = 0.05  # The part of intervals that miss what they are of
 FORMATS = ("table", "json", "csv")
 SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}  # How a reader sees the scales
 
@@ -29,6 +31,37 @@ def firm(decided: Sequence[Decision], scale: str) -> tuple[int, int]:
     return sum(there), len(there)
 
 
+def tested(decided: Sequence[Decision], scale: str) -> dict[str, float]:
+    """Of each claim that its seeds have tested at a scale, undecided or not, the smallest α at which its
+    verdict stands, the lowest first."""
+    levels = {d.claim.id: d.at[scale].p for d in decided if scale in d.at}
+    known = [(name, p) for name, p in levels.items() if not math.isnan(p)]
+    return dict(sorted(known, key=lambda each: each[1]))
+
+
+def surviving_holm(decided: Sequence[Decision], scale: str) -> set[str]:
+    """The claims whose verdicts at a scale stand although so many are tested there (Holm 1979)."""
+    names, count = set(), len(levels := tested(decided, scale))
+    for rank, (name, p) in enumerate(levels.items()):
+        if p > ALPHA / (count - rank):
+            break
+        names.add(name)
+    return names
+
+
+def surviving_fdr(decided: Sequence[Decision], scale: str) -> set[str]:
+    """The claims that stay when a share of 0.05 of them may be wrong (Benjamini and Hochberg 1995)."""
+    levels = tested(decided, scale)
+    within = [rank for rank, p in enumerate(levels.values(), 1) if p <= ALPHA * rank / len(levels)]
+    return {*list(levels)[: max(within, default=0)]}
+
+
+def wrong_at_most(decided: Sequence[Decision]) -> float:
+    """How many verdicts at both scales are expected to be wrong at most: each of the claims tested is decided
+    wrongly with a chance of half of 0.05, since a wrong verdict lies beyond one end of its interval."""
+    return ALPHA / 2 * sum(len(tested(decided, scale)) for scale in SCALES)
+
+
 def row_of(decision: Decision) -> dict[str, Any]:
     """A claim as plain data, with null for a verdict or number that there is not."""
     claim, at = decision.claim, decision.at
@@ -39,6 +72,8 @@ def row_of(decision: Decision) -> dict[str, Any]:
         "registered_at": claim.registered.isoformat(),
         **{name: getattr(claim, name) for name in ("rule", "unit")},
         **{name: finding and finding.as_data() for name, finding in findings.items()},
+        "seeds": {scale: [*seeds] for scale, seeds in claim.seeds.items()},
+        "later": {scale: finding.as_data() for scale, finding in decision.later.items()},
         "pilots": {scale: finding.as_data() for scale, finding in decision.pilots.items() if finding.n},
         **{name: getattr(claim, name) for name in ("contradiction", "remark", "needs")},
         "reduced": dict(claim.compact),
@@ -64,7 +99,8 @@ def as_text(decided: Sequence[Decision]) -> str:
     lines = [left.to_string(index=False, justify="left"), f"{len(decided)} claims"]
     for scale, name in SCALE_NAMES.items():
         each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
-        lines.append(f"{name}: {', '.join(each)} ({firm(decided, scale)[0]} firm)")
+        stand = f"{firm(decided, scale)[0]} firm, {len(surviving_holm(decided, scale))} survive Holm"
+        lines.append(f"{name}: {', '.join(each)} ({stand})")
     return "\n".join(lines)
 
 

@@ -3,14 +3,16 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from whenpool.base.paths import project_root
-from whenpool.book.results import has
+from whenpool.book.claims import Finding
+from whenpool.book.results import Sample, has
 from whenpool.book.tables import spread
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import POOLING_NAMES
@@ -61,6 +63,23 @@ def times_smaller(ratio: float) -> str:
     if times >= 1e6:
         return f"{times / 1e6:g} million"
     return "?" if math.isnan(times) else f"{times:,.0f}"
+
+
+def times_between(finding: Finding) -> str:
+    """The interval of a ratio below one as one says how many times smaller: "6.2 to 580 million", "400 to 980"."""
+    ends = [times_smaller(ratio) for ratio in (finding.high, finding.low)]
+    unit = " million"
+    first = ends[0].removesuffix(unit) if ends[1].endswith(unit) and ends[0].endswith(unit) else ends[0]
+    return f"{first} to {ends[1]}"
+
+
+def ahead(values: Series, rival: Series | float) -> str:
+    """By how many points the mean of some seeds is above that of others, or above a number, with its 95 %
+    interval."""
+    sample = Sample.of(dict(enumerate(values)))
+    if isinstance(rival, Series):
+        return Finding.of((1, sample), (-1, Sample.of(dict(enumerate(rival))))).spoken
+    return Finding.of((1, replace(sample, mean=sample.mean - rival))).spoken
 
 
 def bag_of_words(scale: str, size: int, setting: str) -> float:

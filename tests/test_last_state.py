@@ -10,6 +10,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from whenpool import Encoder, InputError
+from whenpool.book.results import PLAIN, Runs, has
 from whenpool.corpora.settings import filler_lengths
 from whenpool.probes import gradient_norms, vanishing_ratio
 from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, UntrainedStates, Valleys
@@ -177,3 +178,20 @@ def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, k
     assert place.store.get(trained) == before
     assert row["result"]["seconds"] > 0
     assert {**row["result"], "seconds": 0} == {**expected["result"], "seconds": 0}
+
+
+def test_other_ways_back_and_clipped_steps_are_other_runs_with_other_names(place):
+    """And the usual model's key is that of a version without them."""
+    other = {"backward": ("open", "even"), "clip": (0.25, 1.0), "through": ("max",)}
+    runs = [replace(SMALL, **{name: value}) for name, values in other.items() for value in values]
+    assert not {*other} & {*SMALL.identity(place)["run"]}
+    assert len({key(run, place) for run in (SMALL, *runs)}) == 6
+    for run in (SMALL, *runs):
+        run.execute(place)
+    names = ["last", "last, open memory", "last, even gradient", "last", "last", "last, through max"]
+    keys = [key(run, place) for run in (SMALL, *runs)]
+    rows = Runs(place).table("training").set_index("key").loc[keys]
+    assert rows["model"].tolist() == names
+    assert has(rows, {"model": "last", "clip": PLAIN["clip"]}).tolist() == [True, *[False] * 5]
+    stored = place.store.rows("training").to_dict("records")
+    assert {Training.of_row(row) for row in stored} == {SMALL, *runs}

@@ -173,6 +173,7 @@ class Claim:
     contradiction: str = ""
     remark: str = ""
     needs: str = ""
+    seeds: Any = None
 
     @classmethod
     def read(cls, entry: dict[str, Any]) -> "Claim":

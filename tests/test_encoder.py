@@ -11,12 +11,14 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
+from whenpool.models import batched_lstm
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import word_mask
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 CLOSE = {"rtol": 0, "atol": 1e-12}
 LACKED = {"forget_bias": "chrono", "orthogonal": True, "drop_connect": 0.2, "masked": False}
+LACKED |= {"backward": "even"}
 without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
 
 
@@ -80,11 +82,102 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     assert unused.item() == pytest.approx(0.5, abs=0.2)
 
 
+def by_hand(way, encoder, inputs, above):
+    """Gradients of inputs and weights by a loop over the words of each text, for the gradient ``above``
+    (B, T, D) of states."""
+    at_inputs, at_weights = torch.zeros_like(inputs), []
+    for k, module in enumerate(encoder.layers[0]):
+        into, across, *biases = (own.detach() for own in module.parameters())
+        H, sums = len(across) // 4, [torch.zeros_like(own) for own in module.parameters()]
+        for b, n in enumerate(LENGTHS.tolist()):
+            order = [*range(n)] if k == 0 else [*reversed(range(n))]
+            h = c = torch.zeros(H).double()
+            steps = []
+            for t in order:
+                before = h, c
+                i, f, g, o = (into @ inputs[b, t] + across @ h + sum(biases)).split(H)
+                i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+                c = f * c + i * g
+                h = o * c.tanh()
+                steps.append((t, *before, i, f, g, o, c))
+            own = above[b, :n, k * H : (k + 1) * H]
+            share = sum(own[t].norm() for t in order) / n
+            dh, dc = torch.zeros(2, H).double()
+            for t, h, before, i, f, g, o, c in reversed(steps):
+                dh = dh + own[t]
+                dc = dc + dh * o * (1 - c.tanh() ** 2)
+                gates = [dc * g * i * (1 - i), dc * before * f * (1 - f), dc * i * (1 - g**2)]
+                gates = torch.cat([*gates, dh * c.tanh() * o * (1 - o)])
+                known = gates
+                if way == "even":
+                    known = gates * (share / dh.norm() if dh.norm() > 0 else 0)
+                at_inputs[b, t] += into.T @ known
+                found = torch.outer(known, inputs[b, t]), torch.outer(known, h), known, known
+                for total, part in zip(sums, found, strict=True):
+                    total += part
+                dh, dc = across.T @ gates, dc if way == "open" else dc * f
+        at_weights += sums
+    return [at_inputs, *at_weights]
+
+
+@pytest.mark.parametrize("way", [None, "open", "even"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("ends", [True, False])
+def test_other_ways_back_are_those_of_a_loop_by_hand(way, bidirectional, ends, inputs, monkeypatch):
+    """Also where a gradient comes from the last states alone, which leaves others with nothing from above."""
+    monkeypatch.setattr(batched_lstm, "_STEPS", 4)
+    torch.manual_seed(2)
+    encoder = Encoder(5, 6, bidirectional=bidirectional, forget_bias=1.0, backward=way).double()
+    plain = Encoder(5, 6, bidirectional=bidirectional).double()
+    plain.load_state_dict(encoder.state_dict())
+    given = inputs.clone().requires_grad_()
+    states, above = encoder(given, LENGTHS), torch.randn(4, 9, encoder.output_size).double()
+    torch.testing.assert_close(states, plain(inputs, LENGTHS), **CLOSE)
+    torch.testing.assert_close(states, encoder.eval()(inputs, LENGTHS), **CLOSE)
+    if ends:
+        last = torch.arange(9) == LENGTHS.unsqueeze(1) - 1
+        above[..., :6] *= last.unsqueeze(-1)
+        above[:, 1:, 6:] = 0
+        above[3] = 0  # of a text with no gradient at all
+    found = torch.autograd.grad(states, (given, *encoder.parameters()), above)
+    expected = by_hand(way, encoder, inputs, above)
+    torch.testing.assert_close(found, tuple(expected), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_its_own_loops_have_the_gradient_of_torch(layers, inputs):
+    encoder = Encoder(5, 6, layers=layers, drop_connect=0.3).double()
+    given, found = inputs.clone().requires_grad_(), []
+    for way in (encoder, partial(encoder._learning_states, mask=word_mask(LENGTHS, 9).unsqueeze(-1))):
+        torch.manual_seed(5)  # the same weights are dropped
+        states = way(given, LENGTHS) if way is encoder else way(given)
+        loss = (states * torch.arange(12)).sum()
+        found.append((states, *torch.autograd.grad(loss, (given, *encoder.parameters()))))
+    torch.testing.assert_close(*found, **CLOSE)
+
+
+def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
+    torch.manual_seed(0)
+    encoder = Encoder(3, 4, bidirectional=False, forget_bias=-2.0, backward="even")
+    words, above = torch.randn(1, 200, 3, requires_grad=True), torch.zeros(1, 200, 4)
+    above[0, -1] = 1e-6
+    lengths = torch.tensor([200])
+    (found,) = torch.autograd.grad(encoder(words, lengths), words, above)
+    (lost,) = torch.autograd.grad(encoder.eval()(words, lengths), words, above)
+    assert lost[0, 0].eq(0).all()
+    states = encoder.train().double()(words.double(), lengths)
+    (exact,) = torch.autograd.grad(states, words, above.double())
+    torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-12)
+    assert 1e-11 < found[0, 0].norm() < 1e-7
+
+
 @pytest.mark.parametrize(("kind", "arguments", "message"), [
     *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
     (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
     (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
     (Encoder, {"forget_bias": "high"}, "'high' is unknown; choose one of low, chrono"),
+    (Encoder, {"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
+    (Encoder, {"cell": "gru", "backward": "open"}, "backward needs cell='lstm'; leave it out"),
     (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
     (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
 ])  # fmt: skip

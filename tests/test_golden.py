@@ -49,7 +49,9 @@ OF_RUNS = {
     },
     "forget bias 2": {"forget_bias": 2.0}, "orthogonal start": {"orthogonal": True},
     "unmasked": {"pooling": "mean", "masked": False}, "dropconnect": {"drop_connect": 0.3},
-    "weight decay": {"weight_decay": 1e-3}, "cut texts": {"max_words": 6, "setting": "mid"},
+    "open memory": {"backward": "open"}, "even gradient": {"backward": "even", "setting": "mid"},
+    "clipped steps": {"clip": 0.1}, "weight decay": {"weight_decay": 1e-3},
+    "cut texts": {"max_words": 6, "setting": "mid"},
     "ten classes": {"corpus": BASE.corpus + ",classes=10", "pooling": "max"},
     "teacher forcing": {"trick": "teacher_forcing"},
     "penalty attention": {"trick": "penalty_attention", "epochs": 4},
@@ -81,6 +83,9 @@ PROBES = {
     "directions": kinds.DirectionUse(LEARNT, texts=50),
     "valleys": kinds.Valleys(replace(BASE, seed=3), texts=16, shortest=15, longest=20, until=60),
     "faithfulness": kinds.Faithfulness(LEARNT, texts=20),
+    "states course": kinds.StatesCourse(
+        replace(LEARNT, pooling="last", through="max", seed=4), texts=50
+    ),
 }
 FEW_SHOTS = {
     system: FewShot(

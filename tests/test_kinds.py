@@ -129,6 +129,10 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
     ({"epochs": 0}, "epochs must be at least 1, not 0"),
     ({"max_words": 0}, "max_words must be at least 1, not 0"),
     ({"through": "max", "trick": TRICKS[1]}, "through cannot be combined with penalty_attention"),
+    ({"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
+    ({"cell": "gru", "backward": "even"}, "backward needs cell='lstm'"),
+    ({"backward": "open", "trick": TRICKS[3]}, "backward cannot be combined with gradient_directed"),
+    ({"clip": 0.0}, "clip must be above 0, not 0.0"),
     ({"fresh": True, "trick": TRICKS[1]}, "fresh filler cannot be combined with penalty_attention"),
 ])  # fmt: skip
 def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(place, changes, message):

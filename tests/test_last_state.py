@@ -1,6 +1,7 @@
 """What "What the last state holds" rests on: starts of gates, parts that are held, draws, shuffled labels,
 the states of untrained models, and looks at held-out texts."""
 
+import copy
 import itertools
 from dataclasses import replace
 
@@ -10,12 +11,13 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from whenpool import Encoder, InputError
+from whenpool.book.results import PLAIN, Runs, has
 from whenpool.corpora.settings import filler_lengths
 from whenpool.probes import gradient_norms, vanishing_ratio
-from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, UntrainedStates, Valleys
+from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, StatesCourse, UntrainedStates, Valleys
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.run import key
-from whenpool.training.loop import train
+from whenpool.training.loop import evaluate, train
 
 SMALL = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
@@ -112,10 +114,9 @@ def test_fresh_filler_is_another_in_every_epoch_and_leaves_text_and_labels(place
     assert key(run, place) != key(replace(run, fresh=False), place)
 
 
-def test_untrained_states_are_read_by_the_regression_that_validates_best(place):
-    probe = UntrainedStates(replace(SMALL, size=80, forget_bias=2.0))
-    prepared = prepare(probe.training, place)
-    model, dataset, states = prepared.model.eval(), prepared.dataset, []
+def regressed(model, dataset):
+    """The test accuracy of the regression on the last state, the mean and the maximum, text by text."""
+    states, found = [], {}
     splits = dataset.train, dataset.validation, dataset.test
     for texts in splits:
         rows = []
@@ -124,18 +125,54 @@ def test_untrained_states_are_read_by_the_regression_that_validates_best(place):
             h = model.encode(model.embed(batch.ids), batch.lengths)[0].detach()
             rows.append([torch.cat([h[-1, :8], h[0, 8:]]), h.mean(0), h.max(0).values])
         states.append([torch.stack(own).numpy() for own in zip(*rows, strict=True)])
-    found, rows = probe.measure(model, dataset)
-    for row, *own in zip(rows, *states, strict=True):
+    for name, *own in zip(("last", "mean", "max"), *states, strict=True):
         middle, width = own[0].mean(0), own[0].std(0)
         pairs = zip(own, splits, strict=True)
         train, *others = (((values - middle) / width, texts.labels) for values, texts in pairs)
         models = [LogisticRegression(C=C, max_iter=300).fit(*train) for C in PENALTIES]
         scores = [[one.score(*split) for split in others] for one in models]
-        _, expected = max(scores, key=lambda of_one: of_one[0])
-        name = row["readout"]
-        assert row["accuracy"] == pytest.approx(100 * expected, abs=100 / 60 + 0.01), name
-        assert found[f"accuracy_{name}"] == row["accuracy"]
+        _, best = max(scores, key=lambda of_one: of_one[0])
+        found[name] = pytest.approx(100 * best, abs=100 / 60 + 0.01)
+    return found
+
+
+def test_untrained_states_are_read_by_the_regression_that_validates_best(place):
+    probe = UntrainedStates(replace(SMALL, size=80, forget_bias=2.0))
+    prepared = prepare(probe.training, place)
+    found, rows = probe.measure(prepared.model, prepared.dataset)
+    expected = regressed(prepared.model.eval(), prepared.dataset)
+    assert {row["readout"]: row["accuracy"] for row in rows} == expected
+    assert {name: found[f"accuracy_{name}"] for name in expected} == expected
     assert found["majority_accuracy"] == 50
+
+
+def test_a_course_reads_the_states_of_the_model_as_it_is_then(place):
+    run = replace(SMALL, through="max", epochs=5, drop_connect=0.2)
+    probe = StatesCourse(run, texts=50)
+    row, seen, start = place.store.get(probe.execute(place)), {}, prepare(run, place)
+    first = replace(start.dataset, test=start.dataset.test.first(50))
+    again = replace(place, store=type(place.store)(place.store.directory.with_name("again")))
+
+    def watch(texts):
+        if not texts % run.size:
+            model = copy.deepcopy(start.model).eval()
+            expected = regressed(model, first) | {"own": evaluate(model, first.test).accuracy}
+            seen[texts // run.size] = {name: expected[name] for name in ("last", "mean", "own")}
+
+    trained = run.execute(again, prepared=start, watch=watch)
+    looks, found = row["history"], {}
+    for look in looks:
+        own = found.setdefault(look["examples"] // run.size, {"own": look["own_accuracy"]})
+        own[look["readout"]] = look["accuracy"]
+    assert found == {epoch: seen[epoch] for epoch in (0, 1, 2, 4, 5)}
+    result, majority = row["result"], 2 * int(first.test.labels.bincount().max())
+    assert [result[f"{name}_accuracy"] for name in ("own", "majority")] == [found[5]["own"], majority]
+    assert [result[f"accuracy_{name}"] for name in ("last", "mean")] == [
+        found[5]["last"],
+        found[5]["mean"],
+    ]
+    results = [own.store.get(trained)["result"] | {"seconds": 0} for own in (place, again)]
+    assert results[0] == results[1]  # nothing was disturbed
 
 
 def test_a_held_out_trace_looks_at_test_texts_of_its_lengths(place):
@@ -154,7 +191,7 @@ def test_a_held_out_trace_looks_at_test_texts_of_its_lengths(place):
         replace(probe, shortest=900, longest=990).execute(place)
 
 
-@pytest.mark.parametrize("kind", [GradientTrace, Valleys])
+@pytest.mark.parametrize("kind", [GradientTrace, Valleys, StatesCourse])
 def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, kind, monkeypatch):
     probe = kind(replace(SMALL, epochs=6), until=150, **LOOKED)
     whole = replace(place, store=type(place.store)(place.store.directory.with_name("whole")))
@@ -177,3 +214,20 @@ def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, k
     assert place.store.get(trained) == before
     assert row["result"]["seconds"] > 0
     assert {**row["result"], "seconds": 0} == {**expected["result"], "seconds": 0}
+
+
+def test_other_ways_back_and_clipped_steps_are_other_runs_with_other_names(place):
+    """And the usual model's key is that of a version without them."""
+    other = {"backward": ("open", "even"), "clip": (0.25, 1.0), "through": ("max",)}
+    runs = [replace(SMALL, **{name: value}) for name, values in other.items() for value in values]
+    assert not {*other} & {*SMALL.identity(place)["run"]}
+    assert len({key(run, place) for run in (SMALL, *runs)}) == 6
+    for run in (SMALL, *runs):
+        run.execute(place)
+    names = ["last", "last, open memory", "last, even gradient", "last", "last", "last, through max"]
+    keys = [key(run, place) for run in (SMALL, *runs)]
+    rows = Runs(place).table("training").set_index("key").loc[keys]
+    assert rows["model"].tolist() == names
+    assert has(rows, {"model": "last", "clip": PLAIN["clip"]}).tolist() == [True, *[False] * 5]
+    stored = place.store.rows("training").to_dict("records")
+    assert {Training.of_row(row) for row in stored} == {SMALL, *runs}

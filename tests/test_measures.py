@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
 
-from whenpool import theory
+from whenpool import InputError, theory
 from whenpool.book import measures
 from whenpool.book.measures import GATED, MEASURES, STARTS, STEPS
 from whenpool.book.results import Runs, Sample
@@ -203,9 +203,18 @@ READ = runs(
         (0, "chrono", "last", 1_000), (1, "chrono", "mean", 1_000), (2, "chrono", "last", 4_000),
         (3, "last", "last", 1_000))],
 )  # fmt: skip
+READ_IN_TRAINING = [
+    look
+    for seed, ends in enumerate((74.0, 65.0))
+    for look in measured(run("last, through max", seed, majority_accuracy=50.0, readout="last"), [
+        {"examples": 0, "accuracy": 90.0}, {"examples": 2_000, "accuracy": ends},
+        {"examples": 1_000, "accuracy": 51.0},
+    ])
+]  # fmt: skip
 BY_HAND = [
     ("held", runs(states=STATES), {0: 1.0, 1: 20.0}),
     ("over_memory", READ, {0: 10.0}),
+    ("held_after", runs(states_course=READ_IN_TRAINING), {0: 24.0, 1: 15.0}),
     ("dip", runs(trace=WATCHED), {0: 0.05, 1: 0.05}),
     ("median_recovery", runs(trace=WATCHED), {0: 3.0, 1: 3.0}),
     ("reach", REACHING, {0: 1.0}),  # the other seed lacks a share
@@ -269,6 +278,39 @@ def test_starts_are_ranked_by_what_they_hold_and_by_their_ratios():
     )
     over = MEASURES["ratio_over_chrono"].rows(runs(trace=WATCHED)).set_index("model")["value"]
     assert over.to_dict() == pytest.approx({"last": 0.5, "chrono": 1.0})
+
+
+def test_the_area_under_a_curve_counts_pairs_of_starts():
+    rows = MEASURES["learning_auc"].rows(AGREEING).set_index("predictor")["value"]
+    assert rows.to_dict() == dict.fromkeys(("held", "start_ratio", "lowest_ratio"), 1.0)
+    one, accuracy = pd.Series([1.0, 2.0, 2.0, 4.0]), pd.Series([50.0, 60.0, 59.9, 70.0])
+    assert measures._auc(one, accuracy) == (1 + 0.5 + 1 + 1) / 4
+    assert math.isnan(measures._auc(one, accuracy + 10))
+    assert math.isnan(measures._auc(one, accuracy - 11))
+    learns, other = accuracy >= 60, pd.Series([2.0, 1.0, 4.0, 3.0])  # which wins one pair of four
+    assert measures.auc_by_bootstrap(learns, one)[0] == 0.875
+    assert measures.auc_by_bootstrap(learns, one, other)[0] == 0.875 - 0.25
+    with pytest.raises(InputError, match="starts that learn and starts that do not"):
+        measures.auc_by_bootstrap(learns | True, one)
+
+
+def test_an_interval_of_areas_is_that_of_starts_drawn_one_by_one():
+    rng = np.random.default_rng(1)
+    learns = pd.Series(np.arange(16) % 3 == 0)
+    one, other = (pd.Series(rng.normal(size=16).round(1) + shift * learns) for shift in (2, 1))
+
+    def area(of, drawn):
+        pairs = [(of[p], of[n]) for p in drawn[0] for n in drawn[1]]
+        return sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs)
+
+    classes = [np.flatnonzero(learns == which) for which in (True, False)]
+    values = []
+    for _ in range(1_500):
+        drawn = [rng.choice(own, len(own)) for own in classes]
+        values.append(area(one, drawn) - area(other, drawn))
+    expected = area(one, classes) - area(other, classes), *np.quantile(values, [0.025, 0.975])
+    assert measures.auc_by_bootstrap(learns, one, other) == pytest.approx(expected, abs=0.04)
+    assert measures.auc_by_bootstrap(learns, one, other) == measures.auc_by_bootstrap(learns, one, other)
 
 
 def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():

@@ -118,6 +118,10 @@ OTHERS = [{"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}]
 UNLIKE = [{}, {"size": 13, "setting": "mid"}, {"size": 50, "epochs": 1}, {"forget_bias": "chrono"}]
 HELD = [replace(SHORT, pooling=pooling, held="encoder") for pooling in ("mean", "attention")]
 SWAPPED = (("max", "last"), ("last", "max"), ("mean", "attention"))
+BACKWARD = [replace(SHORT, pooling=name, backward="even", setting="mid") for name in ("last", "max")]
+CLIPPED = [
+    replace(SHORT, pooling=name, clip=0.2, layers=2, backward="open") for name in ("last", "mean")
+]
 THROUGH = [replace(SHORT, pooling=one, through=other) for one, other in SWAPPED]
 BOTH = [[replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS]
 UNLIKE_RUNS = [replace(SHORT, batch_size=5 + n, **one) for n, one in enumerate(UNLIKE)]
@@ -140,13 +144,33 @@ def check_equal(found, expected, tolerance):
         assert mine == pytest.approx(theirs, rel=tolerance)
 
 
-@pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS, THROUGH, HELD])
+@pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS, THROUGH, HELD, BACKWARD, CLIPPED])
 def test_models_trained_together_equal_those_trained_alone(place, runs):
     students = students_of(runs, place)
     expected = each_alone(students)  # before they learn
     found = {}
     train_together(students, "cpu", found.__setitem__)
     check_equal([found[number] for number in range(len(students))], expected, 1e-9)
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.4, None])
+def test_a_clipped_step_is_one_of_a_gradient_scaled_by_hand(dataset, clip):
+    model = model_of(dataset).double()
+    steps = copy.deepcopy(model)
+    batch = dataset.train.batch(torch.arange(len(dataset.train)), PADDING_INDEX)
+    adam = torch.optim.Adam(steps.parameters(), 2e-3)
+    for _ in range(3):  # of which Adam remembers the size
+        adam.zero_grad()
+        functional.cross_entropy(steps(batch.ids, batch.lengths), batch.labels).backward()
+        grads = [weights.grad for weights in steps.parameters()]
+        norm = sum(float(grad.square().sum()) for grad in grads) ** 0.5
+        assert 0.05 < norm < 0.4
+        for grad in grads if clip == 0.05 else ():
+            grad *= clip / norm
+        adam.step()
+    recipe = Recipe(epochs=1, passes=3, batch_size=len(dataset.train), clip=clip)
+    train(model, dataset, recipe, 0)
+    torch.testing.assert_close([*model.parameters()], [*steps.parameters()], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("runs", [FAMILY[2:5], UNLIKE_RUNS])
@@ -194,7 +218,8 @@ def test_one_that_diverges_does_not_stop_the_others(place):
 
 
 def test_what_cannot_be_trained_together_is_named(place):
-    for change in ({"cell": "gru"}, {"drop_connect": 0.5}, {"masked": False}, {"hidden_size": 8}):
+    changes = {"cell": "gru"}, {"drop_connect": 0.5}, {"masked": False}, {"hidden_size": 8}
+    for change in (*changes, {"backward": "open"}):
         students = students_of([SHORT, replace(SHORT, **change)], place)
         with pytest.raises(InputError, match="only masked LSTMs of one shape and learning rate"):
             train_together(students, "cpu", {}.__setitem__)

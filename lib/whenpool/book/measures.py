@@ -17,7 +17,7 @@ import pandas as pd
 from pandas import DataFrame, Series
 
 from whenpool import theory
-from whenpool.base.errors import check_known
+from whenpool.base.errors import check, check_known
 from whenpool.book.results import (
     PLAIN,
     SCALES,
@@ -317,7 +317,8 @@ def taggers(runs: Runs) -> DataFrame:
 
 EARLY = 3_000  # Texts learnt from: the course of a ratio is judged up to there
 HELD = {"readout": "last", "size": 4_000}  # What the last state holds, unless fewer texts are asked for
-FEWEST_STARTS = 14  # That an agreement of ranks is computed over
+FEWEST_STARTS = 14  # That an agreement is computed over
+LEARNS = 60.0  # The test accuracy in %, of two classes, from which on a start has learnt
 _ALIKE = [*PLAIN, "seed"]  # What runs compared agree in
 
 
@@ -325,6 +326,15 @@ def states(runs: Runs) -> DataFrame:
     """What untrained states hold."""
     rows = runs.table("states")
     return rows.assign(value=rows["accuracy"] - rows["majority_accuracy"])
+
+
+def states_after(runs: Runs) -> DataFrame:
+    """What states hold at the last look of a training."""
+    looks = runs.table("states_course")
+    if looks.empty:
+        return looks
+    last = looks[looks["examples"].eq(looks.groupby("key")["examples"].transform("max"))]
+    return last.assign(value=last["accuracy"] - last["majority_accuracy"])
 
 
 def _held_out_looks(looks: DataFrame) -> DataFrame:
@@ -375,9 +385,44 @@ def _agreement(one: Series, other: Series) -> float:
     return float(one.corr(other, "spearman")) if one.nunique() > 1 < other.nunique() else 0.0
 
 
-def _rank_agreement(runs: Runs) -> DataFrame:
-    """Spearman's correlation, over the `STARTS` of one seed, of test accuracy with what the untrained last
-    state holds ("held"), or with the ratio before training or its lowest ("start_ratio", "lowest_ratio")."""
+def _auc(one: Series, accuracy: Series) -> float:
+    """The area under the ROC curve of one number for learning, `LEARNS`; NaN where all do or none."""
+    learns = accuracy >= LEARNS
+    return float(_wins(one, learns).mean()) if learns.any() and not learns.all() else np.nan
+
+
+def _wins(one: Series, learns: Series) -> Any:
+    """Whether the number of each that learns is above that of each that does not, (P, N); 1/2 of equals."""
+    apart = one[learns].to_numpy()[:, None] - one[~learns].to_numpy()
+    return (np.sign(apart) + 1) / 2
+
+
+def auc_by_bootstrap(
+    learns: Series, one: Series, other: Series | None = None, resamples: int = 10_000, seed: int = 0
+) -> tuple[float, float, float]:
+    """The area under the ROC curve of one number of each start for whether it learns, or by how much it is
+    larger than that of another, and its 95 % interval: as many starts are drawn again from those that learn,
+    and from those that do not. Raises `InputError` unless there are some of both.
+
+    Examples:
+        >>> learns = Series([True, True, False, False])
+        >>> auc_by_bootstrap(learns, Series([4, 3, 2, 1]), Series([1, 2, 3, 4]))
+        (1.0, 1.0, 1.0)
+    """
+    learns = learns.astype(bool)
+    check(learns.any() and not learns.all(), "an AUC needs starts that learn and starts that do not")
+    wins = _wins(one, learns) - (0 if other is None else _wins(other, learns))  # (P, N)
+    rng, drawn = np.random.default_rng(seed), list[Any]()
+    for count in wins.shape:  # how often each is drawn, (resamples, P or N)
+        drawn.append(rng.multinomial(count, np.full(count, 1 / count), size=resamples) / count)
+    values = ((drawn[0] @ wins) * drawn[1]).sum(1)
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(wins.mean()), float(low), float(high)
+
+
+def _of_starts(runs: Runs, judged: Callable[[Series, Series], float]) -> DataFrame:
+    """How well, over the `STARTS` of one seed, test accuracy is predicted by what the untrained last state
+    holds ("held"), and by the ratio before training or its lowest ("start_ratio", "lowest_ratio")."""
     trained = runs.table(tested_trainings)
     usual = {"share": THESIS_MODEL["share"], "size": 1_000, "model": list(STARTS)}
     trained = trained[has(trained, usual)]
@@ -397,7 +442,7 @@ def _rank_agreement(runs: Runs) -> DataFrame:
         for _, group in both.groupby(_ALIKE, dropna=False):
             if group["model"].nunique() >= FEWEST_STARTS:
                 one = group.drop_duplicates("model")
-                value = _agreement(one["predicts"], one["test_accuracy"])
+                value = judged(one["predicts"], one["test_accuracy"])
                 began = group[["began", "began_there"]].min(axis=None)
                 row = {"model": "last", "began": began, "predictor": predictor, "value": value}
                 rows.append(group.iloc[0].to_dict() | row)
@@ -513,11 +558,13 @@ MEASURES: dict[str, Measure] = {
     "low_ratio": Measure(traces, "low_ratio", True),
     "ratio_recovery": Measure(traces, "ratio_recovery", True),
     "held": Measure(states, fixed=_fixed(size=HELD["size"])),
+    "held_after": Measure(states_after),
     "over_memory": Measure(_over_memory),
     "dip": Measure(held_out, "dip", True, _fixed(shuffled=False)),
     "median_recovery": Measure(held_out, "median_recovery", True, _fixed(shuffled=False)),
     "ratio_over_chrono": Measure(_over_chrono, ratio=True),
-    "rank_agreement": Measure(_rank_agreement, most=1.0),
+    "rank_agreement": Measure(partial(_of_starts, judged=_agreement), most=1.0),
+    "learning_auc": Measure(partial(_of_starts, judged=_auc), most=1.0),
     "reach": Measure(_reach, most=1.0),
     "swept_accuracy": Measure(sweeps, "accuracy"),
     "swept_loss": Measure(sweeps, "loss"),

@@ -24,7 +24,7 @@ from whenpool.runs.run import VECTORS, Place
 from whenpool.runs.store import NO_FOLDER, Store, recorded_columns
 
 _NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size learning_rate
-    weight_decay drop_connect share masked max_words test"""
+    weight_decay clip drop_connect share masked max_words test"""
 THESIS_MODEL: dict[str, Any] = {name: getattr(Training, name) for name in _NAMES.split()}
 """The thesis's model and training (§1.4.2)."""
 PLAIN = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
@@ -79,7 +79,9 @@ class Runs:
             return points.reindex(columns=[*dict.fromkeys([*points, *columns, *probes])])
         rows = self.store.current(what)
         rows = rows.assign(began=began(rows))
-        rows = with_model(rows) if "pooling" in rows else rows
+        if "pooling" in rows:
+            rows = with_model(rows)
+            rows["clip"] = column(rows, "clip").astype(float)  # which older probes do not have
         if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
             rows["size"] = rows.get("labelled_texts", rows.get("train_texts"))
         if "vectors" not in rows or what == "few-shot":  # of which most read no word vectors
@@ -121,7 +123,8 @@ class Numbers:
         return self._places[names].get(tuple(asked.values()), [])
 
 
-VARYING = "pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw fresh through"
+VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw fresh through
+    backward"""
 """The fields of a training that `variant_of` names."""
 
 
@@ -130,8 +133,9 @@ def variant_of(
 ) -> str:
     """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
     model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
-    part of it is held, through which pooling it learns, and that its labels are shuffled, its training texts
-    another draw or their filler fresh. Empty values (None, NaN) are those of older runs."""
+    part of it is held, through which pooling it learns, its way ``backward`` ("open memory" or "even
+    gradient"), and that its labels are shuffled, its training texts another draw or their filler fresh.
+    Empty values (None, NaN) are those of older runs."""
     more = {name: value for name, value in more.items() if value is not None and value == value}
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
@@ -144,6 +148,8 @@ def variant_of(
     variant = starts if starts and base == "last" else [base, *starts]
     variant += [f"{more['held']} held"] if "held" in more else []
     variant += [f"through {more['through']}"] if "through" in more else []
+    backward = {"open": "open memory", "even": "even gradient"}.get(more.get("backward", ""))
+    variant += [backward] if backward else []
     variant += ["shuffled labels"] if more.get("shuffled") else []
     variant += [f"draw {more['draw']:g}"] if more.get("draw") else []
     variant += ["fresh filler"] if more.get("fresh") else []

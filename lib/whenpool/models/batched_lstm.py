@@ -11,6 +11,7 @@ Letters: M models, d directions, R = M·d recurrences, B texts of a batch, T pla
 input, H of a state, D = d·H.
 """
 
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,17 +29,22 @@ from whenpool.models.precision import precision_used, product_precision
 
 _STEPS = 16  # Words whose derivatives of gates are computed at once: all would take much more memory
 KERNELS = "whenpool.models.triton_lstm"
+BACKWARD = ("open", "even")
+"""Other ways back than the gradient's, see `whenpool.Encoder`; states are the same."""
 
 
 def run_layer(
-    x: Tensor, lengths: Tensor, into: Tensor, across: Tensor, bias: Tensor, loops: Any = None
-) -> Tensor:
+    x: Tensor, lengths: Tensor, into: Tensor, across: Tensor, bias: Tensor, loops: Any = None,
+    backward: str | None = None,
+) -> Tensor:  # fmt: skip
     """The states (M, B, T, D) that a layer makes of (M, B, T, E) and lengths (M, B) below T. After a text's
     end inputs must be zeros, states are, and their gradient must be, as poolings leave it. Weights (R, 4H, E)
-    and (R, 4H, H), biases (R, 4H): gates are input, forget, candidate, output. ``loops``: of `loops_for`."""
+    and (R, 4H, H), biases (R, 4H): gates are input, forget, candidate, output. ``loops``: of `loops_for`;
+    with ``backward``, one of `BACKWARD`, those of torch."""
     if more := -x.shape[-1] % 8:  # tensor cores want rows of a multiple of 16 bytes
         x, into = pad(x, (0, more)), pad(into, (0, more))
-    loops, keep = loops or loops_for(across), torch.is_grad_enabled()  # what the way back needs
+    loops = _LOOPS[backward] if backward else loops or loops_for(across)
+    keep = torch.is_grad_enabled()  # what the way back needs
     states: Tensor = _Recurrences.apply(loops, keep, lengths, x, into, across, bias)
     return states
 
@@ -69,7 +75,7 @@ class _Recurrences(torch.autograd.Function):
         (M, B, T, E), dtype = fed.shape, fed.dtype
         if precision_used() == "bfloat16" and across.dtype == torch.float32:
             across = across.bfloat16()  # once, and not at every word
-            dtype = dtype if loops is TORCH else across.dtype
+            dtype = dtype if loops.forward is _forward else across.dtype
         fed, into = fed.to(dtype), into.view(M, -1, E).to(dtype)  # (M, B, T, E), (M, d·4H, E)
         with product_precision():
             gates = torch.bmm(fed.flatten(1, 2), into.transpose(1, 2)).view(M, B, T, -1, bias.shape[1])
@@ -147,11 +153,14 @@ def _forward(
 
 
 def _backward(
-    grad_states: Tensor, gates: Tensor, cells: Tensor, across: Tensor, bias: Tensor, lengths: Tensor
-) -> Tensor:
-    """The gradient before the gates' nonlinearities, which takes the place of their values."""
-    (_, B, T, d, _), (R, _, H) = gates.shape, across.shape
+    grad_states: Tensor, gates: Tensor, cells: Tensor, across: Tensor, bias: Tensor, lengths: Tensor,
+    way: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The gradient before the gates' nonlinearities, which takes the place of their values; or what takes its
+    place in another ``way``, one of `BACKWARD`."""
+    (M, B, T, d, _), (R, _, H) = gates.shape, across.shape
     rows, flat = _rows(lengths, T, d), gates.view(-1, 4 * H)
+    even = _Even(grad_states.view(M, B, T, d, H), lengths) if way == "even" else None
     grad_states = grad_states.view(-1, H)
     from_later, grad_cell = (cells.new_zeros(R, B, H) for _ in range(2))  # come back from the next word
     for stop in range(len(rows), 0, -_STEPS):
@@ -166,19 +175,63 @@ def _backward(
         slopes = enter * (1 - enter) * candidate, forget * (1 - forget) * met, enter * (1 - candidate**2)
         of_cell, of_state = torch.stack(slopes, 3), out * (1 - out) * squashed
         grads = of_cell.new_empty(*some.shape, 4, H)
+        if even:
+            even.enter(above, from_later, grad_cell)
         for t in reversed(range(stop - start)):
-            grad = above[t] + from_later
+            grad = above[t].add_(from_later)
             grad_cell.addcmul_(grad, through[t])
             torch.mul(grad_cell.unsqueeze(2), of_cell[t], out=grads[t, ..., :3, :])
             torch.mul(grad, of_state[t], out=grads[t, ..., 3, :])
             from_later = _product(grads[t].flatten(-2), across)
-            grad_cell *= forget[t]
+            if way != "open":
+                grad_cell *= forget[t]
+        if even:
+            even.leave(above, from_later, grad_cell, grads)
         flat.index_copy_(0, some.flatten(), grads.view(-1, 4 * H))
     return gates
 
 
+class _Even:
+    """What makes a gradient even: all words have an equal share of the gradient ``above``, which states
+    (M, B, T, d, H) have from above. What comes back from the next word is kept near 1 and its size as a
+    logarithm, since it would soon be too small for float32."""
+
+    def __init__(self, above: Tensor, lengths: Tensor) -> None:
+        norms = torch.linalg.vector_norm(above, dim=-1, dtype=torch.float64).sum(2)  # (M, B, d)
+        share = norms / lengths.unsqueeze(-1)
+        self._share = share.transpose(1, 2).reshape(-1, len(lengths[0]), 1)  # (R, B, 1)
+        self._least = torch.finfo(above.dtype).tiny
+        self._size = self._share.clamp(min=self._least).log()  # of what comes back, (R, B, 1)
+
+    def enter(self, above: Tensor, *later: Tensor) -> None:
+        """Before some steps: bring ``above`` (steps, R, B, H) and what comes back to one size, in place."""
+        most = above.abs().amax((0, -1)).unsqueeze(-1)
+        log = most.double().log()
+        size = torch.maximum(self._size, log)
+        above.div_(most.clamp(min=self._least)).mul_((log - size).exp())
+        for values in later:
+            values.mul_((self._size - size).exp())
+        self._size = size
+
+    def leave(self, totals: Tensor, from_later: Tensor, grad_cell: Tensor, grads: Tensor) -> None:
+        """After them: the total gradients of states, (steps, R, B, H), say what those before the gates,
+        (steps, R, B, 4, H), are divided by."""
+        norms = torch.linalg.vector_norm(totals, dim=-1, keepdim=True, dtype=torch.float64)
+        factors = (self._share / norms).masked_fill(norms < self._least, 0).to(grads.dtype)
+        grads.mul_(factors.unsqueeze(-1))
+        ends = (values.abs().amax(-1, keepdim=True) for values in (from_later, grad_cell))
+        most = torch.maximum(*ends)
+        most.masked_fill_(most == 0, 1)
+        for values in (from_later, grad_cell):
+            values.div_(most)
+        self._size += most.double().log()
+
+
 TORCH = SimpleNamespace(forward=_forward, backward=_backward)
 """The loops in torch; `whenpool.models.triton_lstm` has the same two as kernels."""
+_LOOPS = {
+    way: SimpleNamespace(forward=_forward, backward=partial(_backward, way=way)) for way in BACKWARD
+}
 
 
 def kernels_on(device: torch.device | str) -> bool:

@@ -14,8 +14,10 @@ from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from whenpool.base.errors import check, check_known
+from whenpool.models.batched_lstm import BACKWARD, run_layer
 from whenpool.models.cells import CELLS, MinGRU
 from whenpool.models.precision import run_recurrence
 from whenpool.models.registry import LISTED_CELLS
@@ -65,6 +67,12 @@ class Encoder(nn.Module):
             words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
         masked: False reads padding as words. The authors' code does so, and without pooling it also starts
             with ``forget_bias=2.0``, which is yours to set.
+        backward: of an LSTM in training, another way back than the gradient's, which changes no state: "open"
+            takes 1 for the forget gate where the gradient of a cell goes on to the cell before, so that it
+            never fades; "even" lets the gradient come back as it is, but at each word what reaches the gates
+            is scaled so that the norm of the whole gradient of the state, ‖∂L/∂h_t‖ of one direction, is
+            that which `MeanPool` would give there, the sum of the norms of what comes from above over the
+            number of words. In evaluation, and so in probes, the gradient is the true one.
 
     Examples:
         >>> encoder = Encoder(input_size=100, hidden_size=256)
@@ -76,7 +84,7 @@ class Encoder(nn.Module):
         self, input_size: int, hidden_size: int, cell: str = "lstm", layers: int = 1,
         bidirectional: bool = True, forget_bias: ForgetBias = None, *, chrono_words: int = 400,
         input_bias: float | None = None, orthogonal: bool = False, drop_connect: float = 0.0,
-        masked: bool = True,
+        masked: bool = True, backward: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         check_known("cell", cell, CELLS)
@@ -87,6 +95,8 @@ class Encoder(nn.Module):
         those = ", ".join(name for name, each in LISTED_CELLS.items() if each.forgets)
         check(forgets, f"forget_bias cannot start {quoted}; choose one of {those}")
         check(input_bias is None or cell == "lstm", "input_bias needs cell='lstm'; leave it out")
+        check(backward is None or cell == "lstm", "backward needs cell='lstm'; leave it out")
+        check_known("backward", backward or BACKWARD[0], BACKWARD)
         if isinstance(forget_bias, str):
             check_known("forget_bias", forget_bias, STARTS)
             one = f"{quoted} keeps and writes by one gate; make forget_bias a number or 'chrono'"
@@ -97,7 +107,7 @@ class Encoder(nn.Module):
         self.cell, self.input_size, self.hidden_size = cell, input_size, hidden_size
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
-        self.drop_connect, self.masked = drop_connect, masked
+        self.drop_connect, self.masked, self.backward = drop_connect, masked, backward
         stacked = []  # for each layer one recurrence a direction
         for size in [input_size] + [self.output_size] * (layers - 1):
             ways = (CELLS[cell](size, hidden_size, batch_first=True) for _ in range(self.directions))
@@ -117,6 +127,8 @@ class Encoder(nn.Module):
         fit; on a GPU it looks at their shape and type alone."""
         check_lengths(inputs, lengths)
         plan, states = self.reading(cast(Tensor, lengths), inputs.shape[1]), inputs
+        if self.backward and self.training and torch.is_grad_enabled():
+            return self._learning_states(inputs, plan.mask)
         for layer in self.layers:
             pairs = zip(layer, plan.fed(states), strict=True)
             states = plan.joined([self._states(module, x) for module, x in pairs])
@@ -133,8 +145,24 @@ class Encoder(nn.Module):
             return onnx_node(recurrence, self.cell, x)
         changed = {}
         if self.training and self.drop_connect:
-            changed["weight_hh_l0"] = nn.functional.dropout(recurrence.weight_hh_l0, self.drop_connect)
+            changed["weight_hh_l0"] = self._across(recurrence)
         return run_recurrence(recurrence, x, changed)
+
+    def _across(self, recurrence: Any) -> Tensor:
+        """The recurrent weights, of which some are dropped in training."""
+        return nn.functional.dropout(recurrence.weight_hh_l0, self.drop_connect, self.training)
+
+    def _learning_states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        """The same states of (B, T, E) with a mask (B, T, 1) of words; their gradient comes back in the way
+        ``backward``."""
+        lengths = mask.sum(1).T  # (1, B)
+        states = pad(inputs * mask, (0, 0, 0, 1)).unsqueeze(0)  # (1, B, T + 1, E)
+        for layer in self.layers:
+            into = torch.stack([way.weight_ih_l0 for way in layer])
+            across = torch.stack([self._across(way) for way in layer])
+            bias = torch.stack([way.bias_ih_l0 + way.bias_hh_l0 for way in layer])
+            states = run_layer(states, lengths, into, across, bias, backward=self.backward)
+        return states[0, :, :-1] * mask
 
 
 class Reading(NamedTuple):

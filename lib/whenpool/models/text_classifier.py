@@ -28,9 +28,9 @@ class TextClassifier(nn.Module):
         vocabulary_size: rows of the embedding.
         classes: how many there are, C.
         pooling: a name in `whenpool.POOLINGS`.
-        cell, hidden_size, layers, bidirectional, chrono_words, input_bias, orthogonal, drop_connect, masked:
-            see `whenpool.Encoder`; the cell "transformer" is a `whenpool.TransformerEncoder`. With
-            ``masked=False`` pads also reach the pooling, as in the authors' code, so that a text's
+        cell, hidden_size, layers, bidirectional, chrono_words, input_bias, orthogonal, drop_connect, masked,
+            backward: see `whenpool.Encoder`; the cell "transformer" is a `whenpool.TransformerEncoder`.
+            With ``masked=False`` pads also reach the pooling, as in the authors' code, so that a text's
             logits depend on the batch it stands in.
         embedding_size: numbers of a word's vector, E.
         forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
@@ -52,6 +52,7 @@ class TextClassifier(nn.Module):
         forget_bias: ForgetBias | Literal["thesis"] = "thesis", padding_index: int | None = None, *,
         vectors: Tensor | None = None, chrono_words: int = 400, input_bias: float | None = None,
         orthogonal: bool = False, drop_connect: float = 0.0, masked: bool = True, through: str | None = None,
+        backward: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         check_known("pooling", pooling, POOLINGS)
@@ -65,6 +66,7 @@ class TextClassifier(nn.Module):
         options: dict[str, Any] = {
             "forget_bias": forget_bias, "chrono_words": chrono_words, "input_bias": input_bias,
             "orthogonal": orthogonal, "drop_connect": drop_connect, "masked": masked,
+            "backward": backward,
         }  # fmt: skip
         self.encoder: Any
         if cell == "transformer":

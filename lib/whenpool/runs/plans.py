@@ -261,7 +261,8 @@ _CHRONO: Options = {"forget_bias": "chrono"}
 _POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
-LATER_SEEDS = range(SEEDS_FROM + 5, SEEDS_FROM + 8)  # They decide the claims of 2026-11-29
+LATER_SEEDS = range(SEEDS_FROM + 5, SEEDS_FROM + 8)  # They decide claims of 2026-11-29
+PREDICTED_FROM = SEEDS_FROM + 10  # Seeds of what decides which start learns
 OTHER_CELLS = ("gru", "elman", "mingru")
 
 
@@ -307,6 +308,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, pooling=themselves)
             yield from each(run, *_STARTS["alike"]) if compact else ()
             yield from each(run, *_STARTS["elsewhere"], cell=(run.cell, *others) if compact else ())
+        yield from _exchanges_controlled(replace(plain, epochs=20), seeds, compact)
         for run in each(middle, draw=range(1, DRAWS + 1)):
             yield from each(run, {}, _CHRONO, _POOLED)
         for run in each(middle, seed=seeds, fresh=[True]):
@@ -319,12 +321,30 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
         gated = _GATED if compact else [_BEST_GATED]
         for run in each(middle, size=[10_000], seed=seeds[:3]):
             yield from each(run, *gated, _POOLED, _CHRONO)
+    if 1_000 in sizes and not request.seeds:
+        predicted = range(PREDICTED_FROM, PREDICTED_FROM + (SEEDS if compact else 3))
+        for run in each(middle, *START_OPTIONS, seed=predicted):
+            yield from (probe.UntrainedStates(_many(run)), probe.GradientTrace(run, **watch), run)
+
+
+def _exchanges_controlled(plain: Training, seeds: Sequence[int], compact: bool) -> Iterator[Run]:
+    """What else an exchange may do than to bring gradient: it is tried on plain reviews; a model gets its own
+    gradient, but as much of it in the middle; the states are read while they learn; and steps are of other
+    sizes."""
+    yield from each(plain, *_STARTS["exchanged_on_plain"], seed=seeds)
+    middle = replace(plain, setting="mid")
+    for run in each(middle, seed=seeds):
+        yield from each(run, *_STARTS["backward"])
+        yield probe.StatesCourse(replace(run, through="max"), until=run.epochs * run.size)
+    rates, clips = _STARTS["learning_rates"], (*_STARTS["clips"], None)
+    yield from each(
+        middle, learning_rate=rates, clip=clips, seed=LATER_SEEDS[: len(seeds)] if compact else ()
+    )
 
 
 def _untrained_states(plain: Training, request: Request, others: Sequence[str]) -> Iterator[Run]:
     """What the untrained states of each start hold, and those of other cells."""
-    test = 2_000 if request.profile == "compact" else 5_000
-    plain = replace(plain, size=4_000, validation=2_000, test=test)
+    plain = _many(plain)
     seeds = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS)]
     for run in each(plain, setting=SETTINGS, seed=seeds):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
@@ -334,6 +354,11 @@ def _untrained_states(plain: Training, request: Request, others: Sequence[str]) 
         yield from map(probe.UntrainedStates, each(run, {}, _CHRONO, _BEST_GATED))
     of_cells = each(plain, {}, _CHRONO, setting=["mid"], seed=seeds, cell=others)
     yield from map(probe.UntrainedStates, of_cells)
+
+
+def _many(run: Training) -> Training:
+    """A training on as many texts as untrained states are read from."""
+    return replace(run, size=4_000, validation=2_000, test=2_000 if run.max_words else 5_000)
 
 
 def _starts_in_filler(runs: Iterable[Training], watch: Options) -> Iterator[Run]:

@@ -94,6 +94,8 @@ def train_together(
             of_texts = zip(judged.t().tolist(), parts, strict=True)
             answers = [loop.Score(loss, 100 * right / len(of[0])) for (loss, right), of in of_texts]
         else:
+            for number in asking:
+                loop.clip(models[number].parameters(), students[number].recipe)
             adam.step()
             adam.zero_grad()
         for number, answer in zip(asking, answers, strict=True):
@@ -104,7 +106,7 @@ def _kind(student: loop.Student) -> tuple[Any, ...]:
     """What models trained together have in common."""
     model, encoder, recipe = student.model, student.model.encoder, student.recipe
     shape = encoder.input_size, encoder.hidden_size, len(encoder.layers), encoder.directions
-    of_step = model.classifier.out_features, recipe.learning_rate, recipe.weight_decay
+    of_step = model.classifier.out_features, recipe.learning_rate, recipe.weight_decay, encoder.backward
     return encoder.cell, encoder.drop_connect, model.masked, *shape, *of_step
 
 
@@ -158,12 +160,14 @@ def _logits(models: Sequence[Any], ids: Tensor, lengths: Tensor) -> Tensor:
     is_word = word_mask(lengths.flatten(), ids.shape[2]).view(ids.shape)
     states = functional.embedding(ids + first.view(-1, 1, 1), table)  # (M, B, T, E)
     states = states * is_word.unsqueeze(-1)
+    backward = models[0].encoder.backward if torch.is_grad_enabled() else None
     for layer in range(len(models[0].encoder.layers)):
         ways = [way for model in models for way in model.encoder.layers[layer]]
         stacked = (torch.stack([getattr(way, name) for way in ways]) for name in WEIGHTS)
         into, across, b_in, b_state = stacked
         # a sum gives both the same tensor as gradient, to which a second part of a step would add twice
-        states = run_layer(states, lengths, into, across, b_in + 1.0 * b_state)
+        bias = b_in + 1.0 * b_state
+        states = run_layer(states, lengths, into, across, bias, backward=backward)
 
     def alike(model: Any) -> Any:  # models whose poolings are one operation
         return repr(model.pooling), id(model) if list(model.pooling.parameters()) else None

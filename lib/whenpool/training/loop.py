@@ -105,6 +105,7 @@ class Recipe:
     weight_decay: float = 0.0  # Adam's, an l2 penalty
     passes: int = 1  # over the training texts in an epoch, which ends with a validation
     by_loss: bool = False  # whether the validation loss decides among equal epochs; else the first wins
+    clip: float | None = None  # the largest norm of the gradient of all parameters; None: any
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,12 @@ class DivergenceError(InputError):
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """A copy on the processor."""
     return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+
+
+def clip(parameters: Iterable[Tensor], recipe: Recipe) -> None:
+    """Scale the gradient of some parameters down to the largest norm of a recipe."""
+    if recipe.clip is not None:
+        nn.utils.clip_grad_norm_(parameters, recipe.clip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +209,7 @@ def train(
             batch = texts.batch(indices, PADDING_INDEX)
             optimizer.zero_grad(set_to_none=True)
             loss, logits = objective.backward(model, batch, indices)
+            clip((p for group in optimizer.param_groups for p in group["params"]), recipe)
             optimizer.step()
             seen += len(indices)
             look()

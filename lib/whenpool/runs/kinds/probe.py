@@ -48,7 +48,7 @@ class Probe(Run):
     histories: ClassVar = {
         "gradients": "position", "first_steps": "position", "trace": "examples", "sweep": "share_added",
         "nwi": "position", "directions": "direction", "memory": "words", "states": "readout",
-        "valleys": "median", "faithfulness": "method",
+        "valleys": "median", "faithfulness": "method", "states_course": "own_accuracy",
     }  # fmt: skip
     order = ("probe", *Training.order)
 
@@ -370,39 +370,82 @@ class UntrainedStates(Probe):
     probe, effort, on_trained = "states", 2 * EVALUATION, False
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
+        rows = _read_by_regression(model, dataset, READOUTS)
+        about = {"texts_probed": len(dataset.train), "majority_accuracy": _majority(dataset.test)}
+        return about | _by_name(rows), rows
 
-        splits = [dataset.train, dataset.validation, dataset.test]
-        read = [_readouts(model, texts.to(_device_of(model))) for texts in splits]
-        labels, rows = [texts.labels.numpy() for texts in splits], list[dict[str, Any]]()
-        for name in READOUTS:
-            train, validation, test = (of_split[name] for of_split in read)
-            ways = (LogisticRegression(C=c, max_iter=300) for c in PENALTIES)
-            fitted = [make_pipeline(StandardScaler(), way).fit(train, labels[0]) for way in ways]
-            best = max(fitted, key=lambda way: way.score(validation, labels[1]))
-            rows.append({"readout": name, "accuracy": 100 * float(best.score(test, labels[2]))})
-        majority = 100 * float(np.bincount(labels[2]).max()) / len(labels[2])
-        return {"texts_probed": len(labels[0]), "majority_accuracy": majority} | _by_name(rows), rows
+
+@dataclass(frozen=True)
+class StatesCourse(GradientTrace):
+    """What the last state and the mean of the states hold while the training goes on, beside the accuracy of
+    the model itself: looks before the first step, after 1, 2, 4, 8 epochs and so on, and after the last. A
+    logistic regression reads them as in `UntrainedStates`; ``texts`` test texts judge it and the model."""
+
+    texts: int = 2_000
+
+    probe, effort = "states_course", 6.0
+
+    def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
+        model, dataset = prepared.model, prepared.dataset
+        dataset = replace(dataset, test=dataset.test.first(self.texts))
+        last = self.training.epochs
+        epochs = {0, last, *(2**power for power in range(last.bit_length()))}
+        looks, rows = {epoch * len(dataset.train) for epoch in epochs}, list[dict[str, Any]]()
+
+        def watch(seen: int) -> None:
+            if seen in looks and seen <= (self.until or seen):
+                own = {
+                    "examples": seen,
+                    "own_accuracy": evaluate(model, dataset.test.to(device)).accuracy,
+                }
+                rows.extend(own | row for row in _read_by_regression(model, dataset, READOUTS[:2]))
+
+        self.follow(prepared, place, device, watch)
+        ends = {f"accuracy_{row['readout']}": row["accuracy"] for row in rows[-2:]}
+        about = {"texts_probed": len(dataset.test), "majority_accuracy": _majority(dataset.test)}
+        return about | {"own_accuracy": rows[-1]["own_accuracy"]} | ends, rows
 
 
 READOUTS = ("last", "mean", "max")  # Poolings without weights, whose outputs a regression reads
 PENALTIES = tuple(10.0**power for power in range(-5, 2))  # C of the regression, the strongest first
 
 
+def _read_by_regression(model: Any, dataset: Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each of some `READOUTS` with the test accuracy of a logistic regression on it."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    splits = [dataset.train, dataset.validation, dataset.test]
+    read = [_readouts(model, texts.to(_device_of(model)), names) for texts in splits]
+    labels, rows = [texts.labels.numpy() for texts in splits], list[dict[str, Any]]()
+    for name in names:
+        train, validation, test = (of_split[name] for of_split in read)
+        ways = (LogisticRegression(C=c, max_iter=300) for c in PENALTIES)
+        fitted = [make_pipeline(StandardScaler(), way).fit(train, labels[0]) for way in ways]
+        best = max(fitted, key=lambda way: way.score(validation, labels[1]))
+        rows.append({"readout": name, "accuracy": 100 * float(best.score(test, labels[2]))})
+    return rows
+
+
+def _majority(texts: Texts) -> float:
+    """How often the commonest label is right, in %."""
+    return 100 * int(texts.labels.bincount().max()) / len(texts)
+
+
 @torch.inference_mode()
-def _readouts(model: Any, texts: Texts) -> dict[str, Any]:
-    """What each of `READOUTS` makes of every text's states, (N, D)."""
+def _readouts(model: Any, texts: Texts, names: Sequence[str]) -> dict[str, Any]:
+    """What each of some `READOUTS` makes of every text's states, (N, D)."""
+    was_training, size = model.training, model.encoder.output_size
     model.eval()
-    size = model.encoder.output_size
-    outputs = {name: np.zeros((len(texts), size), np.float32) for name in READOUTS}
+    outputs = {name: np.zeros((len(texts), size), np.float32) for name in names}
     for part in batches_for(model, texts.ids.lengths, GRADIENT_WORDS):
         batch = texts.batch(part, PADDING_INDEX)
         states = model.encode(model.embed(batch.ids), batch.lengths)
         mask = word_mask(batch.lengths, states.shape[1])
         for name, rows in outputs.items():
             rows[part.numpy()] = POOLINGS[name](size, True)(states, mask)[0].float().cpu().numpy()
+    model.train(was_training)
     return outputs
 
 
@@ -411,7 +454,7 @@ def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {f"accuracy_{next(iter(row.values()))}": row["accuracy"] for row in rows}
 
 
-_KINDS: list[type[Probe]] = [*Probe.__subclasses__(), Valleys]
+_KINDS: list[type[Probe]] = [*Probe.__subclasses__(), Valleys, StatesCourse]
 PROBES = {kind.probe: kind for kind in _KINDS}
 """Every probe run by its name."""
 

@@ -49,7 +49,7 @@ def grammar_of(corpus: str) -> Grammar | None:
 
 
 SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias chrono_words
-    orthogonal drop_connect masked through"""
+    orthogonal drop_connect masked through backward"""
 
 
 @cache
@@ -117,6 +117,8 @@ class Training(Run):
     draw: int = 0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
     fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
     through: str | None = None  # the pooling through which the gradient flows back, None: ``pooling``
+    backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
+    clip: float | None = None  # the largest norm of a step's gradient
 
     @property
     def training(self) -> "Training":
@@ -134,14 +136,16 @@ class Training(Run):
             return f"{small[0]} must be at least 1, not {numbers[small[0]]}"
         if self.through == self.pooling:
             return f"through must be another pooling than {self.pooling!r}; leave it out"
-        if self.trick and (self.fresh or self.through):
-            option = "fresh filler" if self.fresh else "through"
+        if self.clip is not None and not self.clip > 0:
+            return f"clip must be above 0, not {self.clip}"
+        options = {"fresh filler": self.fresh, "through": self.through, "backward": self.backward}
+        if self.trick and (option := next((name for name, value in options.items() if value), None)):
             return f"{option} cannot be combined with {self.trick}; leave out one of them"
         return fault_of(self.trick, **self.values(SHAPE))
 
     @property
     def recipe(self) -> Recipe:
-        return Recipe(self.epochs, self.batch_size, self.learning_rate, self.weight_decay)
+        return Recipe(**self.values("epochs batch_size learning_rate weight_decay clip"))
 
     @property
     def needs(self) -> "Training | None":

@@ -20,7 +20,7 @@ from whenpool.runs.run import VECTORS, key
 from whenpool.runs.store import Store
 
 COUNTS = {
-    "gradient_propagation": (17, 161, 45), "natural_bias": (8, 293, 100), "last_state": (8, 1119, 551),
+    "gradient_propagation": (17, 161, 45), "natural_bias": (8, 293, 100), "last_state": (8, 1124, 618),
     "training_to_skip": (20, 1270, 3000), "word_importance": (20, 1130, 130), "few_shot": (8, 120, 80),
     "learnability": (34, 102, 170), "recurrent_networks": (5, 15, 15), "sequence_labelling": (3, 21, 21),
     "other_architectures": (47, 109, 47), "regularisation": (8, 186, 285),

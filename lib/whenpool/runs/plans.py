@@ -17,7 +17,7 @@ from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds import FewShot, Probe, Tagging, Training, probe
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from whenpool.runs.kinds.training import TRICKS, grammar_of
@@ -262,7 +262,7 @@ _POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
 LATER_SEEDS = range(SEEDS_FROM + 5, SEEDS_FROM + 8)  # They decide claims of 2026-11-29
-PREDICTED_FROM = SEEDS_FROM + 10  # Seeds of what decides which start learns
+UNUSED_SEEDS = range(SEEDS_FROM + 10, SEEDS_FROM + 15)  # Of claims registered anew, and of later ones
 OTHER_CELLS = ("gru", "elman", "mingru")
 
 
@@ -310,7 +310,7 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, *_STARTS["elsewhere"], cell=(run.cell, *others) if compact else ())
         yield from _exchanges_controlled(replace(plain, epochs=20), seeds, compact)
         for run in each(middle, draw=range(1, DRAWS + 1)):
-            yield from each(run, {}, _CHRONO, _POOLED)
+            yield from each(run, {}, _CHRONO, _POOLED, _BEST_GATED)
         for run in each(middle, seed=seeds, fresh=[True]):
             yield from each(run, *_STARTS["fresh"])
         for run in each(middle, seed=seeds if compact else (), share=SHARES):
@@ -322,9 +322,21 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
         for run in each(middle, size=[10_000], seed=seeds[:3]):
             yield from each(run, *gated, _POOLED, _CHRONO)
     if 1_000 in sizes and not request.seeds:
-        predicted = range(PREDICTED_FROM, PREDICTED_FROM + (SEEDS if compact else 3))
-        for run in each(middle, *START_OPTIONS, seed=predicted):
+        yield from () if compact else _registered_anew(plain, watch)
+        for run in each(middle, *START_OPTIONS, seed=UNUSED_SEEDS[: SEEDS if compact else FEWER_SEEDS]):
             yield from (probe.UntrainedStates(_many(run)), probe.GradientTrace(run, **watch), run)
+
+
+def _registered_anew(plain: Training, watch: Options) -> Iterator[Run]:
+    """What was undecided at the thesis's scale, once more with seeds that nothing has used; and whether the
+    poolings are level."""
+    for run in each(plain, seed=UNUSED_SEEDS):
+        middle = replace(run, setting="mid")
+        yield from each(middle, {"held": "encoder"}, {"through": "last"}, pooling=["max_attention"])
+        yield replace(middle, pooling="mean", held="encoder")
+        yield from each(run, _BEST_GATED, _POOLED)
+        yield probe.GradientTrace(replace(middle, **_CHRONO), **watch)
+        yield from each(run, setting=("standard", "mid"), pooling=THESIS_POOLINGS[1:])
 
 
 def _exchanges_controlled(plain: Training, seeds: Sequence[int], compact: bool) -> Iterator[Run]:

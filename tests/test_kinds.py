@@ -4,6 +4,7 @@ from dataclasses import MISSING, fields, replace
 
 import pandas as pd
 import pytest
+import torch
 from fifth_kind import CoinToss
 from record import export
 from small_runs import RECORDS, TINY
@@ -19,7 +20,7 @@ from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
 from whenpool.runs.kinds.probe import PROBES, PaddingSweep
 from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.request import Request
-from whenpool.runs.run import Place, key
+from whenpool.runs.run import Place, key, provenance
 from whenpool.runs.store import Store, key_of
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
@@ -150,3 +151,14 @@ def test_a_probe_of_another_version_does_not_count():
         {"protocol": Training.protocol, "probe_protocol": 1, "probe": ["nwi", "another"]}
     )
     assert Probe.is_current(rows).tolist() == [True, False]
+
+
+def test_where_a_result_comes_from_names_the_processor_and_what_torch_uses_of_it():
+    made = provenance("cpu")
+    assert made["processor"].split(", ")[-1] in (
+        torch.backends.cpu.get_cpu_capability(),
+        "bfloat16",
+        "AMX",
+    )
+    assert torch.backends.cpu.get_cpu_capability() in made["processor"]
+    assert made["device"].startswith("cpu: ")

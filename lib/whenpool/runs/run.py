@@ -5,6 +5,7 @@ one line in ``whenpool/runs/kinds/__init__.py``.
 """
 
 import platform
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -217,7 +218,7 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
         "commit": commit(), "device": f"{device.split(':')[0]}: {name}",
         "threads": torch.get_num_threads(), "precision": precision, "together": together, "group": group,
         "engine": ENGINE[0], "torch": torch.__version__, "python": platform.python_version(),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"), "processor": kind_of_processor(),
     }  # fmt: skip
 
 
@@ -228,6 +229,20 @@ def commit() -> str:
         return ""
     git = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+
+
+@cache
+def kind_of_processor() -> str:
+    """What several processors of one name differ in: family and model, and the instruction sets that torch
+    uses there, such as "family 25, model 1, AVX2"; the order of sums depends on them."""
+    kind, known = [], {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
+    with suppress(OSError):
+        about = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+        numbers = dict(re.findall(r"^(cpu family|model)\s*: (\d+)$", about, re.M))
+        kind = [f"{name.removeprefix('cpu ')} {number}" for name, number in numbers.items()]
+    kind.append(torch.backends.cpu.get_cpu_capability())
+    kind += [name for name, test in known.items() if getattr(torch.cpu, test, lambda: False)()]
+    return ", ".join(kind)
 
 
 @cache

@@ -33,7 +33,7 @@ from whenpool.base.files import write_atomically
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.sources import FEWEST, CorpusSource, check_classes, read_own
 from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize
-from whenpool.explain.checkpoint import TOKENIZERS, save_checkpoint
+from whenpool.explain.checkpoint import READS, TOKENIZERS, save_checkpoint
 from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
@@ -58,7 +58,7 @@ def survey(
     be used."""
     rows, gaps, read_otherwise = read_own(path, text_column, label_column, encoding, merge_case)
     table = pd.DataFrame(rows)
-    read = table["text"].map(TOKENIZERS["untagged"])
+    read = table["text"].map(TOKENIZERS[READS])
     table["text"], table["length"] = read.map(lambda text: " ".join(text[:words])), read.map(len)
     wordless = int(table["length"].eq(0).sum())
     table = table[table["length"] > 0]
@@ -166,7 +166,7 @@ def diagnose(
         say(f"{POOLING_NAMES[pooling]}: {100 * right[pooling].mean():.1f} %")
         saved = made[0].checkpoint_
         save_checkpoint(
-            folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words, "untagged",
+            folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words, READS,
             run=f"{pooling}, {path.name}", test_accuracy=100 * right[pooling][tested].mean(),
         )  # fmt: skip
 

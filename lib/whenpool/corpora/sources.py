@@ -8,14 +8,14 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from itertools import takewhile, zip_longest
 from os.path import isfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import (
@@ -275,12 +275,9 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
     rare = [label for label in counts if counts[label] < FEWEST and label not in again]
     wrong, described = again + (rare if not drop_rare else []), []
     for label in wrong[:8]:
-        if label in again:
-            near = f", another spelling of {usual[folded(label)]!r:.30}"
-        else:
-            others = [name for name in usual if name != folded(label)]
-            names = get_close_matches(folded(label), others, 1)
-            near = "".join(f", nearest {usual[name]!r:.30}" for name in names)
+        others = [name for name in usual if name != folded(label)]
+        names = [folded(label)] if label in again else get_close_matches(folded(label), others, 1)
+        near = "".join(f", like {usual[name]!r:.30}" for name in names)
         size = (
             f"{counts[label]} different texts"
             if counts[label]
@@ -398,47 +395,43 @@ def _rows(
         for number, row in enumerate(rows, 1):
             check(isinstance(row, dict), f"{path}, entry {number}: expected {expected}, not {row!r:.40}")
         return [(f"{path}, entry {number}", row) for number, row in enumerate(rows, 1)], []
-    if suffix == ".xlsx":
-        return _sheet(path, wanted), []
-    table = _by_pandas(path, lambda pd, file: pd.read_parquet(file, dtype_backend="numpy_nullable"))
-    records = table.astype(object).where(table.notna(), None).to_dict("records")
-    return [(f"{path}, row {number}", row) for number, row in enumerate(records, 1)], []
+    return _workbook(path, wanted), []
 
 
-def _by_pandas(path: Path, read: Callable[[Any, BinaryIO], Any]) -> Any:
-    """What pandas reads of the bytes of a file. Raises `InputError` where it cannot, or needs a package."""
+def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+    """As `_rows`, of a file that pandas reads: of Excel all sheets that have the columns, which may stand
+    below other lines, and cells as texts. Raises `InputError` where pandas cannot, or needs a package."""
     import pandas as pd
 
+    is_excel = suffix_of(path) == ".xlsx"
+    how: Any = {"sheet_name": None, "header": None, "dtype": object, "keep_default_na": False}
     try:
         with stream_of(path) as stream:
-            return read(pd, io.BytesIO(stream.read()))
+            content = io.BytesIO(stream.read())
+        if is_excel:
+            sheets = pd.read_excel(content, engine="openpyxl", **how)
+        else:
+            table = pd.read_parquet(content, dtype_backend="numpy_nullable")
     except ImportError:
-        package = "openpyxl" if suffix_of(path) == ".xlsx" else "pyarrow"
+        package = "openpyxl" if is_excel else "pyarrow"
         raise InputError(f"{path} needs a package: pip install {package}; or save it as .csv") from None
     except Exception as error:  # each reader has errors of its own
         raise InputError(f"{path} cannot be read ({error!s:.200}); save it as .csv") from None
-
-
-def _sheet(path: Path, wanted: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """The rows of the only sheet of a workbook that has the columns, which may stand below other lines; all
-    cells are texts. Raises `InputError` where several sheets have them."""
-    how: Any = {"sheet_name": None, "header": None, "dtype": object, "keep_default_na": False}
-    sheets = _by_pandas(path, lambda pd, file: pd.read_excel(file, engine="openpyxl", **how))
-    cells = {name: sheet.astype(str).to_numpy().tolist() for name, sheet in sheets.items()}
-    heads = {
-        name: number
-        for name, rows in cells.items()
-        for number, row in reversed([*enumerate(rows)])
-        if {*wanted} <= {*map(str.strip, row)}
-    }
-    several = f"{path}: the sheets {[*heads]} have the same columns; leave one of them"
-    check(len(heads) < 2, several)
-    name, start = next(iter(heads.items()), (next(iter(cells)), 0))
-    header, *rows = cells[name][start:] or [[]]
-    check(header, f"{path} has no header; write the names of its columns into the first row")
-    names = [*map(str.strip, header)]
-    numbered = enumerate(rows, start + 2)
-    return [(f"{path}, row {number}", dict(zip(names, row, strict=True))) for number, row in numbered]
+    if not is_excel:
+        records = table.astype(object).where(table.notna(), None).to_dict("records")
+        return [(f"{path}, row {number}", row) for number, row in enumerate(records, 1)]
+    rows, top = list[tuple[str, Mapping[str, Any]]](), list[str]()
+    for name, sheet in sheets.items():
+        header: list[str] = []
+        for number, cells in enumerate(sheet.astype(str).to_numpy().tolist(), 1):
+            top = top or cells
+            if header:
+                rows.append(
+                    (f"{path}, sheet {name}, row {number}", dict(zip(header, cells, strict=True)))
+                )
+            elif {*wanted} <= {*map(str.strip, cells)}:
+                header = [*map(str.strip, cells)]
+    return rows or [(str(path), dict.fromkeys(top))]  # of which the names are told
 
 
 def _table(
@@ -487,26 +480,19 @@ def _table(
             return _table(path, wanted, encoding, csv.QUOTE_NONE)
         advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
-    if not joined:
-        return rows, []
-    # a row that spans lines may be a text of several, or several rows of which a quote makes one: then
-    # each of its lines has all fields, and a label as other rows have it
-    plain = [line.rstrip("\r\n").split(mark) for line in lines]
+    # between the quotes may be a text of several lines, or rows: then every line of the table has all
+    # fields, and a label as other rows have it
     labels = {fields.get(wanted[1]) for _, fields in rows}
-    place = header.index(wanted[1]) if wanted[1] in header else 0
-
-    def are_rows(first: int, last: int) -> bool:
-        block = [line for line in plain[first:last] if any(line)]
-        return all(len(line) == len(header) and line[place] in labels for line in block)
-
-    spans = f"lines {joined[0][0] + 1} to {joined[0][1]}"
-    lost = [span for span in joined if are_rows(*span)]
-    if not lost:
-        said = f"{len(joined):,} rows span several lines between quotes, with {mark!r} in them, first"
-        return rows, [f"{said} {spans}."]
-    spans = f"lines {lost[0][0] + 1} to {lost[0][1]}"
-    if all(len(line) == len(header) for line in plain[start:] if any(line)):
-        said = f"Quotes are read as letters, since they would make one row of {spans}."
+    plain = [line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip()]
+    are_rows = all(
+        len(line) == len(header) and dict(zip(header, line, strict=True)).get(wanted[1]) in labels
+        for line in plain
+    )
+    spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (len(joined) > 5)
+    if joined and are_rows:
+        said = f"Quotes are read as letters, since they would make one row of lines {spans}."
         return _table(path, wanted, encoding, csv.QUOTE_NONE)[0], [said]
-    advice = "remove the quotes there, or put the whole field in quotes and write those within it twice"
-    raise InputError(f"{path}, {spans}: quotes make one row of them, which look like several; {advice}")
+    said = (
+        f"{len(joined):,} rows span several lines between quotes, with {mark!r} in them: lines {spans}."
+    )
+    return rows, [said] if joined else []

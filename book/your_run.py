@@ -41,10 +41,9 @@ KINDS = {
     "directions": Kind("Directions", "accuracy_forward", "accuracy of the forward half, %"),
     "memory": Kind("Memory", "exponent", "power with which memory grows"),
 }
-"""Kinds of results in the order in which they are shown; the probes valleys and faithfulness are left out."""
-VARIED = (
-    "cell layers bidirectional masked untrained epochs drop_connect weight_decay learning_rate filters"
-)
+"""Kinds of results in the order in which they are shown; some probes are left out."""
+VARIED = """cell layers bidirectional masked untrained epochs drop_connect weight_decay learning_rate clip
+    filters"""
 """What is named of models that differ in it."""
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import struct
 from collections import Counter
 
 import pytest
@@ -76,8 +77,9 @@ def test_the_vocabulary_is_torchtexts():
         start_from(vectors, ["<unk>", "café"], 1)
 
 
-def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):
-    path, cache = tmp_path / "small.3d.txt.gz", tmp_path / "cache"
+@pytest.mark.parametrize("name", ["small.3d.txt.gz", "small.3d.txt"])
+def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path, name):
+    path, cache = tmp_path / name, tmp_path / "cache"
     path.write_bytes(gzip.compress(b"good 1.0 2.0 3.0\nbad -1.0 0.5 0.0\n"))
     for _ in range(2):
         vectors = load_vectors(path, cache)
@@ -87,15 +89,29 @@ def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):
     path.write_bytes(gzip.compress(b"other 1 2 3 4\n"))  # a file that was replaced is read anew
     assert load_vectors(path, cache).words == ["other"]
     path.write_bytes(gzip.compress(b"good 1 2 3\n" * 9)[:-9])
-    with pytest.raises(InputError, match=r"word vectors .*small.3d.txt.gz.*; fetch them again$"):
+    with pytest.raises(InputError, match=r"word vectors .*small.3d.txt.*; fetch them again$"):
         load_vectors(path, cache)
+
+
+@pytest.mark.parametrize("first", ["at name@domain.com", ". . .", "2", ","])
+def test_a_word_of_published_vectors_may_have_spaces(tmp_path, first):
+    (tmp_path / "v.txt").write_text(f"{first} 0.5 -1 2e-3\nto name@domain.com 1 2 3\nword 1 2 3\n")
+    vectors = load_vectors(tmp_path / "v.txt", tmp_path)
+    assert vectors.words == [first, "to name@domain.com", "word"]
+    assert vectors.matrix[0].tolist() == pytest.approx([0.5, -1, 0.002])
+
+
+BINARY = b"2 2\n" + b"".join(word + struct.pack("<2f", 1, 0.1) for word in (b"good ", b"bad "))
 
 
 @pytest.mark.parametrize(("content", "message"), [
     (b"", ": no line has a word and its numbers; fetch them again"),
     (b"good 1 2 3\nbad 1 2\n", ", line 2: expected a word and 3 numbers, but found b'bad 1 2"),
     (b"good 1 2\n\nbad 1e39 2\n", ", line 3: expected a word and 2 numbers"),
-    ("good 1 2\n".encode("utf-16"), ", line 1: expected a word and its numbers"),
+    (b"good 1 2 3\nbad 1 2 3 4\n", ", line 2: expected a word and 3 numbers"),
+    (b"good 1 2\n0.5 2\n", ", line 2: expected a word and 2 numbers"),
+    ("good 1 2\n".encode("utf-16"), " are not plain text; .*save UTF-16 as UTF-8"),
+    (BINARY, " are not plain text; .*write a .bin of word2vec as text, with gensim: KeyedVectors"),
 ])  # fmt: skip
 def test_vectors_that_cannot_be_read_are_told_by_their_line(tmp_path, content, message):
     (tmp_path / "v.txt").write_bytes(content)

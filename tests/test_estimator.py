@@ -3,6 +3,7 @@ what is saved comes back, and nothing that is wrong with one goes further than a
 
 import json
 import pickle
+from enum import Enum
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 import whenpool
 from whenpool import InputError, PoolingClassifier, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
+from whenpool.explain.diagnosis import survey
 
 TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
@@ -83,12 +85,49 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
     assert model.checkpoint_.model.embedding.weight.shape[1] == 3
 
 
+def test_markup_is_no_part_of_a_text_whoever_reads_it(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "text,label\n" + "".join(f"<p>R&amp;D {i}<br>&lt;b&gt;,{i % 2}\n" for i in range(20))
+    )
+    assert {*survey(tmp_path / "a.csv")[0]["text"]} == {f"r&d {i}" for i in range(20)}
+    tagged = [f"<b class='x'>{text}</b><br />R&amp;D<!-- no --> &lt;i&gt;&quot;" for text in TEXTS]
+    plain = [f'{text} R&D "' for text in TEXTS]
+    models = [small(epochs=1).fit(texts, LABELS) for texts in (tagged, plain)]
+    for model in (models[0], PoolingClassifier.load(models[0].save(tmp_path / "m"))):
+        for texts in (tagged, plain):
+            np.testing.assert_array_equal(model.predict_proba(texts), models[1].predict_proba(plain))
+    assert models[0].checkpoint_.words("<unk> of <p>") == ["<unk>", "of"]
+
+
+def test_a_model_that_was_saved_before_reads_as_it_did(fitted, tmp_path):
+    file = fitted.save(tmp_path) / FACTS_FILE
+    for name, words in (("basic_english", ["<b>", "r&amp", "d"]), ("untagged", ["r&amp", "d"])):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"tokenizer": name}))
+        again = PoolingClassifier.load(PoolingClassifier.load(tmp_path).save(tmp_path / name))
+        assert again.checkpoint_.words("<b> R&amp;D") == words
+
+
+class Tone(Enum):
+    good, bad = "good", "bad"
+
+
+class Word(str, Enum):  # noqa: UP042 # as many write it
+    good, bad = "well done", "badly done"
+
+
+def test_labels_may_be_an_enum_of_words():
+    model = small().fit(TEXTS, [Word[label] for label in LABELS])
+    assert model.classes_.tolist() == ["badly done", "well done"]
+    assert model.predict(["a fine film indeed"])[0] == Word.good
+
+
 @pytest.mark.parametrize(("given", "said"), [
     (("one text", LABELS), "not one string"),
     (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
     ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
     ((TEXTS, ["good"] * 48), "only one class"),
     ((TEXTS, [*LABELS[:-1], None]), r"labels \[47\] are missing"),
+    ((TEXTS, [Tone[label] for label in LABELS]), r"Tone have no order; .*\[y.name for y in labels\]"),
     ((TEXTS, [*LABELS[:-1], 1]), "some labels are words and others are not"),
     ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), r"labels \[3\] are missing"),
     ((TEXTS, [[label] for label in LABELS]), r"labels \[0, 1, 2\] are no single class; .*OneVsRest"),

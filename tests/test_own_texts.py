@@ -3,8 +3,10 @@
 import gzip
 import json
 import re
+import sys
 from collections import Counter
 
+import pandas as pd
 import pytest
 
 from whenpool import InputError, load
@@ -40,7 +42,7 @@ def test_formats_and_columns_may_be_others(tmp_path, monkeypatch):
     lines = [json.dumps({"text": t, "label": y}) for t, y in ROWS]
     with gzip.open(jsonl, "wt") as stream:  # the label of a first row may be missing
         stream.write("\ufeff" + "\n\n".join(['{"text": "x"}', *lines]))
-    read, gaps = read_own(jsonl, "text", "label")
+    read, gaps, _ = read_own(jsonl, "text", "label")
     assert (read, len(gaps)) == (read_own(tsv, "text", "label")[0], 1)
     named = written(tmp_path / "b.csv", header=("body", "stars"))
     expected = load(named, text_column="body", label_column="stars")
@@ -60,15 +62,162 @@ def test_quotes_are_read_as_other_programs_write_them(tmp_path, suffix, content,
     assert read_own(path, "text", "label")[0][0][:2] == (text, "good")
 
 
+LINES = [f"{text}\t{label}" for text, label in ROWS]
+OPENS, CLOSES = '"Great film\tyes', 'A film of 3"\tno'
+
+
+def test_rows_that_quotes_would_join_do_not_vanish(tmp_path):
+    path, lines = tmp_path / "a.tsv", [*LINES[:10], OPENS, *LINES[11:13], CLOSES, *LINES[14:]]
+    path.write_text("\n".join(["text\tlabel", *lines]))
+    note = "Quotes are read as letters, since they would make one row of lines 12 to 15."
+    read, _, notes = read_own(path, "text", "label")
+    assert (len(read), read[10][:2], notes) == (60, ('"Great film', "yes"), [note])
+    assert note in looked_at(path)[1]
+    assert note in load(path).notes
+    path.write_text(
+        "\n".join(["text\tlabel", *lines, "a line without a label"])
+    )  # so that both are wrong
+    note = "1 rows span several lines between quotes, with '\\t' in them: lines 12 to 15."
+    assert note in looked_at(path)[1]
+
+
+@pytest.mark.parametrize(("suffix", "mark"), [(".csv", ","), (".csv", ";"), (".tsv", "\t")])
+def test_texts_of_several_lines_are_read_and_told(tmp_path, suffix, mark):
+    text = f"Dull{mark} no\nplot{mark} \n\nyes"  # of which no line ends as a row does
+    rows = [(text, "no"), *ROWS, (f"{mark}fine\n", "yes")]
+    read, _, [note] = read_own(written(tmp_path / f"a{suffix}", rows, mark), "text", "label")
+    assert [row[:2] for row in read] == rows
+    assert re.match(r"2 rows span several lines between quotes, .*: lines 2 to 5, 66 to 67\.", note)
+
+
+@pytest.mark.parametrize(("content", "options"), [
+    (b"sep=;\ntext;label\nA, b;x\n", {}),
+    (b"\n \n# made by hand, in May\n\ntext,label\n\"A, b\",x\n", {}),
+    ("text,label\n\"A, b\",x\n".encode("utf-16"), {}),
+    (gzip.compress(b'text,label\n"A, b",x\n'), {}),
+    ("sep=,\ntext,label\n\"A, b\",x\n".encode("utf-16-be"), {"encoding": "utf-16-be"}),
+])  # fmt: skip
+def test_a_header_may_stand_lower_and_a_file_be_packed_or_of_another_encoding(
+    tmp_path, content, options
+):
+    (tmp_path / "a.csv").write_bytes(content)
+    assert read_own(tmp_path / "a.csv", "text", "label", **options)[0] == [("A, b", "x", "")]
+
+
+def test_an_encoding_and_a_column_that_begins_like_a_comment_may_be_named(tmp_path):
+    rows = [(f"café n° {i}", "où" if i % 2 else "là") for i in range(60)]
+    path = written(tmp_path / "a.csv", rows, header=("#text", "label"), encoding="cp1252")
+    corpus = load(f"{path}:text_column=#text,encoding=cp1252")
+    assert (corpus.classes, len(corpus.train)) == (("là", "où"), 36)
+    assert {text for split in corpus.splits.values() for text, _ in split} == {text for text, _ in rows}
+
+
+@pytest.mark.parametrize("content", [
+    '[{"text": "a", "label": 1}, {"text": "b", "label": null}]',
+    '{"text": "a", "label": 1}\n{"text": "b", "label": null}',
+    '{"text": {"0": "a", "1": "b"}, "label": {"0": 1, "1": null}}',
+])  # fmt: skip
+def test_json_may_be_a_list_lines_or_columns(tmp_path, content):
+    (tmp_path / "a.json").write_text(content)
+    read, gaps, _ = read_own(tmp_path / "a.json", "text", "label")
+    assert (read, len(gaps)) == ([("a", "1", "")], 1)
+    (tmp_path / "a.json").write_text("[1]")
+    with pytest.raises(InputError, match="entry 1: expected a JSON object with 'text', not 1"):
+        read_own(tmp_path / "a.json", "text", "label")
+
+
+SHEET = [["Reviews", "", ""], ["text", "label", "more"], ["None", 1, 2.5], [7, "n/a", ""], [7, True, 1]]
+EXPECTED = ([("None", "1", ""), ("7", "True", "")], 1)
+
+
+def test_a_sheet_of_excel_is_read_below_its_title(tmp_path, monkeypatch):
+    path = tmp_path / "a.xlsx"
+    sheets = {"notes": pd.DataFrame([["by hand"]]), "texts": pd.DataFrame(SHEET, dtype=object)}
+    path.touch()
+    monkeypatch.setattr(pd, "read_excel", lambda *_, **how: sheets)
+    read, gaps, _ = read_own(path, "text", "label")
+    assert (read, len(gaps)) == EXPECTED
+    assert "row 4: the label 'n/a' says that there is none" in gaps[0]
+    with pytest.raises(InputError, match="no column 'body'; name one of .'by hand'"):
+        read_own(path, "body", "label")
+
+
+@pytest.mark.parametrize(("suffix", "package"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow")])
+def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch, suffix, package):
+    for name in (package, "fastparquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / f"a{suffix}").touch()
+    with pytest.raises(InputError, match=f"needs a package: pip install {package}; or save"):
+        read_own(tmp_path / f"a{suffix}", "text", "label")
+
+
+@pytest.mark.parametrize(("suffix", "package"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow")])
+def test_real_files_of_other_programs_are_read(tmp_path, suffix, package):
+    pytest.importorskip(package, reason=f"{package} is missing: pip install {package}")
+    path, header = tmp_path / f"a{suffix}", SHEET[1]
+    if suffix == ".xlsx":
+        with pd.ExcelWriter(path) as workbook:
+            for name, rows in (("notes", [["by hand"]]), ("texts", SHEET)):
+                pd.DataFrame(rows).to_excel(workbook, sheet_name=name, header=False, index=False)
+    else:
+        pd.DataFrame(SHEET[2:], columns=header).astype(str).to_parquet(path)
+    read, gaps, _ = read_own(path, "text", "label")
+    assert (read, len(gaps)) == EXPECTED
+
+
+UNWANTED = {"Spam": 3, "ham2": 4, "None": 12, "cafe\u0301": 2, "rest": 1}
+MIXED = ["spam"] * 30 + ["ham"] * 20 + ["caf\u00e9"] * 11
+
+
+def test_all_classes_that_are_not_wanted_are_in_one_message(tmp_path):
+    labels = MIXED + [label for label, count in UNWANTED.items() for _ in range(count)]
+    rows = [(f"text number {i}", label) for i, label in enumerate([*labels, "NaN", "n/a", "null"])]
+    path = written(tmp_path / "a.csv", rows)
+    for look in (load, looked_at):
+        with pytest.raises(InputError) as error:
+            look(path)
+        for said in (
+            "4 of 8 classes are not usable: 'Spam' (3 different texts, like 'spam')",
+            "'cafe\u0301' (2 different texts, like 'caf\u00e9')",
+            "'ham2' (4 different texts, like 'ham')", "'rest' (1 different texts). Add texts, ",
+            "give --merge-case to merge spellings and --drop-rare to leave out those of fewer than 10",
+        ):  # fmt: skip
+            assert said in str(error.value)
+    corpus = load(f"{path}:merge_case=true,drop_rare=True")
+    table, notes = survey(path, merge_case=True, drop_rare=True)
+    assert corpus.classes == ("None", "café", "ham", "spam")
+    assert Counter(table["label"]) == {"spam": 33, "ham": 20, "café": 13, "None": 12}
+    merged = "5 rows spell their class in a rarer way and were merged: ['Spam', 'cafe\u0301']."
+    none = "12 rows are of a class 'None'; empty the field if it means no class."
+    assert {merged, none, "5 rows of 2 rare classes were left out."} < {*corpus.notes}
+    gaps = "3 rows were left out, without a text or a label; "
+    dropped = "5 texts are of 2 rare classes and were left out (--drop-rare)."
+    assert {merged, none, dropped} < {*notes}
+    assert any(note.startswith(gaps) and "label 'NaN' says that there is none" in note for note in notes)
+
+
+def test_the_command_reads_as_its_options_say(tmp_path, mistake):
+    rows = [(f"café {i}", "Good" if i % 2 else "good") for i in range(60)] + [("là", "bad")]
+    path = str(written(tmp_path / "a.csv", rows, encoding="cp1252"))
+    assert "is not UTF-8 text" in mistake("diagnose", path)
+    said = mistake("diagnose", path, "--encoding", "cp1252", "--merge-case", "--drop-rare")
+    assert "a.csv: fewer than two classes have 10 different texts; add texts" in said
+
+
 @pytest.mark.parametrize(("content", "message"), [
     ("", "has no header; write the names"),
     ("body,stars\nx,1\n", "no column 'text'; name one of .*'body', 'stars'.*, as a.csv:text_column="),
     ("text,label\nx,1\na, b,1\n", "line 3: the line has 3 fields, but the header has 2; put fields"),
     ('text,label\nx,1\n"never ends,2\nx,1\n', "line 3: a quote is not closed"),
-    ("text,label\nx,1\nx,2\n", "there is one class, '1'; give texts"),
-    ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.* of 2 classes has 1 different texts"),
+    ("text,label\nx,1\ny,1\n", "there is one class, '1'; give texts"),
+    ("text,label\nx,1\nx,2\n", "'1' .1 different texts.; '2' .its texts have another label before"),
+    ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "2 of 2 classes are not usable: 'yyy.* .1 different"),
+    ("Text,Label\nx,1\n", "no column 'text'; did you mean 'Text'. Name one of .'Text', 'Label'"),
+    ("text,label\n" + "".join(f"{i % 2},film {i}\n" for i in range(9)), "swapped: .*--text-column label"),
+    ("text,label\n" + "".join(f"film,{i}\n" for i in range(30)), "30 different labels in 30 rows, as an id"),
     ("text,label\n这部电影很好看我喜欢它,1\n", "no spaces between words; add them with a segmenter"),
-    (b"text,label\nfine,1\ncaf\xe9,1\n", "line 3 is not UTF-8 text; save it as"),
+    ("text,label\nx,1\n".encode("utf-16-le"), "line 1 is binary, or UTF-16 without a mark; save"),
+    (b"text,label\nfine,1\ncaf\xe9,1\n", "line 3 is not UTF-8 .*0xe9 after 'caf'.; .* --encoding cp1252"),
     ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
     ('{"text": "x", "label": {}}', "'text' must hold a text, and 'label' a word or a number, not 'x' and {}"),
     ('{"text": "x", "label": 1}\n{"text": "y", "label": 1.0}', "labels '1' and '1.0' are one number"),
@@ -87,6 +236,8 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
 @pytest.mark.parametrize(("options", "message"), [
     ({"label_column": "more"}, "no row has a text and a label; .*a.csv, line 2: column 'more' is empty"),
     ({"label_column": "text"}, "text and label are both in column 'text'; name two"),
+    ({"encoding": "latin-0"}, "encoding 'latin-0' is unknown; name one of Python's, such as cp1252"),
+    ({"drop_rare": "maybe"}, "drop_rare 'maybe' is unknown; choose one of true, false"),
     ({"colour": "red"}, "option of .*a.csv .colour. is unknown; choose one of text_column"),
 ])  # fmt: skip
 def test_gaps_and_wrong_options_of_a_corpus_are_named(tmp_path, options, message):

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import re
@@ -44,24 +45,56 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise StorageError(f"cannot write {path}: {error.strerror or error}; {advice}") from None
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file with their ends, unpacked where its name ends with .gz."""
-    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+def stream_of(path: Path) -> Any:
+    """The bytes of a file as a stream, unpacked where they are gzipped, whatever its name."""
+    with path.open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if is_packed else path.open("rb")
+
+
+MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+"""The encodings of files that begin with a byte order mark."""
+
+
+def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
+    """The lines of a text file with their ends, unpacked where it is gzipped: in the encoding that its mark
+    names, else in the one that the user gives, "" if none, else in UTF-8; None where none can be given.
+    Raises `InputError` for a file that is missing, or bytes that are no such text."""
     try:
-        with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            for number, line in enumerate(file, 1):
-                marked = re.search("[\udc80-\udcff]", line)  # how Python marks what is no UTF-8
-                check(not marked, f"{path}, line {number} is not UTF-8 text; save it as UTF-8")
-                yield line
+        with stream_of(path) as stream:
+            head = stream.peek(3)
+            used = next(
+                (name for mark, name in MARKS.items() if head.startswith(mark)), encoding or "utf-8"
+            )
+            text = io.TextIOWrapper(stream, used, errors="surrogateescape", newline="")
+            for number, line in enumerate(text, 1):
+                where = f"{path}, line {number}"
+                is_text = number > 1 or "\0" not in line
+                check(
+                    is_text, f"{where} is binary, or UTF-16 without a mark; save the file as UTF-8 text"
+                )
+                if wrong := re.search("[\udc80-\udcff]", line):  # how Python marks what it cannot decode
+                    before = line[max(wrong.start() - 20, 0) : wrong.start()]
+                    byte = f"byte 0x{ord(wrong[0]) - 0xDC00:02x} after {before!r}"
+                    other = ", or name its encoding, as --encoding cp1252" if encoding == "" else ""
+                    raise InputError(
+                        f"{where} is not {used.upper()} text ({byte}); save it as UTF-8{other}"
+                    )
+                yield line.removeprefix("\ufeff") if number == 1 else line
+    except LookupError:
+        known = "name one of Python's, such as cp1252 or utf-16"
+        raise InputError(f"{path}: encoding {encoding!r:.60} is unknown; {known}") from None
     except (OSError, EOFError, zlib.error, ValueError) as error:  # the last for names with a null byte
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
-def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_lines(
+    path: Path, expected: str, encoding: str | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The place and the content of each object in a file of JSON lines, ``expected`` in messages."""
-    for number, line in enumerate(lines_of(path), 1):
+    for number, line in enumerate(lines_of(path, encoding), 1):
         if line.strip():
             where = f"{path}, line {number}"
             row = None

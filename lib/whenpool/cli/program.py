@@ -372,6 +372,9 @@ def check_command(device: str, profile: str, data: Path | None, store: Path | No
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option("--text-column", default="text", show_default=True, help="Name of the column of texts.")
 @click.option("--label-column", default="label", show_default=True, help="Name of the column of labels.")
+@click.option("--encoding", default="", help="Encoding of the file, such as cp1252. [default: UTF-8]")
+@click.option("--merge-case", is_flag=True, help="Merge labels that differ in case or spaces alone.")
+@click.option("--drop-rare", is_flag=True, help="Leave out classes of fewer than 10 different texts.")
 @click.option("--poolings", type=NAMES, default=",".join(COMPARED), help="Poolings to train.")
 @count_option("--epochs", default=6, help="Number of epochs of each training.")
 @count_option("--limit", default=2_000, help="About how many texts to use.")
@@ -381,7 +384,7 @@ def check_command(device: str, profile: str, data: Path | None, store: Path | No
 @click.option("--data", type=THERE, help="Folder with filler and word vectors. [WHENPOOL_DATA]")
 @place_options
 def diagnose(file: Path, **options: Any) -> None:
-    """Recommend a pooling for the labelled texts in FILE. It is a .csv, .tsv or .jsonl file.
+    """Recommend a pooling for the labelled texts in FILE: .csv, .tsv, .jsonl, .json, .xlsx or .parquet.
 
     The command trains and probes a small model with each pooling, and writes a page with its advice.
     """

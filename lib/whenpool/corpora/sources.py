@@ -1,21 +1,32 @@
-"""From the name of a corpus to its texts; and how a file of the user's own is read, a CSV, TSV or JSON-lines
-file with a text and a label column."""
+"""From the name of a corpus to its texts; and how a file of the user's own is read, a table with a text and a
+label column."""
 
 import csv
+import io
 import json
 import os
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from itertools import zip_longest
+from difflib import get_close_matches
+from itertools import takewhile, zip_longest
 from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.base.files import code_fingerprint, fingerprint, hash_of, json_lines, lines_of, remembered
+from whenpool.base.files import (
+    code_fingerprint,
+    fingerprint,
+    hash_of,
+    json_lines,
+    lines_of,
+    remembered,
+    stream_of,
+)
 from whenpool.base.paths import data_directory
 from whenpool.corpora import synthetic
 from whenpool.corpora.corpus import LENGTHS, Corpus, Raw, SplitSizes, has_length, select_and_split
@@ -24,9 +35,11 @@ from whenpool.corpora.settings import FILES, SHARES, find_filler, load_filler
 from whenpool.corpora.tokens import without_spaces
 
 NAMES = ("synthetic", *PUBLICATIONS)
-SUFFIXES = (".csv", ".tsv", ".jsonl")
-FORMATS = ".csv, .tsv or .jsonl (also .gz)"
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet")
+FORMATS = ".csv, .tsv, .jsonl, .json, .xlsx or .parquet (also .gz)"
 FEWEST = 10  # Texts of the rarest class
+NO_LABEL = {"nan", "null", "n/a", "#n/a", "<na>", "\\n"}  # How programs write that there is none
+SWITCHES = ("merge_case", "drop_rare")
 _HERE = Path(__file__).parent
 
 
@@ -107,9 +120,10 @@ def load(
     or cannot be read.
 
     Args:
-        name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
-            or ``.jsonl`` file. Options may follow a colon, ``synthetic:classes=10,density=0.1``
-            or ``reviews.csv:text_column=body,label_column=stars``, or be given as arguments.
+        name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``,
+            ``.jsonl``, ``.json``, ``.xlsx`` or ``.parquet`` file. Options may follow a colon,
+            ``synthetic:classes=10,density=0.1`` or ``reviews.csv:text_column=body,label_column=stars``,
+            or be given as arguments; those of a file are the arguments of `load_own`.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
         length: "long" (over 100 words; the default for the thesis's corpora), "short" or "any"; of
             generated texts "any" alone.
@@ -153,10 +167,15 @@ def find(
         check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
     what = "is a folder" if path.is_dir() else "does not exist"
     check(isfile(path), f"corpus file {path} {what}; check its path")
-    for option, column in given.items():
-        check_known(f"option of {path}", option, ("text_column", "label_column"))
-        check(isinstance(column, str), f"{option} must be the name of a column, not {column!r}")
-    return CorpusSource(name, tuple(sorted(given.items())), path, folder)
+    for option, value in given.items():
+        check_known(f"option of {path}", option, ("text_column", "label_column", "encoding", *SWITCHES))
+        if option in SWITCHES:
+            check_known(option, str(value).lower(), ("true", "false"))
+            given[option] = str(value).lower() == "true"
+        else:
+            check(isinstance(value, str), f"{option} must be a name, not {value!r}")
+    used = sorted((option, value) for option, value in given.items() if value is not False)
+    return CorpusSource(name, tuple(used), path, folder)
 
 
 def suffix_of(path: str | Path) -> str:
@@ -212,39 +231,84 @@ def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
 
 
 def load_own(
-    path: Path, text_column: str = "text", label_column: str = "label", length: str = "any"
-) -> Corpus:
+    path: Path, text_column: str = "text", label_column: str = "label", length: str = "any",
+    encoding: str = "", merge_case: bool = False, drop_rare: bool = False,
+) -> Corpus:  # fmt: skip
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
-    texts count once, with their first label, and each class gives as many as the rarest one has."""
-    read, gaps = read_own(path, text_column, label_column)
+    texts count once, with their first label, and each class gives as many as the rarest one has. Raises
+    `InputError` as `read_own` and `check_classes`, which explain the options."""
+    read, gaps, notes = read_own(path, text_column, label_column, encoding, merge_case)
     rows = [row for row in read if has_length(row.text, length)]
     check(rows or length == "any", f"{path} has no {length} texts; see whenpool.corpora.load")
-    counts = Counter({row.text: row.label for row in reversed(rows)}.values())
-    check_classes(counts, path)
-    used = len(counts) * min(counts.values())
+    label_of_text = {row.text: row.label for row in reversed(rows)}
+    counts = dict.fromkeys((row.label for row in rows), 0) | Counter(label_of_text.values())
+    rare = check_classes(counts, path, drop_rare)
+    kept = [row for row in rows if label_of_text[row.text] not in rare]
+    if rare:
+        notes.append(f"{len(rows) - len(kept):,} rows of {len(rare)} rare classes were left out.")
+    classes = counts.keys() - rare
+    used = len(classes) * min(counts[label] for label in classes)
     fifth = max(1, used // 5)
-    corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
+    corpus = select_and_split(kept, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
     note = f"{path.name}: {used:,} of {len(rows) + len(gaps):,} rows are used, equally many of each"
-    return replace(corpus, name=str(path), notes=(f"{note} class.",))
+    return replace(corpus, name=str(path), notes=(f"{note} class.", *notes))
 
 
-def check_classes(counts: Mapping[str, int], path: Path) -> None:
-    """Raises `InputError` for a single class, or one with fewer than `FEWEST` different texts."""
-    rare = min(counts, key=lambda label: counts[label], default="")
-    check(len(counts) > 1, f"{path}: there is one class, {rare!r:.60}; give texts of at least two")
-    few = f"{path}: class {rare!r:.60} of {len(counts)} classes has {counts[rare]} different texts"
-    check(counts[rare] >= FEWEST, f"{few}; each class needs {FEWEST}: merge or leave out rare classes")
+def folded(label: str) -> str:
+    """What spellings of one label have in common: case, white space and composed letters do not count."""
+    return " ".join(unicodedata.normalize("NFC", label).casefold().split())
 
 
-def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw], list[str]]:
-    """The rows of a file, and a line for each row that has no text or no label and is left out. Raises
-    `InputError` for a row that cannot be read, named by its line, or where none is left."""
+def usual_spellings(counts: Mapping[str, int]) -> dict[str, str]:
+    """The most frequent of the labels that are one when they are `folded`."""
+    return {folded(label): label for label in sorted(counts, key=lambda label: (counts[label], label))}
+
+
+def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False) -> list[str]:
+    """The classes to leave out: with ``drop_rare`` those of fewer than `FEWEST` different texts, else none.
+    Raises `InputError` for fewer than two classes, and with a list of all classes that are rare or another
+    spelling of one. ``counts`` has the texts of each class; a text with several labels is of the first."""
+    alone = f"{path}: there is one class, {min(counts, default='')!r:.60}; give texts of at least two"
+    check(len(counts) > 1, alone)
+    usual = usual_spellings(counts)
+    again = [label for label in counts if usual[folded(label)] != label]
+    rare = [label for label in counts if counts[label] < FEWEST and label not in again]
+    wrong, described = again + (rare if not drop_rare else []), []
+    for label in wrong[:8]:
+        others = [name for name in usual if name != folded(label)]
+        names = [folded(label)] if label in again else get_close_matches(folded(label), others, 1)
+        near = "".join(f", like {usual[name]!r:.30}" for name in names)
+        size = (
+            f"{counts[label]} different texts"
+            if counts[label]
+            else "its texts have another label before"
+        )
+        described.append(f"{label!r:.30} ({size}{near})")
+    options = ["--merge-case to merge spellings"] if again else []
+    options += [f"--drop-rare to leave out those of fewer than {FEWEST} texts"] if wrong != again else []
+    listed = f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}"
+    advice = (
+        f"Add texts, correct labels, or give {' and '.join(options)} (in Python merge_case, drop_rare)"
+    )
+    check(not wrong, f"{path}: {len(wrong)} of {len(counts)} classes are not usable: {listed}. {advice}")
+    enough = f"{path}: fewer than two classes have {FEWEST} different texts; add texts"
+    check(len(counts) - len(rare) > 1, enough)
+    return rare
+
+
+def read_own(
+    path: Path, text_column: str, label_column: str, encoding: str = "", merge_case: bool = False
+) -> tuple[list[Raw], list[str], list[str]]:
+    """The rows of a file, a line for each row that has no text or no label and is left out, and a sentence
+    for each thing that was read in another way than it may be meant. A file without a byte order mark is
+    read in an ``encoding``, by default UTF-8; with ``merge_case`` spellings that differ in case, white space
+    or composed letters are one label. Raises `InputError` for a row that cannot be read, named by its line,
+    columns that hold no texts or no classes, or where no row is left."""
     check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
-    wanted, is_json = (text_column.strip(), label_column.strip()), suffix_of(path) == ".jsonl"
-    expected = f"a JSON object with {text_column!r}"
-    rows = json_lines(path, expected) if is_json else _table(path, {*wanted})
+    wanted = (text_column.strip(), label_column.strip())
+    rows, notes = _rows(path, wanted, encoding)
     read, gaps, named = list[Raw](), list[str](), dict[str, None]()
     for where, row in rows:
         named |= dict.fromkeys(row)
@@ -253,8 +317,11 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
         if any(empty):
             gaps.append(f"{where}: column {wanted[empty.index(True)]!r} is empty")
             continue
+        if str(label).strip().lower() in NO_LABEL:
+            gaps.append(f"{where}: the label {label!r} says that there is none")
+            continue
         kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
-        fits = isinstance(text, str) and not isinstance(label, list | dict)
+        fits = isinstance(text, str) and isinstance(label, Hashable)
         check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
         # without halves of characters, which JSON may hold
         clean = (re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (str(text), str(label).strip()))
@@ -262,50 +329,170 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
     for column in wanted if named else ():
         option = "text" if column == wanted[0] else "label"
         how = f"{[*named]!r:.300}, as {path.name}:{option}_column=…; diagnose has --{option}-column"
-        check(column in named, f"{path} has no column {column!r}; name one of {how}")
+        names = {name.casefold(): name for name in named}
+        near = get_close_matches(column.casefold(), names, 1)
+        guess = f"did you mean {names[near[0]]!r}? N" if near else "n"
+        check(column in named, f"{path} has no column {column!r}; {guess}ame one of {how}")
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
+    labels = Counter(row.label for row in read)
+    _check_columns(read, labels, path, wanted)
     written: dict[Decimal | str, str] = {}
-    for label in sorted({row.label for row in read}):
+    for label in sorted(labels):
         is_number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII)  # others, as 01, are codes
         other = written.setdefault(Decimal(label) if is_number else label, label)
         one = f"labels {other!r} and {label!r} are one number; write it in one way"
         check(other == label, f"{path}: {one}")
+        said = f"{labels[label]:,} rows are of a class {label!r}; empty the field if it means no class."
+        notes += [said] if folded(label) in ("none", "na") else []
+    if merge_case:
+        usual = usual_spellings(labels)
+        merged = sorted(label for label in labels if usual[folded(label)] != label)
+        count = sum(labels[label] for label in merged)
+        said = f"{count:,} rows spell their class in a rarer way and were merged: {merged!r:.200}."
+        notes += [said] if merged else []
+        read = [row._replace(label=usual[folded(row.label)]) for row in read]
     spaced = not without_spaces(row.text for row in read)
     check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
-    return read, gaps
+    return read, gaps, notes
+
+
+def _check_columns(
+    rows: Sequence[Raw], labels: Collection[str], path: Path, wanted: Sequence[str]
+) -> None:
+    """Raises `InputError` where the columns look swapped, or the labels are no classes."""
+    text, label = rows[0][:2]
+    words = [sum(len(row[place].split()) for row in rows) for place in (0, 1)]
+    swapped = len(labels) > 2 * len({row.text for row in rows}) and words[1] > words[0]
+    seen = f"column {wanted[0]!r} holds {text!r:.40}, and {wanted[1]!r} holds {label!r:.60}"
+    exchange = f"give --text-column {wanted[1]} --label-column {wanted[0]}"
+    check(not swapped, f"{path}: text and label look swapped: {seen}; {exchange}")
+    many = f"{path}: column {wanted[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
+    is_class = len(labels) <= max(20, len(rows) / 2)
+    check(is_class, f"{many}, as an id or a measured number; name the classes with --label-column")
+
+
+def _rows(
+    path: Path, wanted: Sequence[str], encoding: str
+) -> tuple[Iterable[tuple[str, Mapping[str, Any]]], list[str]]:
+    """Where each row of a file stands, with its fields by their names, and notes as `read_own` has them."""
+    suffix, expected = suffix_of(path), f"a JSON object with {wanted[0]!r}"
+    if suffix in (".csv", ".tsv"):
+        return _table(path, wanted, encoding)
+    if suffix == ".jsonl":
+        return json_lines(path, expected, encoding), []
+    if suffix == ".json":
+        text = "".join(lines_of(path, encoding))
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):  # several objects, as in JSON lines
+            return json_lines(path, expected, encoding), []
+        if isinstance(content, dict) and all(isinstance(part, list | dict) for part in content.values()):
+            import pandas as pd
+
+            columns = {name: pd.Series(part, dtype=object) for name, part in content.items()}
+            content = pd.DataFrame(columns).to_dict("records")
+        rows = content if isinstance(content, list) else [content]
+        for number, row in enumerate(rows, 1):
+            check(isinstance(row, dict), f"{path}, entry {number}: expected {expected}, not {row!r:.40}")
+        return [(f"{path}, entry {number}", row) for number, row in enumerate(rows, 1)], []
+    return _workbook(path, wanted), []
+
+
+def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+    """As `_rows`, of a file that pandas reads: of Excel all sheets that have the columns, which may stand
+    below other lines, and cells as texts. Raises `InputError` where pandas cannot, or needs a package."""
+    import pandas as pd
+
+    is_excel = suffix_of(path) == ".xlsx"
+    how: Any = {"sheet_name": None, "header": None, "dtype": object, "keep_default_na": False}
+    try:
+        with stream_of(path) as stream:
+            content = io.BytesIO(stream.read())
+        if is_excel:
+            sheets = pd.read_excel(content, engine="openpyxl", **how)
+        else:
+            table = pd.read_parquet(content, dtype_backend="numpy_nullable")
+    except ImportError:
+        package = "openpyxl" if is_excel else "pyarrow"
+        raise InputError(f"{path} needs a package: pip install {package}; or save it as .csv") from None
+    except Exception as error:  # each reader has errors of its own
+        raise InputError(f"{path} cannot be read ({error!s:.200}); save it as .csv") from None
+    if not is_excel:
+        records = table.astype(object).where(table.notna(), None).to_dict("records")
+        return [(f"{path}, row {number}", row) for number, row in enumerate(records, 1)]
+    rows, top = list[tuple[str, Mapping[str, Any]]](), list[str]()
+    for name, sheet in sheets.items():
+        header: list[str] = []
+        for number, cells in enumerate(sheet.astype(str).to_numpy().tolist(), 1):
+            top = top or cells
+            if header:
+                rows.append(
+                    (f"{path}, sheet {name}, row {number}", dict(zip(header, cells, strict=True)))
+                )
+            elif {*wanted} <= {*map(str.strip, cells)}:
+                header = [*map(str.strip, cells)]
+    return rows or [(str(path), dict.fromkeys(top))]  # of which the names are told
 
 
 def _table(
-    path: Path, wanted: Set[str], quoting: Any = csv.QUOTE_MINIMAL
-) -> list[tuple[str, dict[str, str]]]:
-    """Where each row of a table stands, and its fields by the header; quotes enclose fields, and between tabs
-    they may be letters like others."""
+    path: Path, wanted: Sequence[str], encoding: str, quoting: Any = csv.QUOTE_MINIMAL
+) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
+    """As `_rows`, of a table in text; quotes enclose fields, and between tabs, or where rows would vanish
+    between them, they may be letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
-    lines = list(lines_of(path))
-    named = f"{path} has no header; write the names of its columns into the first line"
-    check(lines and lines[0].strip(), named)
+    lines = list(lines_of(path, encoding))
+    # blank lines, comments and the line by which Excel names the separator may stand above the header
+    above = re.compile(r'\s*(?:$|#)|"?sep=([^\w"])"?\s*$', re.IGNORECASE)
+    named = [match and match[1] for match in takewhile(bool, map(above.match, lines))]
     # other marks than commas may separate a .csv: the one by which the header has the columns that are
     # wanted, or most columns
-    marks = "\t" if suffix_of(path) == ".tsv" else ",;\t|"
-    heads = {mark: [*map(str.strip, next(csv.reader(lines[:1], delimiter=mark)))] for mark in marks}
-    mark = max(marks, key=lambda mark: (wanted <= {*heads[mark]}, len(heads[mark])))
-    reader = csv.reader(lines, delimiter=mark, strict=True, quoting=quoting)
-    rows, where = list[tuple[str, dict[str, str]]](), f"{path}, line 1"
+    marks = next(filter(None, named), "\t" if suffix_of(path) == ".tsv" else ",;\t|")
+    heads = {
+        (place, mark): [*map(str.strip, next(csv.reader([line], delimiter=mark)))]
+        for (place, line), separator in zip(enumerate(lines), [*named, None], strict=False)
+        if line.strip() and not separator
+        for mark in marks
+    }
+    check(heads, f"{path} has no header; write the names of its columns into the first line")
+    start, mark = max(heads, key=lambda key: ({*wanted} <= {*heads[key]}, len(heads[key])))
+    reader = csv.reader(lines[start:], delimiter=mark, strict=True, quoting=quoting)
+    rows, joined, first = list[tuple[str, Mapping[str, Any]]](), list[tuple[int, int]](), start
+    where = f"{path}, line {first + 1}"
     try:
         header = [name.strip() for name in next(reader)]
-        where = f"{path}, line {reader.line_num + 1}"
+        header = header if quoting == csv.QUOTE_MINIMAL else heads[start, mark]
+        first = start + reader.line_num
+        where = f"{path}, line {first + 1}"
         for row in reader:
             wrong = f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
             check(not any(row[len(header) :]), f"{wrong}; put fields that hold {mark!r} in quotes")
+            last = start + reader.line_num
             if any(row):
                 fields: dict[str, str] = {}
                 for name, value in zip_longest(header, row[: len(header)], fillvalue=""):
                     fields.setdefault(name, value)  # of two columns of one name the first
                 rows.append((where, fields))
-            where = f"{path}, line {reader.line_num + 1}"
+                if last > first + 1 and any(mark in field for field in row):
+                    joined.append((first, last))
+            first, where = last, f"{path}, line {last + 1}"
     except csv.Error as error:
         if mark == "\t" and quoting == csv.QUOTE_MINIMAL:
-            return _table(path, wanted, csv.QUOTE_NONE)
+            return _table(path, wanted, encoding, csv.QUOTE_NONE)
         advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
-    return rows
+    # between the quotes may be a text of several lines, or rows: then every line of the table has all
+    # fields, and a label as other rows have it
+    labels = {fields.get(wanted[1]) for _, fields in rows}
+    plain = [line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip()]
+    are_rows = all(
+        len(line) == len(header) and dict(zip(header, line, strict=True)).get(wanted[1]) in labels
+        for line in plain
+    )
+    spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (len(joined) > 5)
+    if joined and are_rows:
+        said = f"Quotes are read as letters, since they would make one row of lines {spans}."
+        return _table(path, wanted, encoding, csv.QUOTE_NONE)[0], [said]
+    said = (
+        f"{len(joined):,} rows span several lines between quotes, with {mark!r} in them: lines {spans}."
+    )
+    return rows, [said] if joined else []

@@ -2,7 +2,6 @@
 written; it is the last version in pure Python, and is loaded when it is needed. Nothing here touches the
 network."""
 
-import gzip
 import math
 import re
 import zlib
@@ -11,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +21,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from whenpool.base.errors import InputError, check
-from whenpool.base.files import fingerprint, write_atomically
+from whenpool.base.files import fingerprint, stream_of, write_atomically
 from whenpool.corpora.batches import PADDING, UNKNOWN, UNKNOWN_INDEX, Ragged
 
 VOCABULARY_LIMIT = 25_000  # Words of the largest vocabulary, besides the two special ones (§1.4.2)
@@ -97,8 +97,9 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped, maybe below a
-    line with their counts, as word2vec writes; a copy in ``cache_directory`` loads fast the next time. Raises
-    `InputError` for a file that is missing, or a line of another form."""
+    line with their counts, as word2vec writes; a word may have spaces. A copy in ``cache_directory`` loads
+    fast the next time. Raises `InputError` for a file that is missing or binary, or a line of another
+    form."""
     check(path.is_file(), f"word vectors {path} do not exist; `whenpool data` lists where to get them")
     copy = _copy_of(path, cache_directory)
     if not copy.exists():
@@ -119,25 +120,40 @@ def _copy_of(path: Path, cache_directory: Path) -> Path:
     return cache_directory / "word_vectors" / name
 
 
+_CONVERT = (
+    "unpack a .zip, save UTF-16 as UTF-8, and write a .bin of word2vec as text, with gensim: "
+    "KeyedVectors.load_word2vec_format('vectors.bin', binary=True).save_word2vec_format('vectors.txt')"
+)
+
+
+def _is_number(field: bytes) -> bool:
+    with suppress(ValueError):
+        return bool([float(field)])
+    return False
+
+
 def _parse(path: Path) -> WordVectors:
     words, values, size = list[str](), array("f"), 0
-    opened: Any = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rb") as file:
+        with stream_of(path) as file:
+            is_binary = re.search(rb"[\0-\x08\x0e-\x1f]", file.peek(1_000))
             for number, line in enumerate(file, 1):
-                word, *numbers = line.removeprefix(b"\xef\xbb\xbf").split() or [b""]
-                if not word or (number == 1 and len(numbers) == 1 and (word + numbers[0]).isdigit()):
+                fields = line.removeprefix(b"\xef\xbb\xbf").split()
+                if not fields or (number == 1 and len(fields) == 2 and b"".join(fields).isdigit()):
                     continue  # the second is how many words and numbers there are
-                try:
-                    row = array("f", map(float, numbers))
-                except ValueError:
-                    row = array("f")
-                size = size or len(row)
+                size = size or sum(1 for _ in takewhile(_is_number, fields[:0:-1]))
+                # the last fields are the numbers; a word may have spaces, as ". . ." has
+                word, row = fields[: len(fields) - size], array("f")
+                with suppress(ValueError):
+                    row = array("f", map(float, fields[len(word) :]))
                 wanted = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
                 fits = len(row) == size > 0 and all(map(math.isfinite, row))  # also as they are stored
+                fits = fits and len(word) > 0 and not any(map(_is_number, word[1:][-1:]))
+                is_text = fits or number > 2 or not is_binary
+                check(is_text, f"word vectors {path} are not plain text; {_CONVERT}")
                 check(fits, f"word vectors {path}, line {number}: {wanted}; correct or delete the line")
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
-                    words.append(word.decode("utf-8"))
+                    words.append(b" ".join(word).decode("utf-8"))
                     values.extend(row)
     except (OSError, EOFError, zlib.error) as error:
         reason = f"word vectors {path} cannot be read: {error!s:.200}"

@@ -5,6 +5,7 @@ Letters: N texts, C classes, T words of the longest text.
 """
 
 import hashlib
+import html
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,11 +34,15 @@ WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
 FORMAT, VERSION = "whenpool-checkpoint", 1
 LONGEST = 1_000  # Words of a text that are explained
 _TAG = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(f"(?!<(?:unk|pad)>)(?:{_TAG.pattern})", _TAG.flags)
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "basic_english": tokenize,
     "untagged": lambda text: tokenize(_TAG.sub(" ", text)),
+    "without_markup": lambda text: tokenize(_MARKUP.sub(" ", html.unescape(text))),
 }
-"""How a model reads a text: its words and punctuation marks, or the same without HTML tags."""
+"""How a model reads a text: its words and punctuation marks; the same without HTML tags, as older models do;
+or without tags and with the letters that entities such as ``&amp;`` stand for."""
+READS = "without_markup"  # how texts of the user are read, by `diagnose` and by the estimator
 Scalar = str | int | float | bool | None
 
 

@@ -33,7 +33,7 @@ from whenpool.base.files import write_atomically
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.sources import FEWEST, CorpusSource, check_classes, read_own
 from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize
-from whenpool.explain.checkpoint import TOKENIZERS, save_checkpoint
+from whenpool.explain.checkpoint import READS, TOKENIZERS, save_checkpoint
 from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
@@ -49,27 +49,28 @@ PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "te
 
 def survey(
     path: Path, text_column: str = "text", label_column: str = "label", *, limit: int = 2_000,
-    words: int = 1_000,
+    words: int = 1_000, encoding: str = "", merge_case: bool = False, drop_rare: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:  # fmt: skip
     """Read a file of labelled texts, see `diagnose`, and choose about ``limit`` of them: which ones depends
     on the texts alone; each class keeps its share, and at least `FEWEST` texts. Texts are cut before they are
     compared, so that none is there twice. Returns the columns "text", words with spaces between them, and
     "label", and a sentence for each thing that was cut or left out. Raises `InputError` for texts that cannot
     be used."""
-    rows, gaps = read_own(path, text_column, label_column)
+    rows, gaps, read_otherwise = read_own(path, text_column, label_column, encoding, merge_case)
     table = pd.DataFrame(rows)
-    read = table["text"].map(TOKENIZERS["untagged"])
+    read = table["text"].map(TOKENIZERS[READS])
     table["text"], table["length"] = read.map(lambda text: " ".join(text[:words])), read.map(len)
     wordless = int(table["length"].eq(0).sum())
     table = table[table["length"] > 0]
     check(len(table), f"{path}: no text has a word")
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
     texts = table.drop_duplicates("text")
-    counts = texts["label"].value_counts()
-    check_classes(counts.to_dict(), path)
+    counts = texts["label"].value_counts().reindex(table["label"].unique(), fill_value=0)
+    rare = check_classes(counts.to_dict(), path, drop_rare)
+    kept, counts = texts[~texts["label"].isin(rare)], counts.drop(rare)
     # shuffled, however the file is sorted; then the first texts of each class
-    shuffled = texts.sort_values("text").sample(frac=1, random_state=0)
-    quota = (counts * min(1, limit / len(texts))).astype(int).clip(lower=FEWEST)
+    shuffled = kept.sort_values("text").sample(frac=1, random_state=0)
+    quota = (counts * min(1, limit / len(kept))).astype(int).clip(lower=FEWEST)
     used = shuffled[shuffled.groupby("label").cumcount() < shuffled["label"].map(quota)]
     notes = {
         f"rows of {path.name} have a text and a label": len(rows),
@@ -77,11 +78,12 @@ def survey(
         "rows have no word and were left out": wordless,
         "rows repeat a text, which counts once": len(table) - len(texts),
         "texts have several labels, of which the first counts": several,
-        "more texts were left out to save time (--limit)": len(texts) - len(used),
+        f"texts are of {len(rare)} rare classes and were left out (--drop-rare)": len(texts) - len(kept),
+        "more texts were left out to save time (--limit)": len(kept) - len(used),
         f"texts are longer than {words} words and cut there": int(used["length"].gt(words).sum()),
     }
     shares = [f"{label} ({count:,})" for label, count in used["label"].value_counts().items()]
-    sentences = [f"{count:,} {what}." for what, count in notes.items() if count]
+    sentences = [f"{count:,} {what}." for what, count in notes.items() if count] + read_otherwise
     sentences.append(f"{len(shares)} classes: {', '.join(shares[:20])}{' …' * (len(shares) > 20)}.")
     return used[["text", "label"]], sentences
 
@@ -122,6 +124,7 @@ def diagnose(
     poolings: Sequence[str] = COMPARED, epochs: int = 6, limit: int = 2_000, words: int = 1_000,
     vectors: str | None = None, output: Path | None = None, data: Path | None = None,
     workers: int | None = None, device: str = "cpu", say: Callable[[str], None] = print,
+    encoding: str = "", merge_case: bool = False, drop_rare: bool = False,
 ) -> Diagnosis:  # fmt: skip
     """Cross-validate a small model with each pooling on a user's labelled texts, read them among filler, and
     write the page, the texts and the models into the folder ``output``. The options are those of the command
@@ -131,7 +134,10 @@ def diagnose(
         check_known("pooling", pooling, POOLINGS)
     check_device(device)
     place = Place.default(data)
-    table, notes = survey(path, text_column, label_column, limit=limit, words=words)
+    table, notes = survey(
+        path, text_column, label_column, limit=limit, words=words, encoding=encoding,
+        merge_case=merge_case, drop_rare=drop_rare,
+    )  # fmt: skip
     named = None if vectors == "random" else vectors or find_vectors(place)
     file = named and (Path(named) if Path(named).is_file() else place.vectors_file(named))
     folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
@@ -160,7 +166,7 @@ def diagnose(
         say(f"{POOLING_NAMES[pooling]}: {100 * right[pooling].mean():.1f} %")
         saved = made[0].checkpoint_
         save_checkpoint(
-            folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words, "untagged",
+            folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words, READS,
             run=f"{pooling}, {path.name}", test_accuracy=100 * right[pooling][tested].mean(),
         )  # fmt: skip
 

@@ -5,6 +5,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
+from enum import Enum
 from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
@@ -23,6 +24,8 @@ from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, Splits, Texts
 from whenpool.explain.checkpoint import (
+    READS,
+    TOKENIZERS,
     Checkpoint,
     Explanation,
     explain,
@@ -38,7 +41,8 @@ from whenpool.training.loop import Recipe, train
 @dataclass(eq=False, repr=False)
 class PoolingClassifier(ClassifierMixin, BaseEstimator):
     """The model of the thesis as a scikit-learn estimator (§1.3). It keeps the weights of the epoch with the
-    best validation accuracy (§1.4.2); if epochs tie, of the one with the lowest validation loss.
+    best validation accuracy (§1.4.2); if epochs tie, of the one with the lowest validation loss. HTML tags
+    are no part of a text, and its entities are read as the letters that they stand for.
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
@@ -106,7 +110,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         the training texts choose, with a warning."""
         self._check_parameters()
         words, given = self._pairs(texts, labels)
-        self.classes_, targets = np.unique(given, return_inverse=True)
+        try:
+            self.classes_, targets = np.unique(given, return_inverse=True)
+        except TypeError:  # of an `Enum`, for example
+            what = f"labels of the type {type(given[0]).__name__} have no order"
+            raise InputError(f"{what}; give words or numbers, as [y.name for y in labels]") from None
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
         if validation is not None:
             held_words, named = self._pairs(*validation, "validation ")
@@ -135,7 +143,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
             outcome = train(model, Splits(read, judged, judged), recipe, seed, self.device)
         names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
-        self.checkpoint_ = Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit)
+        self.checkpoint_ = Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit, READS)
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
         return self
 
@@ -166,7 +174,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"labels of the type {kind} cannot be saved; train with strings or numbers")
         facts = self.get_params() | {"labels": self.classes_.tolist()}
         kept = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
-        parts = made.model, made.vocabulary, made.classes, made.max_words
+        parts = made.model, made.vocabulary, made.classes, made.max_words, made.tokenizer
         return save_checkpoint(folder, *parts, estimator=kept)
 
     @classmethod
@@ -217,7 +225,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         listed = strings(texts)
         readable = not tokens.without_spaces(listed)
         check(readable, "the texts have no spaces between words; add them with a segmenter")
-        words = [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in listed]
+        words = [TOKENIZERS[READS](text)[: self.max_words] or [UNKNOWN] for text in listed]
         try:
             plain = pd.Series | pd.Index | pd.api.extensions.ExtensionArray
             table = hasattr(labels, "shape") and not isinstance(labels, plain)
@@ -235,4 +243,6 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check(not regression, "labels must be classes; these numbers are nearly all different")
         counts = f"there are {len(words)} {which}texts and {len(column)} labels; give one for each"
         check(len(words) == len(column) > 0, counts)
-        return words, np.asarray(column.tolist())
+        # of a class C(str, Enum) numpy would keep "C.A" instead of the value, cut to the value's length
+        values = [v.value if isinstance(v, Enum) and isinstance(v, str | int) else v for v in column]
+        return words, np.asarray(values)

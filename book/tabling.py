@@ -10,7 +10,8 @@ import pandas as pd
 from pandas import DataFrame
 
 from whenpool.base.paths import project_root
-from whenpool.book.results import has
+from whenpool.book.claims import Finding
+from whenpool.book.results import Sample, has
 from whenpool.book.tables import spread
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import POOLING_NAMES
@@ -63,11 +64,24 @@ def times_smaller(ratio: float) -> str:
     return "?" if math.isnan(times) else f"{times:,.0f}"
 
 
+def times_smaller_between(value: float, low: float, high: float) -> str:
+    """The same of a ratio with its interval, rounded to a digit: "60 million (6 million to 600 million)"."""
+    rough = lambda ratio: times_smaller(1 / float(f"{1 / ratio:.1g}"))  # noqa: E731
+    return f"{rough(value)} ({rough(high)} to {rough(low)})"
+
+
 def bag_of_words(scale: str, size: int, setting: str) -> float:
     """The test accuracy, in %, of TF-IDF with logistic regression on the texts of IMDb's runs."""
     rows = pd.read_csv((project_root() or Path()) / "data" / "results" / "bag_of_words.csv")
     asked = {"scale": scale, "size": size, "setting": setting}
     return float(rows[has(rows, asked)]["test_accuracy"].iloc[0])
+
+
+def above_bag_of_words(rows: DataFrame, scale: str, size: int, setting: str) -> str:
+    """How many points the accuracies of a model's seeds are above the bag of words, in which nothing is random,
+    with a 95 % interval over the seeds."""
+    above = rows.set_index("seed")["value"] - bag_of_words(scale, size, setting)
+    return Finding.of((1, Sample.of(above.to_dict()))).spoken
 
 
 def grid(cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: Any = None) -> DataFrame:

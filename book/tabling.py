@@ -78,8 +78,8 @@ def bag_of_words(scale: str, size: int, setting: str) -> float:
 
 
 def above_bag_of_words(rows: DataFrame, scale: str, size: int, setting: str) -> str:
-    """How many points the accuracies of a model's seeds are above the bag of words, in which nothing is random,
-    with a 95 % interval over the seeds."""
+    """How many points the accuracies of a model's seeds are above the bag of words, in which nothing is
+    random, with a 95 % interval over the seeds."""
     above = rows.set_index("seed")["value"] - bag_of_words(scale, size, setting)
     return Finding.of((1, Sample.of(above.to_dict()))).spoken
 

@@ -22,6 +22,7 @@ class Advice:
     text: str  # what to do, in whole sentences
     claims: Sequence[str]  # ids of those that it rests on
     verdicts: Sequence[str] = ()  # on each of them, see `with_verdicts`
+    hang_on: Sequence[str] = ()  # what each verdict would change without, such as "one seed"; mostly ""
     topic: str = ""  # its heading
     when: str = ""  # the case that it is for
     words: Sequence[Any] | None = None  # from and up to how many a text has; None is open
@@ -55,8 +56,17 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
 def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
     """Some advice with the verdicts on its claims, at the thesis's scale where they were run there."""
     wanted = {name for entry in chosen for name in entry.claims}
-    verdicts = {claim.id: decide(claim, runs).in_short for claim in claims() if claim.id in wanted}
-    return [replace(each, verdicts=[verdicts[name] for name in each.claims]) for each in chosen]
+    decided = {claim.id: decide(claim, runs) for claim in claims() if claim.id in wanted}
+    verdicts = {name: decision.in_short for name, decision in decided.items()}
+    hang_on = {name: decision.best.firmness.removeprefix("firm") for name, decision in decided.items()}
+    return [
+        replace(
+            each,
+            verdicts=[verdicts[name] for name in each.claims],
+            hang_on=[hang_on[name] for name in each.claims],
+        )
+        for each in chosen
+    ]
 
 
 def support(advice: Advice) -> str:

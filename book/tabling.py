@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,21 +64,19 @@ def times_smaller(ratio: float) -> str:
     return "?" if math.isnan(times) else f"{times:,.0f}"
 
 
-def times_between(finding: Finding) -> str:
-    """The interval of a ratio below one as one says how many times smaller: "6.2 to 580 million", "400 to 980"."""
-    ends = [times_smaller(ratio) for ratio in (finding.high, finding.low)]
-    unit = " million"
-    first = ends[0].removesuffix(unit) if ends[1].endswith(unit) and ends[0].endswith(unit) else ends[0]
-    return f"{first} to {ends[1]}"
+def times_smaller_between(finding: Finding) -> str:
+    """The same of a ratio with its interval, rounded to a digit: "60 million (6 to 600 million)"."""
+    ends = finding.value, finding.high, finding.low
+    value, least, most = (times_smaller(1 / float(f"{1 / ratio:.1g}")) for ratio in ends)
+    if most.endswith(" million"):
+        least = least.removesuffix(" million")
+    return f"{value} ({least} to {most})"
 
 
-def ahead(values: Series, rival: Series | float) -> str:
-    """By how many points the mean of some seeds is above that of others, or above a number, with its 95 %
-    interval."""
-    sample = Sample.of(dict(enumerate(values)))
-    if isinstance(rival, Series):
-        return Finding.of((1, sample), (-1, Sample.of(dict(enumerate(rival))))).spoken
-    return Finding.of((1, replace(sample, mean=sample.mean - rival))).spoken
+def ahead(values: Series, rival: Series) -> str:
+    """By how many points the mean of some seeds is above that of others, with its 95 % interval."""
+    of_both = (Sample.of(dict(enumerate(each))) for each in (values, rival))
+    return Finding.of(*zip((1, -1), of_both, strict=True)).spoken
 
 
 def bag_of_words(scale: str, size: int, setting: str) -> float:
@@ -87,6 +84,13 @@ def bag_of_words(scale: str, size: int, setting: str) -> float:
     rows = pd.read_csv((project_root() or Path()) / "data" / "results" / "bag_of_words.csv")
     asked = {"scale": scale, "size": size, "setting": setting}
     return float(rows[has(rows, asked)]["test_accuracy"].iloc[0])
+
+
+def above_bag_of_words(rows: DataFrame, scale: str, size: int, setting: str) -> str:
+    """How many points the accuracies of a model's seeds are above the bag of words, in which nothing is
+    random, with a 95 % interval over the seeds."""
+    above = rows.set_index("seed")["value"] - bag_of_words(scale, size, setting)
+    return Finding.of((1, Sample.of(above.to_dict()))).spoken
 
 
 def grid(cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: Any = None) -> DataFrame:

@@ -20,11 +20,12 @@ from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 from small_runs import record
-from tabling import literal
+from tabling import above_bag_of_words, bag_of_words, literal, times_smaller_between
 from thesis import by_source, judge, judged
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
+from whenpool.book.claims import Finding
 from whenpool.book.figures import drawn_twice
 from whenpool.book.results import Runs, with_model
 from whenpool.book.tables import CaptionedTable
@@ -110,6 +111,20 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     assert ":::{div} provenance\nFrom runs.\n:::" in bundle["text/markdown"]
     shown = ["Of &lt;things", "<b>1</b><br>2", "<code>nwi</code>", "<td>a: x</td>", "y (the rule)."]
     assert [part for part in shown if part not in bundle["text/html"]] == []
+
+
+def test_how_many_times_smaller_is_a_rounded_number_with_its_range():
+    def said(times, least, most):
+        return times_smaller_between(Finding("holds", 1 / times, 1 / most, 1 / least))
+
+    assert said(630, 405, 980) == "600 (400 to 1,000)"
+    assert said(59e6, 5.8e6, 580e6) == "60 million (6 to 600 million)"
+
+
+def test_a_distance_to_the_bag_of_words_has_an_interval_over_seeds():
+    bag = bag_of_words("thesis", 1_000, "standard")
+    rows = pd.DataFrame({"seed": [0, 1, 2], "value": [bag + 1, bag + 2, bag + 3]})
+    assert above_bag_of_words(rows, "thesis", 1_000, "standard") == "2 (−0.48 to 4.5)"
 
 
 def test_a_hostile_name_is_shown_and_is_no_markup():

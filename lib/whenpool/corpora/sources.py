@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from os.path import isfile
 from pathlib import Path
 from typing import Any
@@ -273,6 +273,20 @@ def read_own(path: Path, text_column: str, label_column: str) -> tuple[list[Raw]
     spaced = not without_spaces(row.text for row in read)
     check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
     return read, gaps
+
+
+def read_texts(path: Path, text_column: str = "text") -> list[str]:
+    """The texts of a file without labels, "" where a row has none. Raises `InputError` for a file that cannot
+    be read, or has no such column or no row."""
+    check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
+    column, is_json = text_column.strip(), suffix_of(path) == ".jsonl"
+    rows = json_lines(path, f"a JSON object with {column!r}") if is_json else _table(path, {column})
+    fields = [row for _, row in rows]
+    check(fields, f"{path} has no rows; give at least one text")
+    named = list(dict.fromkeys(chain(*fields)))
+    none = f"{path} has no column {column!r}; name one of {named!r:.300} with --text-column"
+    check(column in named, none)
+    return ["" if (text := row.get(column)) is None else str(text) for row in fields]
 
 
 def _table(

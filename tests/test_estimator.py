@@ -212,7 +212,7 @@ def test_a_parameter_out_of_its_range_is_named(name, value):
 
 def test_without_a_gpu_or_a_fit_it_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="torch sees no GPU"):
+    with pytest.raises(InputError, match='torch sees no GPU; use .*device="cpu"'):
         small(device="cuda").fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="nowhere"):
         PoolingClassifier.load("/nowhere")

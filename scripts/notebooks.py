@@ -31,17 +31,20 @@ _HEADING = re.compile(r"^\(([\w-]+)\)=\s*\n+#+ +(.+)$", re.MULTILINE)
 FIRST_CELL = r"""# On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
 import os, subprocess, sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 source = os.environ.get("WHENPOOL_REPOSITORY", "{url}")
 here = Path.cwd().resolve()
-root = next((p for p in (here, *here.parents) if (p / "_toc.yml").exists()), None)
 try:
     import google.colab
 except ImportError:
     on_colab = False
 else:
     on_colab = True
+package = None if on_colab else find_spec("whenpool")  # pip install -e leads to a clone
+there = Path(package.origin).resolve().parents if package else ()
+root = next((p for p in (here, *here.parents, *there) if (p / "_toc.yml").exists()), None)
 if on_colab and root is None:
     root = here / "whenpool"
     if not root.exists():
@@ -51,9 +54,10 @@ if on_colab and root is None:
     kept.write_text("".join(f"{{p}}=={{version(p)}}\n" for p in ("torch", "numpy")))
     pip = [sys.executable, "-m", "pip", "install", "-q", "--use-pep517", "-c", str(kept)]
     subprocess.run([*pip, "-e", f"{{root}}[{extras}]"], check=True)
-if root is not None:
-    sys.path.insert(0, str(root / "lib"))
-    os.chdir(root / "book")
+if root is None:
+    raise SystemExit(f"no clone of the book is around {{here}}; start in one, as with papermill --cwd book")
+sys.path.insert(0, str(root / "lib"))
+os.chdir(root / "book")
 
 import torch
 

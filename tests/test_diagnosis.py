@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from browsing import DESKTOP, PHONE, looked_at
 from conftest import told
+from sklearn.metrics import f1_score
 
 from whenpool import InputError, load
-from whenpool.explain.diagnosis import Score, diagnose, differences, verdict_on
+from whenpool.explain.diagnosis import Score, diagnose, difference, differences, f1_parts, verdict_on
 
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")
@@ -66,6 +67,68 @@ def test_the_interval_of_a_difference_is_students_text_by_text():
     points = np.repeat([100.0, 0.0], [30, 370])
     half = 1.966 * points.std(ddof=1) / np.sqrt(400)
     assert gap == pytest.approx((7.5, 7.5 - half, 7.5 + half), rel=1e-3)
+
+
+RARE = np.array(["rare"] * 15 + ["common"] * 185)
+
+
+def saying(right, wrong, name="max"):
+    """A model that finds some rare texts, and takes some common ones for rare."""
+    predicted = np.where(
+        np.isin(np.arange(200), [*range(right), *range(15, 15 + wrong)]), "rare", "common"
+    )
+    return Score.of(name, name.upper(), predicted, RARE)
+
+
+def test_parts_of_macro_f1_have_its_mean_and_the_spread_of_drawing_texts_again():
+    rng = np.random.default_rng(0)
+    labels, predicted = rng.choice([*"aaaaaabc"], 400), rng.choice([*"aaabc"], 400)
+    parts = f1_parts(labels, predicted)
+    assert parts.mean() == pytest.approx(f1_score(labels, predicted, average="macro"))
+    draws = rng.integers(400, size=(150, 400))
+    again = [f1_score(labels[draw], predicted[draw], average="macro") for draw in draws]
+    assert parts.std() / 20 == pytest.approx(np.std(again), rel=0.2)
+    model, never = saying(12, 3), saying(0, 0)
+    assert difference(model, never)[0] == pytest.approx(model.value - never.value)
+
+
+def test_where_one_class_has_most_texts_the_verdict_is_by_macro_f1():
+    never = saying(0, 0, "mean")  # as the most frequent class, and the most accurate
+    model = saying(14, 16)
+    assert model.accuracy < never.accuracy
+    pooling, title, sentences = verdict_on([never, model], [saying(0, 0, "")], [never])
+    assert (pooling, title) == ("max", "Take MAX (max)")
+    assert f"a macro F1 of {model.value:.1f} % on 200 texts" in sentences[0]
+    assert "The largest class has 92.5 % of the texts" in sentences[1]
+    assert "compared by macro F1" in sentences[1]
+    assert verdict_on([never], [], [never])[1] == "No pooling learnt enough to be recommended"
+
+
+def test_the_page_has_the_f1_and_the_confusion_of_each_class(tmp_path):
+    rows = [
+        f"a {'fine' if n % 10 else 'dull'} film {n},{'good' if n % 10 else 'bad'}" for n in range(120)
+    ]
+    (tmp_path / "own.csv").write_text("\n".join(["text,label", *rows]))
+    found = diagnose(
+        tmp_path / "own.csv", poolings=["max"], epochs=1, workers=1, vectors="random",
+        output=tmp_path / "out", data=tmp_path, say=str,
+    )  # fmt: skip
+    assert found.by_class["class"].tolist() == found.confusion["class"].tolist() == ["good", "bad"]
+    assert found.by_class["texts"].tolist() == ["108", "12"]
+    counts = found.confusion.to_numpy()[:, 1:].astype(int)
+    assert counts.sum(1).tolist() == [108, 12]
+    f1 = 200 * counts.diagonal() / (counts.sum(0) + counts.sum(1))
+    assert found.by_class["MaxPool"].astype(float).tolist() == pytest.approx(f1.tolist(), abs=0.06)
+    row = found.scores.set_index("option").loc["max"]
+    assert float(row["macro F1, %"]) == pytest.approx(f1.mean(), abs=0.06)
+    assert float(row["accuracy, %"]) == pytest.approx(100 * counts.trace() / 120, abs=0.06)
+    page = found.report.read_text()
+    for words in (
+        "F1 of each class",
+        "How MaxPool confuses them",
+        "8 test texts, equally many of each class,",
+    ):
+        assert words in page
 
 
 @pytest.fixture(scope="module")

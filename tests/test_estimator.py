@@ -9,15 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn import config_context
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
 
 import whenpool
 from whenpool import InputError, PoolingClassifier, TextClassifier, load_checkpoint, save_checkpoint
+from whenpool.corpora.batches import Ragged, Texts
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.explain.diagnosis import survey
+from whenpool.training.loop import Objective, Weighted
 
 TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
@@ -52,7 +57,9 @@ def test_probabilities_are_in_the_order_of_the_classes_and_words_that_decide_sta
     assert found.words[int(np.nanargmax(found.importance))] == "fine"
 
 
+@pytest.mark.filterwarnings("ignore:Can't test estimator")  # of texts there are fewer checks
 def test_it_works_in_what_scikit_learn_has(tmp_path):
+    check_estimator(small())
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     line = Pipeline([("lower", lower), ("classify", small(epochs=3))])
     assert cross_val_score(line, TEXTS, LABELS, cv=3).mean() > 0.9
@@ -68,7 +75,7 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
 @pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")], ids=str)
 def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labels, tmp_path):
     given = pd.Series(labels)[[int(label == "good") for label in LABELS]].convert_dtypes()
-    model = small(epochs=2).fit(TEXTS, given)
+    model = small(epochs=2, class_weight={labels[0]: np.float32(2)}).fit(TEXTS, given)
     for again in (pickle.loads(pickle.dumps(model)), PoolingClassifier.load(model.save(tmp_path / "m"))):
         np.testing.assert_allclose(again.predict_proba(TEXTS), model.predict_proba(TEXTS), atol=1e-7)
         assert again.get_params() == model.get_params()
@@ -121,6 +128,87 @@ def test_labels_may_be_an_enum_of_words():
     assert model.predict(["a fine film indeed"])[0] == Word.good
 
 
+def test_a_whole_weight_counts_as_a_text_that_is_there_so_often():
+    torch.manual_seed(0)
+    model, weights = TextClassifier(9, 2, "max", embedding_size=4, hidden_size=3).double(), [3, 1, 2, 1]
+    rows, labels = [[2, 3], [4, 5, 6], [7], [8, 2, 5]], torch.tensor([0, 1, 1, 0])
+    texts = Texts(Ragged.of(rows), labels)
+    again = texts.take(torch.arange(4).repeat_interleave(torch.tensor(weights)))
+    weighted = Weighted(torch.tensor(weights) * 5.0, torch.tensor(weights) / 3)  # of any scale
+
+    def measured(objective, read, *batches):  # of equal size
+        model.zero_grad()
+        parts = [
+            objective.backward(model, read.batch(of, 1), of)[0] for of in map(torch.tensor, batches)
+        ]
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters()]) / len(batches)
+        score = objective.evaluate(model, read)
+        return [torch.stack(parts).mean().item(), score.loss, score.accuracy, *gradient.tolist()]
+
+    repeated = measured(Objective(), again, [*range(7)])
+    assert measured(weighted, texts, [2, 0], [3, 1]) == pytest.approx(repeated, rel=1e-6, abs=1e-9)
+    assert repeated[0] == pytest.approx(repeated[1])
+
+
+RARE = [f"{'fine' if n % 20 else 'dull'} film {n % 7}" for n in range(200)]
+RARE_LABELS = ["bad" if text.startswith("dull") else "good" for text in RARE]
+
+
+def test_balanced_weights_let_a_small_model_learn_a_rare_class():
+    """One of twenty texts is bad, and the training is so short that the usual one says "good" of all."""
+
+    def macro(**how):
+        model = small("mean", epochs=2, batch_size=32, learning_rate=0.01, **how).fit(RARE, RARE_LABELS)
+        return f1_score(RARE_LABELS, model.predict(RARE), average="macro")
+
+    assert macro() < 0.5 < 0.9 < macro(class_weight="balanced")
+    balanced = small(class_weight="balanced", epochs=1).fit(RARE, RARE_LABELS)
+    each = np.where(np.array(RARE_LABELS) == "bad", 10, 200 / 380)
+    other = small(epochs=1).fit(RARE, RARE_LABELS, sample_weight=each)
+    np.testing.assert_allclose(other.predict_proba(RARE), balanced.predict_proba(RARE), rtol=1e-4)
+
+
+def test_the_epoch_is_chosen_by_weight_and_a_text_of_weight_0_is_not_there():
+    texts, labels = ["a fine film", *RARE[:20]], ["odd", *RARE_LABELS[:20]]
+    model = small(class_weight={"bad": 19}).fit(
+        texts, labels, validation=(RARE, RARE_LABELS), sample_weight=[0] + [1] * 20
+    )
+    assert model.classes_.tolist() == ["bad", "good"]
+    assert "a" not in model.checkpoint_.vocabulary
+    kept = model.history_[model.best_epoch_ - 1]["validation_accuracy"]
+    weights = np.where(np.array(RARE_LABELS) == "bad", 19, 1)
+    assert kept == pytest.approx(100 * model.score(RARE, RARE_LABELS, sample_weight=weights))
+
+
+def test_weights_go_where_scikit_learn_sends_them():
+    weights = np.where(np.arange(len(TEXTS)) % 2, 1.0, 3.0)
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    line = Pipeline([("lower", lower), ("classify", small(epochs=1))])
+    how = {"cv": 3, "error_score": "raise", "return_estimator": True}
+    before = cross_validate(line, TEXTS, LABELS, params={"classify__sample_weight": weights}, **how)
+    with config_context(enable_metadata_routing=True):
+        asks = small(epochs=1).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        line = Pipeline([("lower", lower), ("classify", asks)])
+        after = cross_validate(line, TEXTS, LABELS, params={"sample_weight": weights}, **how)
+    chances = ([fold.predict_proba(TEXTS) for fold in made["estimator"]] for made in (before, after))
+    np.testing.assert_array_equal(*chances)
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({"sample_weight": [1.0] * 47}, "sample_weight must be 48 numbers from 0"),
+    ({"sample_weight": [-1.0] + [1.0] * 47}, "sample_weight must be 48 numbers from 0"),
+    ({"sample_weight": ["a"] * 48}, "sample_weight must be one number for each text"),
+    ({"sample_weight": [0.0] * 48}, "no text has a weight above 0"),
+    ({"class_weight": "even"}, 'class_weight must be "balanced", a dict or None, not .even.'),
+    ({"class_weight": {"god": 2}}, r"class_weight has \['god'\], no classes; choose from \['bad', 'good'\]"),
+    ({"class_weight": {"good": 0}}, r"class_weight must be positive numbers, not \[0\]"),
+])  # fmt: skip
+def test_weights_that_make_no_sense_are_named(given, said):
+    weights = given.pop("sample_weight", None)
+    with pytest.raises(InputError, match=said):
+        small(**given).fit(TEXTS, LABELS, sample_weight=weights)
+
+
 @pytest.mark.parametrize(("given", "said"), [
     (("one text", LABELS), "not one string"),
     (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
@@ -163,7 +251,7 @@ def test_a_parameter_out_of_its_range_is_named(name, value):
 
 def test_without_a_gpu_or_a_fit_it_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="torch sees no GPU"):
+    with pytest.raises(InputError, match='torch sees no GPU; use .*device="cpu"'):
         small(device="cuda").fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="nowhere"):
         PoolingClassifier.load("/nowhere")

@@ -1,5 +1,6 @@
 """Explanations: what they say of a text, weights shown on its words, and every mistake in one line."""
 
+import csv
 import math
 import re
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from conftest import told
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import cli
@@ -98,10 +100,49 @@ def test_the_command_explains_a_text_of_any_origin(tmp_path):
     assert "good(" in plain
     assert shown("--text", "-", input="A good film\n") == plain
     assert "for or against pos" in shown("--text", "A good film", "--label", "pos")
+    assert (
+        shown("--text", "A good film", "--text", "the bad") == f"{plain}\n{shown('--text', 'the bad')}"
+    )
+
+
+@pytest.mark.parametrize(("name", "column", "content"), [
+    ("a.csv", "body", 'id,body\n1,"A good film, the end"\n2,\n3,the bad\n'),
+    ("a.jsonl", "text", '{"text": "A good film, the end"}\n{"text": null}\n{"text": "the bad"}\n'),
+])  # fmt: skip
+def test_all_texts_of_a_file_are_explained_as_each_alone(tmp_path, name, column, content):
+    (tmp_path / name).write_text(content)
+    checkpoint, out = load_checkpoint(made(tmp_path)), tmp_path / "out.csv"
+    words = [
+        "--model",
+        tmp_path / "model",
+        "--file",
+        tmp_path / name,
+        "--out",
+        out,
+        "--text-column",
+        column,
+    ]
+    assert f"2 texts are explained in {out}" in told("explain", *map(str, words))
+    first, empty, last = csv.DictReader(out.open(newline=""))
+    assert {**empty} == {"text": "", "answer": "", "probability": "", "words": ""}
+    for row, text in ((first, "A good film, the end"), (last, "the bad")):
+        found = explain(checkpoint, text)
+        assert (row["text"], row["answer"]) == (text, found.label)
+        assert float(row["probability"]) == pytest.approx(max(found.probabilities), abs=5e-4)
+        assert row["words"] == repr(strip(found.words, found.effects[found.label]))
+    assert re.fullmatch(r"a\(0\) good\(\S+\) film\(\S+\) ,\(\S+\) the\(\S+\) end\(0\)", first["words"])
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ([], "Missing option '--text'"),
+    ([], "give what to explain: --text, or --file and --out"),
+    (["--text", "a", "--file", __file__], "give what to explain: --text, or --file and --out"),
+    (["--file", __file__], "--file needs --out, the .csv file to write"),
+    (["--file", __file__, "--out", "a.csv"], "is not a .csv, .tsv, .jsonl"),
+    (["--file", "a.csv", "--out", "b.csv"], "no column 'text'; name one of ['body'] with --text-column"),
+    (["--file", "a.csv", "--out", "no/b.csv"], "folder no does not exist; make it"),
+    (["--file", "a.csv", "--out", "a.csv"], "a.csv is the file of the texts; write to another --out"),
+    (["--file", "a.csv", "--out", "b.txt"], "b.txt must end with .csv"),
+    (["--file", "no.csv", "--out", "b.csv"], "no.csv has no rows; give at least one text"),
     (["--text", ""], "the text has no words"),
     (["--text", "a", "--label", "x"], "class 'x' is unknown; choose one of neg, pos"),
     (["--text", "a", "--model", "."], ". is not the folder of a saved model: it has no model.json"),
@@ -109,6 +150,8 @@ def test_the_command_explains_a_text_of_any_origin(tmp_path):
 def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
     model = [] if "--model" in words else ["--model", str(made(tmp_path))]
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("body\na film\n")
+    (tmp_path / "no.csv").write_text("text\n")
     assert message in mistake("explain", *model, *words)
 
 

@@ -119,15 +119,22 @@ def test_the_committed_notebooks_are_what_their_chapters_give():
         assert not any(MYST.search(cell.source) for cell in committed.cells if cell.cell_type != "code")
 
 
-def first_cell_run(folder, modules=""):
+def first_cell_run(folder, modules="", code=0):
     """Run the first cell of a notebook in a new process, after some lines that stand for modules."""
     source = nbformat.read(ROOT / "book" / "theory.ipynb", as_version=4).cells[0].source
     told = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
     (folder / "cell.py").write_text(f"{source}\n{told}\n")
     command = [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"]
     done = subprocess.run(command, cwd=folder, **CAPTURED)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_outside_the_clone_a_notebook_goes_where_the_package_is_or_says_where_to_start(tmp_path):
+    assert first_cell_run(tmp_path).split()[1:] == [str(ROOT / "book"), str(ROOT / "lib")]
+    alone = "import importlib.util\nimportlib.util.find_spec = lambda name: None"
+    said = f"no clone of the book is around {tmp_path}; start in one, as with papermill --cwd book\n"
+    assert first_cell_run(tmp_path, alone, code=1) == said
 
 
 def test_on_colab_the_repository_is_cloned_once_and_its_torch_kept(tmp_path, monkeypatch):

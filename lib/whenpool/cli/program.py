@@ -396,15 +396,38 @@ def diagnose(file: Path, **options: Any) -> None:
 
 @cli.command()
 @click.option("--model", type=FOLDER, required=True, help="Folder of a saved model.")
-@click.option("--text", required=True, help="Text to explain; - reads it from standard input.")
+@click.option(
+    "--text", "texts", multiple=True, help="Text to explain; - reads it from standard input. Repeatable."
+)
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Table of texts to explain: a .csv, .tsv or .jsonl file.",
+)
+@click.option("--text-column", default="text", show_default=True, help="Name of its column of texts.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="CSV file to write: a row with the answer and the words for each text of --file.",
+)
 @click.option("--label", help="Class to explain. [default: the predicted one]")
-def explain(model: Path, text: str, label: str | None) -> None:
-    """Show a text's predicted class and which words speak for it."""
+def explain(
+    model: Path, texts: tuple[str, ...], file: Path | None, text_column: str, out: Path | None,
+    label: str | None,
+) -> None:  # fmt: skip
+    """Show each text's predicted class and which words speak for it, or write both for a whole file."""
     import torch
 
     from whenpool.explain import checkpoint
 
+    check(bool(texts) != bool(file), "give what to explain: --text, or --file and --out")
+    check(bool(file) == bool(out), "--file needs --out, the .csv file to write, and --out needs --file")
     torch.set_num_threads(1)  # for one text: threads would wait for each other
-    if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    click.echo(checkpoint.explain(checkpoint.load_checkpoint(model), text, label).text)
+    made = checkpoint.load_checkpoint(model)
+    if file and out:
+        count = checkpoint.explain_file(made, file, out, text_column, label)
+        click.echo(f"{count:,} texts are explained in {out}")
+    for place, text in enumerate(texts):
+        if text == "-":
+            text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+        click.echo("\n" * (place > 0) + checkpoint.explain(made, text, label).text)

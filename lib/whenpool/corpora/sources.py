@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from difflib import get_close_matches
-from itertools import takewhile, zip_longest
+from itertools import chain, takewhile, zip_longest
 from os.path import isfile
 from pathlib import Path
 from typing import Any
@@ -432,6 +432,20 @@ def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str,
             elif {*wanted} <= {*map(str.strip, cells)}:
                 header = [*map(str.strip, cells)]
     return rows or [(str(path), dict.fromkeys(top))]  # of which the names are told
+
+
+def read_texts(path: Path, text_column: str = "text") -> list[str]:
+    """The texts of a file without labels, "" where a row has none. Raises `InputError` for a file that cannot
+    be read, or has no such column or no row."""
+    check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
+    column = text_column.strip()
+    rows, _ = _rows(path, (column,), "")
+    fields = [row for _, row in rows]
+    check(fields, f"{path} has no rows; give at least one text")
+    named = list(dict.fromkeys(chain(*fields)))
+    none = f"{path} has no column {column!r}; name one of {named!r:.300} with --text-column"
+    check(column in named, none)
+    return ["" if (text := row.get(column)) is None else str(text) for row in fields]
 
 
 def _table(

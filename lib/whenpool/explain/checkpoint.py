@@ -4,8 +4,10 @@ code of its own; and why it says what it says: how much each word of a text matt
 Letters: N texts, C classes, T words of the longest text.
 """
 
+import csv
 import hashlib
 import html
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -325,3 +327,34 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
         label or classes[int(probabilities.argmax())], effects, attention,
         tuple(dict.fromkeys(w for w, n in zip(words, numbers, strict=True) if n == UNKNOWN_INDEX)),
     )  # fmt: skip
+
+
+def explain_file(
+    checkpoint: Checkpoint, file: Path, out: Path, text_column: str = "text", label: str | None = None
+) -> int:
+    """Explain each text of a table into the CSV file ``out``, a row each: the text, the likeliest class, its
+    probability, and the words, each with its effect on ``label``, by default that class, in brackets; without
+    words a text has no answer. Returns how many texts have one. Raises `InputError` as `explain`, for a table
+    that cannot be read, and where ``out`` cannot be written."""
+    from joblib import Parallel, delayed  # these two a model does without
+
+    from whenpool.corpora.sources import read_texts
+
+    check(out.suffix == ".csv", f"{out} must end with .csv, as --out explained.csv")
+    check(out.parent.is_dir(), f"folder {out.parent} does not exist; make it, or write to another --out")
+    check(out.resolve() != file.resolve(), f"{out} is the file of the texts; write to another --out")
+    texts = read_texts(file, text_column)
+    rows = Parallel(-1, prefer="threads")(delayed(_row)(checkpoint, text, label) for text in texts)
+    table = io.StringIO()
+    csv.writer(table).writerows([("text", "answer", "probability", "words"), *rows])
+    write_atomically(out, table.getvalue())
+    return sum(bool(words) for *_, words in rows)
+
+
+def _row(checkpoint: Checkpoint, text: str, label: str | None) -> tuple[str, str, str, str]:
+    """See `explain_file`."""
+    if not checkpoint.words(text):
+        return text, "", "", ""
+    found = explain(checkpoint, text, label)
+    answer, probability = found.by_probability[0]
+    return text, answer, f"{probability:.3f}", repr(strip(found.words, found.effects[found.label]))

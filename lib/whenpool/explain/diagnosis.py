@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from scipy.stats import sem, t
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix, f1_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -44,6 +45,7 @@ from whenpool.runs.run import Place, find_vectors
 FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds
 PROBED = 300  # Test texts that are read among filler
 LEVEL = 0.95
+UNEVEN = 0.8  # From this share of the largest class on, macro F1 is compared instead of accuracy
 PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
 
 
@@ -95,10 +97,51 @@ class Score(NamedTuple):
     name: str
     right: np.ndarray  # (N,), which texts it got right
     filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
+    predicted: np.ndarray | None = None  # (N,), the classes that it named
+    parts: np.ndarray | None = None  # (N,), see `f1_parts`, where macro F1 is compared; else accuracy
+
+    @classmethod
+    def of(
+        cls, pooling: str, name: str, predicted: np.ndarray, labels: np.ndarray, filled: float = 0
+    ) -> "Score":
+        parts = f1_parts(labels, predicted) if is_uneven(labels) else None
+        return cls(pooling, name, predicted == labels, filled, predicted, parts)
 
     @property
     def accuracy(self) -> float:
         return 100 * float(self.right.mean())
+
+    @property
+    def credit(self) -> np.ndarray:
+        """(N,) what each text adds to what is compared."""
+        return self.right if self.parts is None else self.parts
+
+    @property
+    def value(self) -> float:
+        """What is compared, in %."""
+        return 100 * float(self.credit.mean())
+
+
+def is_uneven(labels: np.ndarray) -> bool:
+    """Whether the largest class has so many of the texts that accuracy says little about the others."""
+    return bool(pd.Series(labels).value_counts(normalize=True).max() > UNEVEN)
+
+
+def weights_for(labels: np.ndarray) -> str | None:
+    """The ``class_weight`` of every training."""
+    return "balanced" if is_uneven(labels) else None
+
+
+def f1_parts(labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """What each text adds to macro F1, (N,): the mean is macro F1, and the spread says how far the choice of
+    the texts moves it, to first order (the delta method)."""
+    parts = []
+    for name in np.unique(labels):
+        is_class, said = (labels == name).astype(float), (predicted == name).astype(float)
+        count, hit = is_class.mean() + said.mean(), 2 * is_class * said
+        f1 = hit.mean() / count
+        parts.append(f1 + (hit - f1 * (is_class + said)) / count)
+    return np.mean(parts, axis=0)
 
 
 @dataclass(frozen=True)
@@ -108,6 +151,8 @@ class Diagnosis:
     file: str
     notes: list[str]  # what of the file was cut or left out
     scores: pd.DataFrame
+    by_class: pd.DataFrame  # the F1 of each model
+    confusion: pd.DataFrame  # how often the model to explain names a class, in columns, of each, in rows
     title: str  # the recommendation
     sentences: list[str]  # why, and how sure
     report: Path  # the page, which has it all
@@ -154,41 +199,54 @@ def diagnose(
     (folder / "report.html").unlink(missing_ok=True)
     for pooling in POOLINGS:  # of texts that were diagnosed into the same folder before
         shutil.rmtree(folder / "models" / pooling, ignore_errors=True)
-    right, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
+    predicted, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
     for pooling in dict.fromkeys(poolings):
-        right[pooling] = np.zeros(len(texts), dtype=bool)
-        model = PoolingClassifier(pooling, epochs=epochs, vectors=file, device=device)
+        predicted[pooling] = np.empty_like(labels)
+        model = PoolingClassifier(
+            pooling, epochs=epochs, vectors=file, device=device, class_weight=weights_for(labels)
+        )
         how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
         made = cross_validate(model, texts, labels, **how)["estimator"]
         for fitted, (_, test) in zip(made, folds, strict=True):
-            right[pooling][test] = fitted.predict(texts[test]) == labels[test]
+            predicted[pooling][test] = fitted.predict(texts[test])
         models[pooling] = made[0]
-        say(f"{POOLING_NAMES[pooling]}: {100 * right[pooling].mean():.1f} %")
+        right = predicted[pooling] == labels
+        say(f"{POOLING_NAMES[pooling]}: {100 * right.mean():.1f} %")
         saved = made[0].checkpoint_
         save_checkpoint(
             folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words, READS,
-            run=f"{pooling}, {path.name}", test_accuracy=100 * right[pooling][tested].mean(),
+            run=f"{pooling}, {path.name}", test_accuracy=100 * right[tested].mean(),
         )  # fmt: skip
 
     some = tested[:PROBED]
+    if is_uneven(labels):  # equally many of each class
+        place = pd.Series(labels[tested]).groupby(labels[tested])
+        some = tested[place.cumcount() < min(place.size().min(), PROBED // place.ngroups)]
     jobs = (delayed(sweep_of)(m, texts[some], labels[some], read) for m in models.values())
     sweep = pd.concat(Parallel(workers)(jobs))
     filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()
-    scores = [Score(name, POOLING_NAMES[name], right[name], filled[name]) for name in models]
+    scores = [
+        Score.of(name, POOLING_NAMES[name], predicted[name], labels, filled[name]) for name in models
+    ]
     simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
-    majority = [Score("", "most frequent class", labels == name) for name in table["label"].mode()]
+    majority = [
+        Score.of("", "most frequent class", np.full_like(labels, name), labels)
+        for name in table["label"].mode()
+    ]
     chosen, title, sentences = verdict_on(scores, simple, majority)
-    model_folder = folder / "models" / (chosen or ranked(scores)[0].pooling)
-    shown = scores_table(scores, [*simple, majority[0]])
+    shown = chosen or ranked(scores)[0].pooling
+    model_folder, every = folder / "models" / shown, [*scores, *simple, majority[0]]
     diagnosis = Diagnosis(
-        path.name, notes, shown, title, sentences, folder / "report.html",
+        path.name, notes, scores_table(scores, every[len(scores):], labels), f1_table(every, labels),
+        confusion_table(predicted[shown], labels), title, sentences, folder / "report.html",
         f'whenpool explain --model {shlex.quote(str(model_folder))} --text "..."',
     )  # fmt: skip
     # autoescape: what texts and names hold is shown, never run
     template = Path(__file__).with_suffix(".html").read_text("utf-8")
     page = Template(template, autoescape=True, trim_blocks=True, lstrip_blocks=True).render(
         diagnosis=diagnosis, epochs=epochs, vectors=named, filler=source.filler_file,
-        probed=len(some), figures=[drawing(setting, sweep) for setting in PLACES],
+        probed=len(some), shown=POOLING_NAMES[shown], uneven=is_uneven(labels),
+        figures=[drawing(setting, sweep) for setting in PLACES],
     )  # fmt: skip
     write_atomically(diagnosis.report, page)
     return diagnosis
@@ -222,10 +280,12 @@ def baselines(
         means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]  # N of E numbers
         ways["mean of vectors"] = (StandardScaler(), np.stack(means))
     scores, strengths = [], {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}  # of the regularisation
+    measure = "f1_macro" if is_uneven(labels) else "accuracy"
     for name, (features, given) in ways.items():
-        regression = GridSearchCV(LogisticRegression(max_iter=2_000), strengths, cv=3)
-        predicted = cross_val_predict(make_pipeline(features, regression), given, labels, cv=folds)
-        scores.append(Score("", f"{name} with logistic regression", predicted == labels))
+        regression = LogisticRegression(max_iter=2_000, class_weight=weights_for(labels))
+        chosen = GridSearchCV(regression, strengths, scoring=measure, cv=3)
+        predicted = cross_val_predict(make_pipeline(features, chosen), given, labels, cv=folds)
+        scores.append(Score.of("", f"{name} with logistic regression", predicted, labels))
     return scores
 
 
@@ -233,14 +293,14 @@ def baselines(
 
 
 def ranked(scores: Iterable[Score]) -> list[Score]:
-    """The most accurate first."""
-    return sorted(scores, key=lambda score: -score.accuracy)
+    """The best first, by accuracy or macro F1."""
+    return sorted(scores, key=lambda score: -score.value)
 
 
 def difference(best: Score, other: Score, tests: int = 1) -> tuple[float, float, float]:
     """By how many points one score is better than another, and the ends of its interval: Student's, text by
     text; several ``tests`` hold at 95 % together (Bonferroni's)."""
-    points = 100 * (best.right.astype(float) - other.right)  # (N,)
+    points = 100 * (best.credit.astype(float) - other.credit)  # (N,)
     half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1) * sem(points))
     return points.mean(), points.mean() - half, points.mean() + half
 
@@ -257,21 +317,29 @@ def verdict_on(
     """The pooling to take, or "", a title, and sentences that say why. A baseline is recommended where no
     pooling is better beyond chance; else of the poolings that beat the most frequent class, and may be the
     best as far as chance goes, the one that does best on the texts as they are and under added filler taken
-    together, each counting half. ``majority`` has each class that no other outnumbers."""
+    together, each counting half. Macro F1 takes the place of accuracy where the classes are uneven.
+    ``majority`` has each class that no other outnumbers."""
 
     def learnt(among: Sequence[Score]) -> list[Score]:
         tests = len(among)
         return [s for s in ranked(among) if all(difference(s, one, tests)[1] > 0 for one in majority)]
 
-    best, gaps = ranked(scores)[0], differences(scores)
+    best, gaps, uneven = ranked(scores)[0], differences(scores), scores[0].parts is not None
+    has, of = ("has a macro F1 of", "on") if uneven else ("is right on", "of")
     sentences = [
-        f"{best.name} is right on {best.accuracy:.1f} % of {len(best.right):,} texts, the most frequent "
-        f"class on {majority[0].accuracy:.1f} %. Chance in the choice of texts counts, "
+        f"{best.name} {has} {best.value:.1f} % {of} {len(best.right):,} texts, and the most frequent "
+        f"class {has} {majority[0].value:.1f} %. Chance in the choice of texts counts, "
         "that in training does not."
     ]
+    if uneven:
+        sentences.append(
+            f"The largest class has {majority[0].accuracy:.1f} % of the texts, so that a model that always "
+            "names it is right that often. Therefore models are compared by macro F1, the mean of the F1 of "
+            'all classes, and all classes weigh alike in training (class_weight="balanced").'
+        )
     tied = [score for score in learnt(scores) if score is best or gaps[score.pooling][1] <= 0]
     if tied:
-        chosen = max(tied, key=lambda score: score.accuracy + score.filled)
+        chosen = max(tied, key=lambda score: score.value + score.filled)
         pooling, title = chosen.pooling, f"Take {chosen.name} ({chosen.pooling})"
     else:
         pooling, title = "", "No pooling learnt enough to be recommended"
@@ -285,7 +353,7 @@ def verdict_on(
         )
     for base in learnt(simple)[:1]:
         if difference(best, base, len(simple))[1] <= 0:
-            first = f"It is right on {base.accuracy:.1f} %, and faster and simpler than a pooling."
+            first = f"It {has} {base.value:.1f} %, and is faster and simpler than a pooling."
             then = f"If you still want a pooling: {title}." if pooling else f"{title}."
             return pooling, f"Use {base.name}", [first, then, *sentences]
     return pooling, title, sentences
@@ -294,17 +362,36 @@ def verdict_on(
 # The page
 
 
-def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFrame:
-    """The poolings, the most accurate first, then the baselines, as texts."""
+def scores_table(scores: Sequence[Score], simple: Sequence[Score], labels: np.ndarray) -> pd.DataFrame:
+    """The poolings, the best first, then the baselines, as texts."""
     gaps, rows = differences(scores), []
     for score in ranked(scores) + ranked(simple):
         gap = gaps.get(score.pooling)
         rows.append({
             "model": score.name, "option": score.pooling, "accuracy, %": f"{score.accuracy:.1f}",
+            "macro F1, %": f"{100 * f1_score(labels, score.predicted, average='macro'):.1f}",
             "behind the best, points": "{:.1f} ({:.1f} to {:.1f})".format(*gap) if gap else "",
             "among filler, %": f"{score.filled:.1f}" if score.pooling else "",
         })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def f1_table(scores: Sequence[Score], labels: np.ndarray) -> pd.DataFrame:
+    """The F1 of each class in %, the largest class first, and of each model, as texts."""
+    counts = pd.Series(labels).value_counts()
+    rows: dict[str, Any] = {"class": counts.index, "texts": [f"{count:,}" for count in counts]}
+    for score in scores:
+        of_class = f1_score(labels, score.predicted, labels=counts.index, average=None, zero_division=0)
+        rows[score.name] = [f"{100 * value:.1f}" for value in of_class]
+    return pd.DataFrame(rows)
+
+
+def confusion_table(predicted: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
+    """How many texts of each class, the largest first, a model takes for which."""
+    names = pd.Series(labels).value_counts().index
+    counts = pd.DataFrame(confusion_matrix(labels, predicted, labels=names), columns=names)
+    counts.insert(0, "class", names, allow_duplicates=True)
+    return counts
 
 
 def drawing(setting: str, sweep: pd.DataFrame) -> Markup:

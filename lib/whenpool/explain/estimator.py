@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -35,7 +36,7 @@ from whenpool.explain.checkpoint import (
 )
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.engine import check_device
-from whenpool.training.loop import Recipe, train
+from whenpool.training.loop import Recipe, Weighted, train
 
 
 @dataclass(eq=False, repr=False)
@@ -50,6 +51,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         forget_bias: how the gates start, see there; without pooling try "chrono".
         embedding_size, hidden_size: numbers of a word's vector, if random; units per direction.
         epochs, batch_size, learning_rate: of training.
+        class_weight: a dict of a positive number for each class, 1 for those that it leaves out; "balanced":
+            all classes count alike, whatever their texts; None: all texts count alike. It weighs the loss of
+            a text and, as scikit-learn's classifiers that stop early do, the accuracy and loss that choose
+            the epoch.
         vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
         vocabulary_limit: the most frequent words that get a vector.
         max_words: how many words from the start of a text are read; None: all.
@@ -72,11 +77,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         ['good']
     """
 
-    # none of these is metadata that a pipeline would have to route; so scikit-learn adds no methods for it
+    # none of these is metadata that a pipeline would have to route, as it does sample_weight; so scikit-learn
+    # adds no methods for it
     __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
     __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
     __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
-    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
 
     pooling: str = "max_attention"
     _: KW_ONLY
@@ -87,6 +92,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     epochs: int = 8
     batch_size: int = 32
     learning_rate: float = 2e-3
+    class_weight: dict[Any, float] | str | None = None
     vectors: str | Path | None = None
     vocabulary_limit: int = tokens.VOCABULARY_LIMIT
     max_words: int | None = None
@@ -102,29 +108,37 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(
         self, texts: Iterable[str], labels: Iterable[Any],
-        validation: tuple[Iterable[str], Iterable[Any]] | None = None,
+        validation: tuple[Iterable[str], Iterable[Any]] | None = None, *, sample_weight: Any = None,
     ) -> Self:  # fmt: skip
         """Train on N texts and their labels, which may be of any type that can be sorted. Raises `InputError`
         for texts or labels that cannot be used, or a parameter out of its range. ``validation``, texts and
         labels, chooses the epoch; without it a part of the texts is held out, and where there are too few,
-        the training texts choose, with a warning."""
+        the training texts choose, with a warning. ``sample_weight``, N numbers, multiplies the weights of the
+        classes, also where a part of the texts chooses the epoch; each of the ``validation`` texts has the
+        weight of its class alone. A text of weight 0 counts as one that is not there."""
         self._check_parameters()
         words, given = self._pairs(texts, labels)
+        weights = _checked_weights(sample_weight, len(words))  # (N,)
+        rows = weights.nonzero()[0]
+        words, given, weights = [words[row] for row in rows], given[rows], weights[rows]
         try:
             self.classes_, targets = np.unique(given, return_inverse=True)
         except TypeError:  # of an `Enum`, for example
             what = f"labels of the type {type(given[0]).__name__} have no order"
             raise InputError(f"{what}; give words or numbers, as [y.name for y in labels]") from None
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
+        of_class = self._class_weights(given)  # (C,)
+        weights *= of_class[targets]
         if validation is not None:
             held_words, named = self._pairs(*validation, "validation ")
             known = np.isin(named, self.classes_).all()
             check(known, "validation has a class without training texts; leave it out")
             held = np.searchsorted(self.classes_, named)
+            judging = of_class[held]
         else:
             learnt, apart = self._held_out(targets)
-            held_words, held = [words[row] for row in apart], targets[apart]
-            words, targets = [words[row] for row in learnt], targets[learnt]
+            held_words, held, judging = [words[row] for row in apart], targets[apart], weights[apart]
+            words, targets, weights = [words[row] for row in learnt], targets[learnt], weights[learnt]
         vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
         vocabulary = tokens.build_vocabulary(Counter(chain(*words)), int(self.vocabulary_limit))
         read, judged = (
@@ -141,7 +155,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 vectors=tokens.start_from(vectors, vocabulary, seed),
             )  # fmt: skip
             recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
-            outcome = train(model, Splits(read, judged, judged), recipe, seed, self.device)
+            plain = self.class_weight is None and sample_weight is None
+            weighted = None if plain else Weighted(torch.from_numpy(weights), torch.from_numpy(judging))
+            splits = Splits(read, judged, judged)
+            outcome = train(model, splits, recipe, seed, self.device, objective=weighted)
         names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
         self.checkpoint_ = Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit, READS)
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
@@ -173,6 +190,9 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         for kind in kinds - {"str", "int", "float", "bool"}:
             raise InputError(f"labels of the type {kind} cannot be saved; train with strings or numbers")
         facts = self.get_params() | {"labels": self.classes_.tolist()}
+        weights = facts.pop("class_weight")  # which keys of JSON, all words, could not name
+        if weights is not None:
+            facts["class_weight"] = weights if isinstance(weights, str) else [*weights.items()]
         kept = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
         parts = made.model, made.vocabulary, made.classes, made.max_words, made.tokenizer
         return save_checkpoint(folder, *parts, estimator=kept)
@@ -185,6 +205,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check("estimator" in made.about, other)
         facts = json.loads(str(made.about["estimator"]))
         labels = np.asarray(facts.pop("labels"))
+        if isinstance(weights := facts.get("class_weight"), list):
+            facts["class_weight"] = dict(weights)
         classifier = cls(**facts)
         classifier.classes_, classifier.checkpoint_ = labels, made
         return classifier
@@ -204,6 +226,21 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         known = start is None or isinstance(start, str | Real)
         check(known, f"forget_bias must be a number, a name or None, not {start!r}")
         check_device(str(self.device))
+
+    def _class_weights(self, labels: np.ndarray) -> np.ndarray:
+        """(C,) what ``class_weight`` says; raises `InputError` for what it cannot be."""
+        weights, names = self.class_weight, self.classes_.tolist()
+        if isinstance(weights, dict):
+            others = [name for name in weights if name not in names]
+            check(not others, f"class_weight has {others!r:.60}, no classes; choose from {names!r:.300}")
+            positive = all(isinstance(of, Real) and 0 < of < np.inf for of in weights.values())
+            check(positive, f"class_weight must be positive numbers, not {[*weights.values()]!r:.60}")
+            return np.array(
+                [float(weights.get(name, 1)) for name in names]
+            )  # scikit-learn rounds the names
+        known = weights is None or weights == "balanced"
+        check(known, f'class_weight must be "balanced", a dict or None, not {weights!r:.60}')
+        return compute_class_weight(weights, classes=self.classes_, y=labels)
 
     def _held_out(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows to train on, and those that choose the epoch: the same where there are too few."""
@@ -246,3 +283,17 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         # of a class C(str, Enum) numpy would keep "C.A" instead of the value, cut to the value's length
         values = [v.value if isinstance(v, Enum) and isinstance(v, str | int) else v for v in column]
         return words, np.asarray(values)
+
+
+def _checked_weights(sample_weight: Any, texts: int) -> np.ndarray:
+    """(N,) of as many ``texts``; raises `InputError` for what cannot weigh them."""
+    if sample_weight is None:
+        return np.ones(texts)
+    try:
+        weights = column_or_1d(sample_weight).astype(float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight must be one number for each text: {error}") from None
+    fits = len(weights) == texts and bool((np.isfinite(weights) & (weights >= 0)).all())
+    check(fits, f"sample_weight must be {texts} numbers from 0, one for each text")
+    check(weights.any(), "no text has a weight above 0; give some texts a larger sample_weight")
+    return weights

@@ -94,7 +94,8 @@ def check_device(device: str, here: bool = True) -> None:
     on_gpu = re.fullmatch(r"cuda(:\d+)?", device)
     check(on_gpu or device == "cpu", f"device {device!r} is unknown; choose cpu or cuda")
     there = not (on_gpu and here) or torch.cuda.is_available()
-    check(there, "device cuda was asked for, but torch sees no GPU; use --device cpu")
+    advice = 'use --device cpu, in Python device="cpu"'
+    check(there, f"device cuda was asked for, but torch sees no GPU; {advice}")
 
 
 def processors() -> int:

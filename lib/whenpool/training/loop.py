@@ -95,6 +95,32 @@ def evaluate(model: nn.Module, texts: Texts) -> Score:
     return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
 
 
+class Weighted(Objective):
+    """Cross-entropy in which each text counts as its weight says: as often as a whole number of equal texts.
+    What a training minimises is the mean over all texts by weight, so the scale of the weights has no effect.
+
+    Args:
+        learnt, judged: (N,) positive numbers, of the texts to learn from and of those that judge the model.
+    """
+
+    def __init__(self, learnt: Tensor, judged: Tensor) -> None:
+        self.learnt, self.judged = learnt / learnt.mean(), judged / judged.mean()
+
+    def loss(self, model: Any, batch: Batch, indices: Tensor) -> Learnt:
+        logits = model(batch.ids, batch.lengths)
+        losses = functional.cross_entropy(logits, batch.labels, reduction="none")  # (B,)
+        return (self.learnt[indices].to(losses) * losses).mean(), logits
+
+    def evaluate(self, model: Any, texts: Texts) -> Score:
+        sums = torch.zeros(2, dtype=torch.float64)  # not rounded more than ties between epochs can bear
+        for indices, batch, logits in answers(model, texts):
+            losses = functional.cross_entropy(logits, batch.labels, reduction="none")
+            measured = torch.stack([losses, logits.argmax(1) == batch.labels]).double().cpu()  # (2, B)
+            sums += measured @ self.judged[indices].double()
+        loss, right = (sums / len(texts)).tolist()
+        return Score(loss, 100 * right)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How a model is trained; the defaults are the thesis's."""

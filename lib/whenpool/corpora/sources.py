@@ -495,11 +495,12 @@ def _table(
         advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
     # between the quotes may be a text of several lines, or rows: then every line of the table has all
-    # fields, and a label as other rows have it
-    labels = {fields.get(wanted[1]) for _, fields in rows}
+    # fields, and a label, where one is wanted, as other rows have it
+    labels = {fields.get(name) for _, fields in rows for name in wanted[1:]}
     plain = [line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip()]
     are_rows = all(
-        len(line) == len(header) and dict(zip(header, line, strict=True)).get(wanted[1]) in labels
+        len(line) == len(header)
+        and {*map(dict(zip(header, line, strict=True)).get, wanted[1:])} <= labels
         for line in plain
     )
     spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (len(joined) > 5)

@@ -25,6 +25,7 @@ from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_IN
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS, StraightThrough
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.probes.protocol import inside
 from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.training.loop import answers
 from whenpool.words import WordStrip, attention_weights, strip, strips
@@ -137,7 +138,12 @@ def save_checkpoint(
     or a folder that cannot be written; see `load_checkpoint` for an example."""
     folder = Path(folder)
     usual = type(model) is TextClassifier  # a subclass may compute something else
-    check(usual, f"only a whenpool.TextClassifier can be saved, not {type(model).__name__}")
+    wrapped = f"{type(model).__name__}; {inside(model)}".rstrip("; ")
+    check(usual, f"only a whenpool.TextClassifier can be saved, not {wrapped}")
+    plain = all(isinstance(value, Tensor) for value in model.state_dict().values())
+    check(
+        plain, "a quantised model cannot be saved; save it as it was before, and quantise what you load"
+    )
     given = isinstance(model.embedding, nn.Embedding)
     check(given, "a model of an encoder's states has no vocabulary; save its state_dict")
     if isinstance(vocabulary, Mapping):

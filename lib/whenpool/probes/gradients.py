@@ -46,8 +46,6 @@ from whenpool.probes.protocol import (
     interpolate,
 )
 
-_FROM_THE_END = 2**64  # Autograd keeps a dimension of -1 as this less 1
-
 
 def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
     """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
@@ -328,11 +326,11 @@ def _mixes(states: Tensor, read: list[Tensor], lengths: Tensor) -> bool:
 def _stacked(states: Tensor, node: Any) -> list[Tap]:
     """The loops, one for each direction, whose steps ``torch.stack`` has joined to states (B, T, D); none
     where they were joined otherwise."""
-    steps, axis = node.next_functions, getattr(node, "_saved_dim", None)
-    if node.name() == "CatBackward0" and axis in (2, _FROM_THE_END - 1):
+    steps, axis = node.next_functions, getattr(node, "_saved_dim", None)  # -1 is kept as 2**64 - 1
+    if node.name() == "CatBackward0" and axis in (2, 2**64 - 1):
         halves = [_stacked(states, half) if half else [] for half, _ in steps]
         return [tap for half in halves for tap in half] if all(halves) else []
-    joined = node.name() == "StackBackward0" and axis in (1, _FROM_THE_END - 2)
+    joined = node.name() == "StackBackward0" and axis in (1, 2**64 - 2)
     if not joined or len(steps) != states.shape[1] or any(step is None for step, _ in steps):
         return []
     edges = [GradientEdge(*step) for step in steps]

@@ -22,7 +22,7 @@ from whenpool import __version__
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
-from whenpool.corpora.tokens import tokenize
+from whenpool.corpora.tokens import strings, tokenize
 from whenpool.models.pooling import POOLINGS, StraightThrough
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import inside
@@ -114,17 +114,6 @@ class Checkpoint:
         if [] in rows:
             raise InputError(f"text {rows.index([])} has no words; leave it out")
         return Texts(Ragged.of(rows), torch.zeros(len(rows), dtype=torch.int64))
-
-
-def strings(texts: Iterable[str]) -> list[str]:
-    """Raises `InputError` for one string instead of several, a table, or what is no string."""
-    check(not isinstance(texts, str), "texts must be a list, not one string; give [text]")
-    flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
-    check(flat, "texts must be a list or one column; of a table give table['text']")
-    listed = list(texts)
-    for place, text in enumerate(listed):
-        check(isinstance(text, str), f"text {place} must be a string, not {type(text).__name__}")
-    return listed
 
 
 def save_checkpoint(

@@ -57,8 +57,10 @@ def run_recurrence(
     elif _used == "bfloat16":
         rounding = torch.autocast("cpu", torch.bfloat16)
     given: tuple[Any, ...] = (words,)
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(words)
-    if wrapped and isinstance(recurrence, nn.RNNBase):  # zeros of torch's own are not of each text
+    # within `torch.func` zeros of torch's own are not of each text; a compiler cannot look for that
+    compiling, functorch = torch.compiler.is_compiling(), torch._C._functorch
+    wrapped = not compiling and functorch.is_functorch_wrapped_tensor(words)
+    if wrapped and isinstance(recurrence, nn.RNNBase):
         start = words.new_zeros(1, len(words), recurrence.hidden_size)
         given = words, (start, start) if isinstance(recurrence, nn.LSTM) else start
     try:

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call, grad, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
 from whenpool.models import batched_lstm
-from whenpool.models.cells import TORCH_CELLS
+from whenpool.models.cells import CELLS, TORCH_CELLS
 from whenpool.models.encoder import word_mask
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
@@ -212,6 +213,38 @@ def test_a_classifier_starts_from_vectors_that_fit_and_needs_lengths():
             model(ids)
         with pytest.raises(InputError, match=r"the shape \(9, 5\), but the embedding needs \(9, 6\)"):
             kind(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
+        with pytest.raises(
+            InputError, match=r"must be a tensor \(9, 5\), not a dict; of a dict of words"
+        ):
+            kind(9, 2, embedding_size=5, hidden_size=4, vectors={"film": vectors[0]})
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop", "ignore:RNN module weights")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("cell", [*CELLS, "transformer"])
+def test_gradients_of_each_text_by_vmap_are_those_of_the_text_alone(cell, dtype):
+    torch.manual_seed(0)
+    model = TextClassifier(9, 2, "last", cell, 4, 4).to(dtype).eval()
+    ids, labels = torch.randint(9, (4, 9)), torch.tensor([0, 1, 1, 0])
+
+    def loss(weights, words, length, label):
+        batch = words.unsqueeze(0), length.unsqueeze(0)
+        return nn.functional.cross_entropy(functional_call(model, weights, batch)[0], label)
+
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}
+    of_texts = vmap(grad(loss), (None, 0, 0, 0))(weights, ids, LENGTHS, labels)
+    for text, n in enumerate(LENGTHS.tolist()):
+        model.zero_grad()
+        nn.functional.cross_entropy(
+            model(ids[text : text + 1, :n], LENGTHS[text : text + 1])[0], labels[text]
+        ).backward()
+        for name, weight in model.named_parameters():
+            torch.testing.assert_close(of_texts[name][text], weight.grad)
+    if cell in TORCH_CELLS:
+        with pytest.raises(
+            InputError, match="torch.vmap has no rule for .* give the model the whole batch"
+        ):
+            vmap(loss, (None, 0, 0, 0))(weights, ids, LENGTHS, labels)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")

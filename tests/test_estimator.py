@@ -247,6 +247,8 @@ def test_the_only_text_of_a_class_is_never_held_out(seed):
 def test_a_parameter_out_of_its_range_is_named(name, value):
     with pytest.raises(InputError, match=f"{name} .*{value!r}"):
         small(**{name: value}).fit(TEXTS, LABELS)
+    with pytest.raises(InputError, match="vectors must be the path of a file or None, not a dict"):
+        small(vectors={"film": [1.0]}).fit(TEXTS, LABELS)
 
 
 def test_without_a_gpu_or_a_fit_it_says_so(monkeypatch):

@@ -11,9 +11,15 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool import POOLINGS, InputError, TextClassifier, save_checkpoint
 from whenpool.models.cells import CELLS, TORCH_CELLS, Cell
-from whenpool.probes import gradient_norms, gradient_profile, vanishing_ratio
+from whenpool.probes import (
+    gradient_norms,
+    gradient_profile,
+    step_megabytes,
+    vanishing_ratio,
+    window_importance,
+)
 
 IDS = torch.randint(0, 20, (4, 11), generator=torch.Generator().manual_seed(3))
 LENGTHS = torch.tensor([11, 4, 1, 7])
@@ -180,6 +186,171 @@ def test_other_recurrences_of_a_model_are_an_input_as_any_other():
     model.encode = lambda x, lengths: torch.no_grad()(Theirs.encode)(model, x, lengths)
     with pytest.raises(InputError, match="call no recurrence that a gradient comes back through"):
         gradient_norms(model, IDS, LENGTHS, LABELS)
+
+
+class Loop(Theirs):
+    """Its recurrence is a loop over words, in one direction or both; ``added`` goes onto each state."""
+
+    added = torch.zeros(11, 10).double()
+
+    def __init__(self, kind=nn.LSTMCell, bidirectional=True, end=None):
+        super().__init__(bidirectional=bidirectional)
+        del self.rnn
+        self.cells = nn.ModuleList(kind(6, 5) for _ in range(1 + bidirectional)).double()
+        self.end = end or partial(torch.stack, dim=1)
+
+    def encode(self, embedded, lengths):
+        halves = []
+        for k, cell in enumerate(self.cells):
+            h = c = embedded.new_zeros(len(embedded), 5)
+            states = [h] * embedded.shape[1]
+            for t in reversed(range(len(states))) if k else range(len(states)):
+                h = cell(embedded[:, t], (h, c) if isinstance(cell, nn.LSTMCell) else h)
+                h, c = h if isinstance(h, tuple) else (h, c)
+                h = states[t] = h + self.added[..., t, 5 * k : 5 * k + 5]
+            halves.append(self.end(states))
+        return torch.cat(halves, dim=-1) if len(halves) == 2 else halves[0]
+
+    def total(self):
+        """The norms by autograd at what is added."""
+        self.added = torch.zeros(*IDS.shape, 10, requires_grad=True, dtype=torch.float64)
+        states = self.encode(self.embed(IDS), LENGTHS)
+        loss = cross_entropy(self.classify(states, LENGTHS), LABELS, reduction="sum")
+        norms = torch.autograd.grad(loss, self.added)[0].norm(dim=-1)
+        del self.added
+        return norms.masked_fill(torch.arange(11) >= LENGTHS.unsqueeze(1), torch.nan)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_a_loop_over_words_whose_states_are_stacked_has_its_total_gradient(kind, bidirectional):
+    model = Loop(kind, bidirectional)
+    norms = model.total()
+    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms)
+
+
+def with_encode(encode, kind=Loop):
+    """A model whose encode is a function of the model and the vectors of words."""
+    model = kind()
+    model.encode = lambda embedded, lengths: encode(model, embedded)
+    return model
+
+
+def written(states):
+    """What a loop returns that fills a table."""
+    table = torch.zeros(len(states[0]), len(states), 5).double()
+    for t, h in enumerate(states):
+        table[:, t] = h
+    return table
+
+
+def wide(values):
+    """(..., 6) -> (..., 10)."""
+    return torch.cat([values, values[..., :4]], dim=-1)
+
+
+def eleven_words(model, embedded):
+    """A loop that reads texts of one length alone."""
+    h, states = 0, []
+    for t in range(11):
+        h = torch.tanh(wide(embedded[:, t]) + h)
+        states.append(2 * h)
+    return torch.stack(states, dim=1)
+
+
+def fused(model, embedded):
+    """Torch's kernel of an LSTM without its module: in float32 a step of autograd's graph, else many."""
+    torch.manual_seed(0)
+    weights = [torch.randn(40, size, dtype=embedded.dtype) for size in (6, 10)]
+    start = (embedded.new_zeros(1, len(embedded), 10),) * 2
+    return torch._VF.lstm(embedded, start, weights, False, 1, 0.0, False, False, True)[0]
+
+
+def above(model, embedded):
+    """Sums over the states of a recurrence, word by word."""
+    states = model.rnn(embedded)[0].unbind(1)
+    return torch.stack([sum(states[: t + 1]) for t in range(len(states))], dim=1)
+
+
+def not_of_torch(model, embedded):
+    return wide(torch.from_numpy(embedded.detach().numpy().cumsum(1)))
+
+
+@pytest.mark.parametrize(("model", "words"), [
+    *((of, "computes word by word, and a probe cannot see which states depend on others") for of in (
+        Loop(end=written), Loop(end=lambda states: torch.stack(states, 1) * torch.ones(1, 1, 1)),
+        Loop(end=lambda states: torch.stack([h.clone() for h in states], 1)), with_encode(eleven_words),
+        with_encode(fused), with_encode(fused).float(), with_encode(above, Theirs),
+        with_encode(lambda model, x: model.rnn(x)[0], partial(Theirs, torch.ao.nn.quantizable.LSTM)).float(),
+    )),
+    *((with_encode(of), "no gradient comes back to the words through encode of Loop") for of in (
+        not_of_torch, torch.no_grad()(lambda model, embedded: Loop.encode(model, embedded, LENGTHS)),
+    )),
+])  # fmt: skip
+def test_a_recurrence_that_cannot_be_seen_is_refused(model, words):
+    with pytest.raises(InputError, match=words):
+        gradient_norms(model, IDS, LENGTHS, LABELS)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values):
+        return 2 * values
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
+    expected = gradient_norms(with_encode(lambda _, x: wide(2 * x)), IDS, LENGTHS, LABELS)
+    weight = Loop().out.weight.detach()
+    for norms, label, n, ids in zip(expected, LABELS, LENGTHS, IDS, strict=True):
+        logits = Loop().classify(wide(2 * Loop().table(ids)).unsqueeze(0), [n])[0]
+        at_logits = logits.softmax(0) - torch.nn.functional.one_hot(label, 3)
+        assert same(norms[:n], ((at_logits @ weight).norm() / n).detach().expand(n))
+    by_number = with_encode(lambda model, ids: wide(2 * model.table(ids)))
+    by_number.embed = lambda ids: ids
+    custom = with_encode(lambda _, x: wide(Doubled.apply(x)))
+    for model in (
+        with_encode(lambda _, x: torch.stack([wide(2 * word) for word in x.unbind(1)], 1)),
+        with_encode(lambda _, x: wide(x.mul_(2))),  # which writes into what it is given
+        by_number,
+    ):
+        assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
+    with pytest.warns(
+        UserWarning, match="encode of Loop calls DoubledBackward, which a probe cannot look"
+    ):
+        assert same(gradient_norms(custom, IDS, LENGTHS, LABELS), expected)
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is dep", "ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.float16])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.Linear])
+def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind, tmp_path):
+    model = classifier("mean", "gru" if kind is nn.GRU else "lstm").float()
+    quantised = torch.ao.quantization.quantize_dynamic(model, {kind}, dtype)
+    batch = IDS[[0, 3]], LENGTHS[[0, 3]], LABELS[[0, 3]]
+    for probe in (gradient_norms, step_megabytes):
+        with pytest.raises(
+            InputError, match=f"has quantised layers without a gradient .{kind.__name__}.; take"
+        ):
+            probe(quantised, *batch)
+    close = {"rtol": 0, "atol": 0.02, "equal_nan": True}
+    importance = (window_importance(each, *batch, k=2) for each in (model, quantised))
+    torch.testing.assert_close(*importance, **close)
+    with pytest.raises(InputError, match="a quantised model cannot be saved; save it as it was before"):
+        save_checkpoint(tmp_path, quantised, ["<unk>", "<pad>", *map(str, range(18))], "abc")
+
+
+def test_what_torch_wraps_around_a_model_is_named():
+    wrapped = nn.DataParallel(classifier())
+    with pytest.raises(
+        InputError, match="DataParallel has no .*; give the model inside it, its .module"
+    ):
+        gradient_norms(wrapped, IDS, LENGTHS, LABELS)
+    with pytest.raises(InputError, match="not DataParallel; give the model inside it, its .module"):
+        save_checkpoint("folder", wrapped, ["<unk>", "<pad>"], "ab")
 
 
 def hooked():

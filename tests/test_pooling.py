@@ -148,3 +148,55 @@ def test_an_embedding_is_what_the_pooling_gives_of_each_text_alone_also_saved_an
     again = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), **saved)
     np.testing.assert_allclose(again.encode(texts), together, atol=1e-4)
     assert (again[1].pooling, again.get_embedding_dimension()) == (name, 384)
+
+
+def features_of(dtype, side, kind):
+    """Tokens of four texts as modules of sentence-transformers hand them on."""
+    generator, lengths = torch.Generator().manual_seed(0), torch.tensor([6, 3, 4, 6])
+    texts = [torch.randn(n, D, generator=generator).to(dtype) for n in lengths.tolist()]
+    if kind == "flat":
+        ends = torch.cat([torch.zeros(1), lengths.cumsum(0)]).int()
+        return {
+            "token_embeddings": torch.cat(texts).unsqueeze(0),
+            "cu_seq_lens_q": ends,
+            "prompt_length": 2,
+        }
+    batch = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_side=side)
+    place = torch.arange(6).expand(4, 6)
+    mask = (place.flip(1) if side == "left" else place) < lengths.unsqueeze(1)
+    if kind == "unmasked":
+        return {"token_embeddings": batch, "prompt_length": torch.tensor([2])}
+    mask = mask.to({"mask of truths": torch.bool, "weighted": torch.float32}.get(kind, torch.int64))
+    features = {"token_embeddings": batch, "attention_mask": mask, "prompt_length": torch.full((4,), 2)}
+    return features | ({"token_weights_sum": torch.rand(4) + 1} if kind == "weighted" else {})
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["usual", "mask of truths", "weighted", "unmasked", "flat"])
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("include_prompt", [True, False])
+def test_features_are_read_as_by_sentence_transformers(dtype, kind, side, include_prompt):
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    for ours, theirs in {"mean": "mean", "max": "max", "last": "lasttoken"}.items():
+        given = features_of(dtype, side, kind)
+        pooled = SentencePooling(ours, include_prompt=include_prompt)(given)
+        assert "sentence_embedding" not in given
+        expected = modules.Pooling(D, theirs, include_prompt)(given)["sentence_embedding"]
+        torch.testing.assert_close(pooled["sentence_embedding"], expected)
+        if ours == "mean":
+            hidden = pooled["pooling_weights"] == 0
+            texts = torch.tensor([6, 3, 4, 6]) if kind != "unmasked" else torch.tensor([6] * 4)
+            assert ((~hidden).sum(1) == texts - (0 if include_prompt else 2)).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_switch_for_prompts_is_kept_with_the_model(tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    pooling = SentencePooling("mean")
+    model = sentence_transformers.SentenceTransformer(modules=[pooling], device="cpu")
+    model.set_pooling_include_prompt(False)
+    assert not pooling.include_prompt
+    pooling.save(str(tmp_path))
+    assert SentencePooling.load(str(tmp_path)).get_config_dict() == {
+        "pooling": "mean", "size": None, "include_prompt": False,
+    }  # fmt: skip

@@ -67,6 +67,8 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
     for limit in (33, 7):
         message = f"max_tokens must be from 8 to 32 for {tiny}, not {limit}"
         assert refusal(encoder.tokenize, TEXTS, limit) == message
+    assert "give [text]" in refusal(encoder.tokenize, "the film was good", 8)
+    assert refusal(encoder.tokenize, ["film", None], 8) == "text 1 must be a string, not NoneType"
 
 
 @pytest.mark.parametrize(("file", "named"), [

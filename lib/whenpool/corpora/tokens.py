@@ -64,6 +64,17 @@ class WordVectors:
         return self.matrix.shape[1]
 
 
+def strings(texts: Iterable[str]) -> list[str]:
+    """Raises `InputError` for one string instead of several, a table, or what is no string."""
+    check(not isinstance(texts, str), "texts must be a list, not one string; give [text]")
+    flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
+    check(flat, "texts must be a list or one column; of a table give table['text']")
+    listed = list(texts)
+    for place, text in enumerate(listed):
+        check(isinstance(text, str), f"text {place} must be a string, not {type(text).__name__}")
+    return listed
+
+
 def build_vocabulary(counts: Mapping[str, int], limit: int = VOCABULARY_LIMIT) -> dict[str, int]:
     """The number of each word: ``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare
     (§1.4.2), words of one frequency by the alphabet; it equals torchtext's."""

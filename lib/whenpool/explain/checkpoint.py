@@ -25,9 +25,10 @@ from whenpool import __version__
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
-from whenpool.corpora.tokens import tokenize
+from whenpool.corpora.tokens import strings, tokenize
 from whenpool.models.pooling import POOLINGS, StraightThrough
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.probes.protocol import inside
 from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.training.loop import answers
 from whenpool.words import WordStrip, attention_weights, strip, strips
@@ -122,17 +123,6 @@ class Checkpoint:
         return Texts(Ragged.of(rows), torch.zeros(len(rows), dtype=torch.int64))
 
 
-def strings(texts: Iterable[str]) -> list[str]:
-    """Raises `InputError` for one string instead of several, a table, or what is no string."""
-    check(not isinstance(texts, str), "texts must be a list, not one string; give [text]")
-    flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
-    check(flat, "texts must be a list or one column; of a table give table['text']")
-    listed = list(texts)
-    for place, text in enumerate(listed):
-        check(isinstance(text, str), f"text {place} must be a string, not {type(text).__name__}")
-    return listed
-
-
 def save_checkpoint(
     folder: str | Path, model: TextClassifier, vocabulary: Sequence[str] | Mapping[str, int],
     classes: Sequence[str], max_words: int | None = None, tokenizer: str = "basic_english", **about: Scalar,
@@ -144,7 +134,12 @@ def save_checkpoint(
     or a folder that cannot be written; see `load_checkpoint` for an example."""
     folder = Path(folder)
     usual = type(model) is TextClassifier  # a subclass may compute something else
-    check(usual, f"only a whenpool.TextClassifier can be saved, not {type(model).__name__}")
+    wrapped = f"{type(model).__name__}; {inside(model)}".rstrip("; ")
+    check(usual, f"only a whenpool.TextClassifier can be saved, not {wrapped}")
+    plain = all(isinstance(value, Tensor) for value in model.state_dict().values())
+    check(
+        plain, "a quantised model cannot be saved; save it as it was before, and quantise what you load"
+    )
     given = isinstance(model.embedding, nn.Embedding)
     check(given, "a model of an encoder's states has no vocabulary; save its state_dict")
     if isinstance(vocabulary, Mapping):

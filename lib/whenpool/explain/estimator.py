@@ -32,7 +32,6 @@ from whenpool.explain.checkpoint import (
     explain,
     load_checkpoint,
     save_checkpoint,
-    strings,
 )
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.engine import check_device
@@ -167,7 +166,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
         check_is_fitted(self, "checkpoint_")
-        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in strings(texts)]
+        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in tokens.strings(texts)]
         if not read:
             return np.zeros((0, len(self.classes_)))
         return self.checkpoint_.probabilities(read).numpy()
@@ -222,6 +221,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             part: Any = getattr(self, name)
             fits = isinstance(part, Real) and 0 < part < 1  # type: ignore[operator]
             check(fits, f"{name} must be a number between 0 and 1, not {part!r}")
+        named = self.vectors is None or isinstance(self.vectors, str | Path)
+        check(named, f"vectors must be the path of a file or None, not a {type(self.vectors).__name__}")
         start = self.forget_bias
         known = start is None or isinstance(start, str | Real)
         check(known, f"forget_bias must be a number, a name or None, not {start!r}")
@@ -259,7 +260,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
     ) -> tuple[list[list[str]], np.ndarray]:
         """The words of each text, and the labels. Raises `InputError` where they are not N of each."""
-        listed = strings(texts)
+        listed = tokens.strings(texts)
         readable = not tokens.without_spaces(listed)
         check(readable, "the texts have no spaces between words; add them with a segmenter")
         words = [TOKENIZERS[READS](text)[: self.max_words] or [UNKNOWN] for text in listed]

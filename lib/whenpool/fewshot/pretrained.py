@@ -25,6 +25,7 @@ from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, hash_of, whole_file
 from whenpool.base.memory import give_back_freed_memory
 from whenpool.corpora.batches import Batch, Ragged, Texts, evaluation_batches
+from whenpool.corpora.tokens import strings
 from whenpool.models.encoder import word_mask
 from whenpool.models.text_classifier import TextClassifier
 
@@ -59,8 +60,8 @@ class Pretrained:
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> tuple[Ragged, int]:
         """The numbers of the tokens of each text, and how many texts were cut: to the first ``max_tokens``,
         of which the last is the special token that closes a text. Raises `InputError` for fewer than 8 tokens
-        or more than the encoder reads."""
-        fits = 8 <= max_tokens <= self.max_tokens
+        or more than the encoder reads, and for anything but a list of strings."""
+        texts, fits = strings(texts), 8 <= max_tokens <= self.max_tokens
         check(fits, f"max_tokens must be from 8 to {self.max_tokens} for {self.name}, not {max_tokens}")
         rows, cut = list[list[int]](), 0
         for start in range(0, len(texts), 1_000):  # at once

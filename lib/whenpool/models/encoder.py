@@ -19,6 +19,7 @@ from torch.nn.functional import pad
 from whenpool.base.errors import check, check_known
 from whenpool.models.batched_lstm import BACKWARD, run_layer
 from whenpool.models.cells import CELLS, MinGRU
+from whenpool.models.pooling import is_true
 from whenpool.models.precision import run_recurrence
 from whenpool.models.registry import LISTED_CELLS
 
@@ -35,7 +36,10 @@ def word_mask(lengths: Tensor, longest: int) -> Tensor:
 def start_from(embedding: nn.Embedding, vectors: Tensor | None) -> None:
     """Let an embedding start from word vectors of its shape, where there are any."""
     if vectors is not None:
-        have, want = tuple(vectors.shape), tuple(embedding.weight.shape)
+        want, kind = tuple(embedding.weight.shape), type(vectors).__name__
+        rows = "of a dict of words take torch.stack([vectors[word] for word in vocabulary])"
+        check(isinstance(vectors, Tensor), f"vectors must be a tensor {want}, not a {kind}; {rows}")
+        have = tuple(vectors.shape)
         check(have == want, f"word vectors have the shape {have}, but the embedding needs {want}")
         embedding.weight.data.copy_(vectors)
 
@@ -214,7 +218,7 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     given = f"{tuple(lengths.shape)} of {lengths.dtype}"
     check(fits, f"a batch of {B} texts needs {B} lengths, whole numbers, not {given}")
     check(T, "the batch has no words, T = 0; give each text at least one, even an unknown one")
-    if B and lengths.device.type == "cpu":
+    if B and is_true((lengths.amin() < 1) | (lengths.amax() > T)):
         most = f"a text has {int(lengths.max())} words, but the batch only {T} positions"
         check(int(lengths.max()) <= T, most)
         text = int(lengths.argmin())

@@ -7,11 +7,12 @@ less than float32. Precision is part of a result's provenance, not of what a run
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import check_known
+from whenpool.base.errors import check, check_known
 
 PRECISIONS = ("float32", "tf32x3", "tf32", "bfloat16")
 """From exact to fast. TF32 is a GPU's: on a processor it is float32. In tf32x3 each product is the sum of
@@ -55,11 +56,23 @@ def run_recurrence(
             weights = dict(zip(exact, pieces, strict=True))
     elif _used == "bfloat16":
         rounding = torch.autocast("cpu", torch.bfloat16)
-    with rounding, product_precision():
-        if weights:
-            states = torch.func.functional_call(recurrence, weights, (words,))[0]
-        else:
-            states = recurrence(words)[0]
+    given: tuple[Any, ...] = (words,)
+    # within `torch.func` zeros of torch's own are not of each text; a compiler cannot look for that
+    compiling, functorch = torch.compiler.is_compiling(), torch._C._functorch
+    wrapped = not compiling and functorch.is_functorch_wrapped_tensor(words)
+    if wrapped and isinstance(recurrence, nn.RNNBase):
+        start = words.new_zeros(1, len(words), recurrence.hidden_size)
+        given = words, (start, start) if isinstance(recurrence, nn.LSTM) else start
+    try:
+        with rounding, product_precision():
+            if weights:
+                states = torch.func.functional_call(recurrence, weights, given)[0]
+            else:
+                states = recurrence(*given)[0]
+    except RuntimeError as error:
+        lacks = f"torch.vmap has no rule for {type(recurrence).__name__} without gradients"
+        check("Batching rule" not in str(error), f"{lacks}; give the model the whole batch")
+        raise
     return states.to(inputs.dtype)
 
 

@@ -2,17 +2,21 @@
 
 from typing import Any, Self
 
-from sentence_transformers.base.modules.module import Module
+import torch
+from sentence_transformers.sentence_transformer import modules
+from torch import nn
 
 from whenpool.base.errors import check_known
+from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 
 
-class SentencePooling(Module):
+class SentencePooling(modules.Pooling):
     """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`; "last"
-    takes the last token, and "attention" needs the ``size`` D of a token's state. It comes after a
-    transformer, and is trained and saved with it. To load such a model, sentence-transformers wants the
-    option ``trust_remote_code``, since the module is not its own. Raises `InputError` for another pooling.
+    takes the last token, and "attention" needs the ``size`` D of a token's state. Without ``include_prompt``
+    the tokens of a prompt that begins each text are not pooled. It comes after a transformer, and is trained
+    and saved with it. To load such a model, sentence-transformers wants the option ``trust_remote_code``,
+    since the module is not its own. Raises `InputError` for another pooling.
 
     Examples:
         >>> pooling = SentencePooling("max_attention")
@@ -23,20 +27,42 @@ class SentencePooling(Module):
         With a model: ``SentenceTransformer(modules=[Transformer("..."), SentencePooling("max_attention")])``.
     """
 
-    config_keys = ["pooling", "size"]  # noqa: RUF012 (as in the base class)
+    config_keys = ["pooling", "size", "include_prompt"]  # noqa: RUF012 (as in the base class)
 
-    def __init__(self, pooling: str = "max_attention", size: int | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self, pooling: str = "max_attention", size: int | None = None, include_prompt: bool = True
+    ) -> None:
+        nn.Module.__init__(self)  # the base class would make a pooling of its own
         check_known("pooling", pooling, POOLINGS)
-        self.pooling, self.size = pooling, size
+        self.pooling, self.size, self.include_prompt = pooling, size, include_prompt
         self.pool = POOLINGS[pooling](size, bidirectional=False)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Reads ``token_embeddings`` (B, T, D) and ``attention_mask`` (B, T); adds ``sentence_embedding``
-        (B, D) and, where the pooling weighs tokens, ``pooling_weights`` (B, T)."""
-        embedding, weights = self.pool(features["token_embeddings"], features["attention_mask"])
-        more = {} if weights is None else {"pooling_weights": weights}
-        return features | {"sentence_embedding": embedding} | more
+        """Reads ``token_embeddings`` (B, T, D) and ``attention_mask`` (B, T), or what flash attention leaves:
+        the texts behind each other, (1, N, D), and their boundaries ``cu_seq_lens_q`` (B + 1,). Adds
+        ``sentence_embedding`` (B, D) and, where the pooling weighs tokens, ``pooling_weights`` (B, T)."""
+        states, mask = features["token_embeddings"], features.get("attention_mask")
+        dtype, sums = states.dtype, features.get("token_weights_sum")  # the second of `WordWeights`
+        if "cu_seq_lens_q" in features:
+            lengths, sums = features["cu_seq_lens_q"].diff(), None
+            states = nn.utils.rnn.pad_sequence(states[0].split(lengths.tolist()), batch_first=True)
+            mask = word_mask(lengths, states.shape[1])
+        elif mask is None or mask.shape[-1] != states.shape[1]:
+            mask = torch.ones(states.shape[:2], device=states.device)
+        if not self.include_prompt and "prompt_length" in features:
+            prompt = torch.as_tensor(features["prompt_length"]).flatten()[0]  # the same for each text
+            start = mask.int().argmax(1, keepdim=True) + prompt
+            mask = mask * (torch.arange(mask.shape[1], device=mask.device) >= start)
+        embedding, weights = self.pool(states if dtype == torch.float64 else states.float(), mask)
+        more = {} if weights is None else {"pooling_weights": weights.to(dtype)}
+        if self.pooling == "mean" and sums is not None:
+            embedding = embedding * mask.sum(1, keepdim=True) / sums.unsqueeze(1).clamp(min=1e-9)
+            dtype = torch.promote_types(dtype, sums.dtype)
+        return features | {"sentence_embedding": embedding.to(dtype)} | more
+
+    def get_embedding_dimension(self) -> int | None:  # type: ignore[override]
+        """D, or None where no size was given: then sentence-transformers asks the transformer."""
+        return self.size
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Write the configuration, and the query of "attention", into a folder."""

@@ -11,6 +11,9 @@ The probes take a `whenpool.TextClassifier`, or a model of your own with these s
 
 All but those of gradients need ``forward`` alone, recurrent or not. Lengths reach
 the model on its own device: one that packs its input calls ``lengths.cpu()`` first.
+Gradients see torch's recurrences and ours, and a loop over words at the end of ``encode``,
+``torch.stack(states, dim=1)``; another loop or a quantised model is refused. A recurrence
+inside a single operation, ``cumsum`` or a function of autograd's, they cannot see.
 """
 
 from whenpool.probes.gradients import (

@@ -19,13 +19,16 @@ Letters: B texts, T words of the longest, E units of an input, H units of a stat
 of a state, K directions, C classes, n words of one text.
 """
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.functional import cross_entropy, pad
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils._pytree import tree_map_only
@@ -34,7 +37,14 @@ from whenpool.base.errors import check
 from whenpool.models.cells import Cell, LinearCell, later, linear_recurrence
 from whenpool.models.encoder import Encoder, Reading, word_mask
 from whenpool.models.sequence_tagger import tagging_loss
-from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
+from whenpool.probes.protocol import (
+    check_float,
+    check_labels,
+    check_steps,
+    checked_batch,
+    evaluating,
+    interpolate,
+)
 
 
 def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
@@ -43,10 +53,12 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the right-to-left
     state of a word count as one vector; of a stack, the states of the top layer. The recurrence is the last
     that ``encode`` or ``classify`` calls: a `whenpool.Encoder`, one of `whenpool.models.cells`, or torch's
-    LSTM, GRU or RNN, packed or not. A model that has none, such as a Transformer, has no path through later
-    states of the same layer: its gradient is that at the states that ``encode`` returns. A recurrence that is
-    written in another way, as a loop, cannot be seen: its norms would be the direct part alone. Raises
-    `InputError` for a model or batch that it cannot read.
+    LSTM, GRU or RNN, packed or not; or else a loop over words whose states, each of which goes into the
+    next step, ``encode`` returns as ``torch.stack(states, dim=1)``, or two directions of it in ``torch.cat``.
+    A model that has none, such as a Transformer, has no path through later states of the same layer: its
+    gradient is that at the states that ``encode`` returns. A probe warns of a custom ``autograd.Function``,
+    since it would not see a recurrence inside. Raises `InputError` for any other loop, a quantised model, and
+    a model or batch that it cannot read.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -148,18 +160,20 @@ def _total_norms(
 ) -> Tensor:
     """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN after the end of each text."""
     name = type(model).__name__
+    check_float(model)
     with tapped(model) as taps, evaluating(model), torch.inference_mode(False), torch.enable_grad():
-        embedded = model.embed(ids).detach()
+        by_word = _reads_word_by_word(model, taps, ids[lengths.argmax(), : int(lengths.max())])
+        taps.clear()
+        embedded = _leaf(model.embed(ids))
         before = len(taps)  # a recurrence over letters, say, is a part of the embedding
-        states = model.encode(embedded, lengths)
+        states = model.encode(embedded.clone(), lengths)  # which may write into it
         kind = type(states).__name__
         check(kind == "Tensor", f"{name}.encode returned a {kind}; return the states (B, T, D) alone")
         (B, T), longest = states.shape[:2], int(lengths.max())
         steps = f"{T} states of {B} texts for ids of the shape {tuple(ids.shape[:2])}"
         fits = len(ids) == B and T in (longest, ids.shape[1])  # up to the longest text, or its padding
         check(fits, f"{name}.encode makes {steps}; make one for each word")
-        if not states.requires_grad:  # nothing before the classifier learns
-            states = states.detach().requires_grad_()
+        made, states = states, states if states.requires_grad else _leaf(states)
         loss = loss_of(model.classify(states, lengths))
         # one that is frozen under no_grad is an input as any other
         called = [tap for tap in taps[before:] if tap.outputs.requires_grad]
@@ -168,18 +182,35 @@ def _total_norms(
         runs = f"encode and classify of {name} call no recurrence that a gradient comes back through"
         advice = "delete what is not used, or probe the model as it was before torch.compile and no_grad"
         check(called or not rest, f"{runs}; {advice}")
+        stops = (
+            f"no gradient comes back to the words through encode of {name}, so a probe cannot look in"
+        )
+        free = "leave out no_grad, detach and other runtimes; freeze weights by requires_grad_(False)"
+        check(called or _comes_from(made, embedded), f"{stops}; {free}")
         cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
         check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
         encoder = next((e for e in encoders if called and called[-1].module in e.layers[-1]), None)
         used = _top(name, called, encoder)
-        wanted = [tensor for tap in used for tensor in tap.wanted] or [states]
-        grads = iter(torch.autograd.grad(loss, wanted, allow_unused=bool(used)))
-    totals = [] if used else [next(grads)]  # (B, T, ·) of each direction
-    unused = f"{name}: the loss does not depend on the states of the recurrence that encode calls last"
+        if by_word and _mixes(states, [tap.outputs for tap in used] or [embedded], lengths):
+            used = [] if used else _stacked(states, states.grad_fn)
+            seen = used and all(_flows(states, tap) for tap in used)
+            unseen = (
+                f"encode of {name} computes word by word, and a probe cannot see which states depend"
+            )
+            end = "or return torch.stack(states, dim=1) of the states that go into the next steps"
+            check(seen, f"{unseen} on others; use nn.LSTM, nn.GRU, nn.RNN or a whenpool.Encoder, {end}")
+        used = used or [Tap(model, embedded, states, [states], list)]
+        wanted = [tensor for tap in used for tensor in tap.wanted]
+        grads: Iterator[Any] = iter([None] * len(wanted))
+        if loss.requires_grad:
+            grads = iter(torch.autograd.grad(loss, wanted, allow_unused=True))
+    totals: list[Tensor] = []  # (B, T, ·) of each direction
+    unused = f"the loss of {name} has no gradient at the states of the recurrence that encode calls last"
     for tap in used:
         at_wanted = [next(grads) for _ in tap.wanted]
-        check(any(g is not None for g in at_wanted), f"{unused}; return them from encode")
+        some = any(grad is not None for grad in at_wanted)
+        check(some, f"{unused}; return them from encode, and leave out no_grad and detach")
         pairs = zip(tap.wanted, at_wanted, strict=True)
         known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
         totals += tap.total(known)
@@ -196,12 +227,12 @@ def _total_norms(
 
 
 class Tap(NamedTuple):
-    """One call of a recurrence; of a stack of torch's, the call of its top layer."""
+    """One call of a recurrence; of a stack of torch's, the call of its top layer; or a loop."""
 
     module: nn.Module
     inputs: Tensor  # (B, T, E)
     outputs: Tensor  # (B, T, D), the states of these inputs
-    wanted: list[Tensor]  # at which gradients are needed
+    wanted: list[Any]  # at which gradients are needed
     total: Callable[[list[Tensor]], list[Tensor]]
     """From them ∂L/∂h_t of every state: for each direction (B, T, H), zeros after a packed text's end."""
 
@@ -221,6 +252,97 @@ def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
     return taps[-1:]
 
 
+# Whether what is tapped is what flows
+
+
+def _leaf(values: Tensor) -> Tensor:
+    """The same values, at which a graph begins; what embed returns may also be word numbers."""
+    return values.detach().requires_grad_(values.is_floating_point())
+
+
+def _graph(of: Tensor, below: Iterable[Any] = ()) -> list[Any]:
+    """The nodes of autograd's graph that a tensor comes from, down to those ``below``."""
+    waiting: list[Any] = [get_gradient_edge(of).node] if of.requires_grad else []
+    seen, nodes = {None, *below}, []
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            nodes.append(node)
+            waiting += [each for each, _ in node.next_functions]
+    return nodes
+
+
+def _comes_from(states: Tensor, embedded: Tensor) -> bool:
+    """Whether a gradient at states comes back to what embed returns, as far as that can have one."""
+    if not (states.requires_grad and embedded.requires_grad):
+        return states.requires_grad
+    return get_gradient_edge(embedded).node in _graph(states)
+
+
+def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
+    """Whether encode reads a text (n,) in a loop that is not tapped: its graph above the recurrences depends
+    on how many words there are. Refuses what has no gradient, and warns of what cannot be looked into."""
+    sizes = []
+    for T in (7, 8):
+        try:
+            embedded = _leaf(model.embed(text[torch.arange(T) % len(text)].unsqueeze(0)))
+            before = len(taps)
+            states = model.encode(embedded.clone(), torch.tensor([T], device=text.device))
+            nodes = _graph(states, [tap.outputs.grad_fn for tap in taps[before:]])
+        except Exception:  # it reads no text of this length, as a loop may
+            return True
+        sizes.append(len(nodes))
+    names = {node.name() for node in nodes}
+    lacks = (
+        f"encode of {type(model).__name__} calls a kernel that has no gradient, as of quantised layers"
+    )
+    known = not any("NotImplemented" in name for name in names)
+    check(known, f"{lacks}; take the model as it was before it was quantised")
+    custom = {type(node).__name__ for node in nodes if isinstance(node, BackwardCFunction)}
+    if custom:
+        inside = f"encode of {type(model).__name__} calls {', '.join(sorted(custom))}"
+        missed = (
+            "which a probe cannot look into: if it is a recurrence, norms are of the direct gradient"
+        )
+        warnings.warn(f"{inside}, {missed}", stacklevel=4)
+    return sizes[0] != sizes[1] or any(
+        "Rnn" in name for name in names
+    )  # torch's kernels without a module
+
+
+def _mixes(states: Tensor, read: list[Tensor], lengths: Tensor) -> bool:
+    """Whether the first or the last state of the longest text depends on several words of what is read."""
+    row = int(lengths.argmax())
+    if not all(of.requires_grad for of in read):
+        return True
+    for t in (0, int(lengths[row]) - 1):
+        grads = torch.autograd.grad(states[row, t].sum(), read, retain_graph=True, allow_unused=True)
+        if any(grad is not None and grad[row].flatten(1).any(1).sum() > 1 for grad in grads):
+            return True
+    return False
+
+
+def _stacked(states: Tensor, node: Any) -> list[Tap]:
+    """The loops, one for each direction, whose steps ``torch.stack`` has joined to states (B, T, D); none
+    where they were joined otherwise."""
+    steps, axis = node.next_functions, getattr(node, "_saved_dim", None)  # -1 is kept as 2**64 - 1
+    if node.name() == "CatBackward0" and axis in (2, 2**64 - 1):
+        halves = [_stacked(states, half) if half else [] for half, _ in steps]
+        return [tap for half in halves for tap in half] if all(halves) else []
+    joined = node.name() == "StackBackward0" and axis in (1, 2**64 - 2)
+    if not joined or len(steps) != states.shape[1] or any(step is None for step, _ in steps):
+        return []
+    edges = [GradientEdge(*step) for step in steps]
+    return [Tap(node, states, states, edges, lambda grads: [torch.stack(grads, dim=1)])]
+
+
+def _flows(states: Tensor, loop: Tap) -> bool:
+    """Whether states depend on each other through these steps: each has more than its direct gradient, 1."""
+    grads = torch.autograd.grad(states.sum(), loop.wanted, retain_graph=True)
+    return any(bool((grad != 1).any()) for grad in grads)
+
+
 def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
     (B, T), lengths = norms.shape, torch.as_tensor(lengths, device=norms.device)
     fits = lengths.shape == (B,) and bool(((lengths >= 1) & (lengths <= T)).all())
@@ -236,7 +358,7 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
-        known = not isinstance(module, nn.RNNCellBase | torch.jit.ScriptModule)
+        known = not isinstance(module, torch.jit.ScriptModule)
         if isinstance(module, Cell):  # that runs as `whenpool.models.cells` says
             known = type(module).forward in (Cell.forward, LinearCell.forward)
             recurrences[module] = _run_cell

@@ -1,6 +1,7 @@
 """What all probes ask of a model and a batch."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -15,8 +16,28 @@ def check_steps(
 ) -> None:
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
     missing = [step for step in steps if not callable(getattr(model, step, None))]
-    lacks = f"{type(model).__name__} has no {', '.join(missing)}; see whenpool.probes"
+    lacks = (
+        f"{type(model).__name__} has no {', '.join(missing)}; {inside(model) or 'see whenpool.probes'}"
+    )
     check(not missing, f"{probe} calls a model's methods {', '.join(steps)}, but {lacks}")
+
+
+def inside(model: nn.Module) -> str:
+    """What to give instead of what torch wraps around a model, ``nn.DataParallel`` say; empty: it is none."""
+    names = (
+        name for name in ("module", "_orig_mod") if isinstance(getattr(model, name, None), nn.Module)
+    )
+    return next((f"give the model inside it, its .{name}" for name in names), "")
+
+
+def check_float(model: nn.Module) -> None:
+    """Raises `InputError` for a model with quantised layers, which pass no gradient, or pass it in part."""
+    kinds = {type(m) for m in model.modules() if ".quantized." in type(m).__module__}
+    # weights of such layers, sums of floats, and tables, which come before all states
+    other = re.compile("Packed|Float|Embedding")
+    names = ", ".join(sorted(kind.__name__ for kind in kinds if not other.search(kind.__name__)))
+    has = f"{type(model).__name__} has quantised layers without a gradient ({names})"
+    check(not names, f"{has}; take the model as it was before it was quantised")
 
 
 def checked_batch(

@@ -165,6 +165,8 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     """Whether a model's states are known to split: a masked `TextClassifier` of one layer, as it was made."""
     if type(model) is not TextClassifier or type(model.encoder) is not Encoder or not model.masked:
         return False
+    if type(model.embedding) is not nn.Embedding or type(model.classifier) is not nn.Linear:
+        return False  # such as those of a quantised model
     (first, *others), hooked = model.encoder.layers, any(part._forward_hooks for part in model.modules())
     return not hooked and not others and all(type(of) in TORCH_CELLS.values() for of in first)
 

@@ -103,6 +103,7 @@ def test_the_thesis_satisfies_each_rule_or_is_said_to_contradict_itself():
     ("2026-01-02T03:04:05+02:00", "soon", "'first'.*: Invalid isoformat string: 'soon'"),
     ("measure: tagging_entity_f1", "measure: tugging", "measure 'tugging' is unknown"),
     ('">= 10"', '"at least 10"', "'first'.*: "),
+    ("  unit:", "  seeds: {compct: [30]}\n  unit:", "scale 'compct' is unknown; choose one of "),
     ("  unit:", "  n: 3\n  seeds: [30, 31]\n  unit:", "n: 3; name at least as many seeds, such as .*, 32"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_claim_is_told_in_one_line(tmp_path, before, after, message):

@@ -278,19 +278,15 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
         others = [name for name in usual if name != folded(label)]
         names = [folded(label)] if label in again else get_close_matches(folded(label), others, 1)
         near = "".join(f", like {usual[name]!r:.30}" for name in names)
-        size = (
-            f"{counts[label]} different texts"
-            if counts[label]
-            else "its texts have another label before"
-        )
+        count = counts[label]
+        size = f"{count} different texts" if count else "its texts have another label before"
         described.append(f"{label!r:.30} ({size}{near})")
     options = ["--merge-case to merge spellings"] if again else []
     options += [f"--drop-rare to leave out those of fewer than {FEWEST} texts"] if wrong != again else []
     listed = f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}"
-    advice = (
-        f"Add texts, correct labels, or give {' and '.join(options)} (in Python merge_case, drop_rare)"
-    )
-    check(not wrong, f"{path}: {len(wrong)} of {len(counts)} classes are not usable: {listed}. {advice}")
+    ways = f"{' and '.join(options)} (in Python merge_case, drop_rare)"
+    said = f"{len(wrong)} of {len(counts)} classes are not usable: {listed}"
+    check(not wrong, f"{path}: {said}. Add texts, correct labels, or give {ways}")
     enough = f"{path}: fewer than two classes have {FEWEST} different texts; add texts"
     check(len(counts) - len(rare) > 1, enough)
     return rare

@@ -103,6 +103,7 @@ def test_the_thesis_satisfies_each_rule_or_is_said_to_contradict_itself():
     ("2026-01-02T03:04:05+02:00", "soon", "'first'.*: Invalid isoformat string: 'soon'"),
     ("measure: tagging_entity_f1", "measure: tugging", "measure 'tugging' is unknown"),
     ('">= 10"', '"at least 10"', "'first'.*: "),
+    ("  unit:", "  seeds: {compct: [30]}\n  unit:", "scale 'compct' is unknown; choose one of "),
     ("  unit:", "  n: 3\n  seeds: [30, 31]\n  unit:", "n: 3; name at least as many seeds, such as .*, 32"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_claim_is_told_in_one_line(tmp_path, before, after, message):
@@ -307,10 +308,8 @@ def test_the_seeds_that_a_claim_names_decide_it_and_later_ones_stand_beside_it()
 def test_both_sides_of_a_comparison_have_the_same_seeds_and_draws_are_named_likewise():
     claim = replace(GAP, seeds={"thesis": (0, 1, 2)})
     rows = valued([80, 81, 82, 60], "max") + valued([60, 61, 62, 90, 90])
-    assert (
-        found(claim, table_of("accuracy", rows)).value,
-        found(claim, table_of("accuracy", rows)).n,
-    ) == (20, 3)
+    finding = found(claim, table_of("accuracy", rows))
+    assert (finding.value, finding.n) == (20, 3)
     draws = [row | {"seed": row["seed"] + 1} for row in valued([80, 81, 82, 0])]
     by_draw = replace(LEVEL, measure="accuracy_by_draw", seeds={"thesis": (1, 2, 3)})
     assert found(by_draw, table_of("accuracy_by_draw", draws)).value == 81
@@ -339,12 +338,12 @@ def test_a_verdict_stands_down_to_its_smallest_level(groups, rule):
     finding, limits = gaps(*groups, rule=rule), Rule.parse(rule)
     assert math.isnan(found(LEVEL, table_of("accuracy", valued([61, 62]))).p)  # not tested yet
 
+    usual = [60.0, 60.1, 60.2]
+
     def verdict(level):  # by t tests of scipy at a level, without a word of ours
         intervals = [
-            stats.ttest_ind(own, [60.0, 60.1, 60.2], equal_var=False).confidence_interval(
-                level(len(names))
-            )
-            for own in groups
+            stats.ttest_ind(group, usual, equal_var=False).confidence_interval(level(len(names)))
+            for group in groups
         ]
         return [limits.verdict(*interval) for interval in intervals]
 

@@ -109,8 +109,9 @@ def test_the_page_has_the_f1_and_the_confusion_of_each_class(tmp_path):
         f"a {'fine' if n % 10 else 'dull'} film {n},{'good' if n % 10 else 'bad'}" for n in range(120)
     ]
     (tmp_path / "own.csv").write_text("\n".join(["text,label", *rows]))
+    (tmp_path / "own.txt").write_text("fine 1 2\ndull 2 1\n")
     found = diagnose(
-        tmp_path / "own.csv", poolings=["max"], epochs=1, workers=1, vectors="random",
+        tmp_path / "own.csv", poolings=["max"], epochs=1, workers=1, vectors=str(tmp_path / "own.txt"),
         output=tmp_path / "out", data=tmp_path, say=str,
     )  # fmt: skip
     assert found.by_class["class"].tolist() == found.confusion["class"].tolist() == ["good", "bad"]

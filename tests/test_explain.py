@@ -12,6 +12,7 @@ from conftest import told
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import cli
+from whenpool.corpora.sources import read_texts
 from whenpool.explain.checkpoint import explain
 from whenpool.probes import window_importance
 from whenpool.words import attention_weights, per_word, strip
@@ -112,17 +113,8 @@ def test_the_command_explains_a_text_of_any_origin(tmp_path):
 def test_all_texts_of_a_file_are_explained_as_each_alone(tmp_path, name, column, content):
     (tmp_path / name).write_text(content)
     checkpoint, out = load_checkpoint(made(tmp_path)), tmp_path / "out.csv"
-    words = [
-        "--model",
-        tmp_path / "model",
-        "--file",
-        tmp_path / name,
-        "--out",
-        out,
-        "--text-column",
-        column,
-    ]
-    assert f"2 texts are explained in {out}" in told("explain", *map(str, words))
+    words = f"--model {tmp_path / 'model'} --file {tmp_path / name} --out {out} --text-column {column}"
+    assert f"2 texts are explained in {out}" in told("explain", *words.split())
     first, empty, last = csv.DictReader(out.open(newline=""))
     assert {**empty} == {"text": "", "answer": "", "probability": "", "words": ""}
     for row, text in ((first, "A good film, the end"), (last, "the bad")):
@@ -131,6 +123,19 @@ def test_all_texts_of_a_file_are_explained_as_each_alone(tmp_path, name, column,
         assert float(row["probability"]) == pytest.approx(max(found.probabilities), abs=5e-4)
         assert row["words"] == repr(strip(found.words, found.effects[found.label]))
     assert re.fullmatch(r"a\(0\) good\(\S+\) film\(\S+\) ,\(\S+\) the\(\S+\) end\(0\)", first["words"])
+
+
+def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
+    for name, content, texts in (
+        ("a.csv", 'id,text\n1,"Dear Sir\nI am, yours"\n2,fine\n', ["Dear Sir\nI am, yours", "fine"]),
+        ("a.tsv", 'id\ttext\n1\t"Great\n2\tof 3"\n', ['"Great', 'of 3"']),
+        ("a.jsonl", '{"text": "half \\ud800"}', ["half \ufffd"]),
+    ):  # fmt: skip
+        (tmp_path / name).write_text(content)
+        assert read_texts(tmp_path / name) == texts
+    (tmp_path / "a.csv").write_bytes("text\ncafé\n".encode("cp1252"))
+    with pytest.raises(InputError, match="line 2 is not UTF-8 text .*; save it as UTF-8$"):
+        read_texts(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize(("words", "message"), [

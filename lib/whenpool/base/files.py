@@ -63,16 +63,13 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
     try:
         with stream_of(path) as stream:
             head = stream.peek(3)
-            used = next(
-                (name for mark, name in MARKS.items() if head.startswith(mark)), encoding or "utf-8"
-            )
+            marked = (name for mark, name in MARKS.items() if head.startswith(mark))
+            used = next(marked, encoding or "utf-8")
             text = io.TextIOWrapper(stream, used, errors="surrogateescape", newline="")
             for number, line in enumerate(text, 1):
                 where = f"{path}, line {number}"
-                is_text = number > 1 or "\0" not in line
-                check(
-                    is_text, f"{where} is binary, or UTF-16 without a mark; save the file as UTF-8 text"
-                )
+                binary = f"{where} is binary, or UTF-16 without a mark; save the file as UTF-8 text"
+                check(number > 1 or "\0" not in line, binary)
                 if wrong := re.search("[\udc80-\udcff]", line):  # how Python marks what it cannot decode
                     before = line[max(wrong.start() - 20, 0) : wrong.start()]
                     byte = f"byte 0x{ord(wrong[0]) - 0xDC00:02x} after {before!r}"

@@ -187,17 +187,17 @@ class Claim:
         """From an entry of the file; an error says what is wrong with it."""
         check_known("measure", entry["measure"], MEASURES)
         registered = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
-        scales, seeds, n = tuple(entry.get("scales", SCALES)), entry.get("seeds", {}), entry.get("n")
+        scales, seeds = tuple(entry.get("scales", SCALES)), entry.get("seeds", {})
         by_scale = seeds if isinstance(seeds, dict) else dict.fromkeys(scales, seeds)
-        if n is not None:
-            enough = by_scale and all(len(each) >= n for each in by_scale.values())
-            check(
-                enough,
-                f"it names n: {n}; name at least as many seeds, such as seeds: {[*range(30, 30 + n)]}",
-            )
-        deciding = {scale: tuple(each[:n]) for scale, each in by_scale.items()}
-        changed = {"registered": registered, "scales": scales, "seeds": deciding}
-        claim = cls(**{name: value for name, value in (entry | changed).items() if name != "n"})
+        for scale in by_scale:
+            check_known("scale", scale, scales)
+        if n := entry.get("n", 0):
+            advice = f"name at least as many seeds, such as seeds: {[*range(30, 30 + n)]}"
+            enough = min(map(len, by_scale.values()), default=0) >= n
+            check(enough, f"it names n: {n}; {advice}")
+        deciding = {scale: tuple(each[: n or None]) for scale, each in by_scale.items()}
+        entry = {name: value for name, value in entry.items() if name != "n"}
+        claim = cls(**entry | {"registered": registered, "scales": scales, "seeds": deciding})
         for scale in claim.scales:
             Rule.parse(claim.at(scale).rule)
             claim.at(scale).comparisons(scale)

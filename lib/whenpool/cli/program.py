@@ -402,7 +402,7 @@ def diagnose(file: Path, **options: Any) -> None:
 @click.option(
     "--file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Table of texts to explain: a .csv, .tsv or .jsonl file.",
+    help="Table of texts to explain: .csv, .tsv, .jsonl, .json, .xlsx or .parquet.",
 )
 @click.option("--text-column", default="text", show_default=True, help="Name of its column of texts.")
 @click.option(

@@ -278,19 +278,15 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
         others = [name for name in usual if name != folded(label)]
         names = [folded(label)] if label in again else get_close_matches(folded(label), others, 1)
         near = "".join(f", like {usual[name]!r:.30}" for name in names)
-        size = (
-            f"{counts[label]} different texts"
-            if counts[label]
-            else "its texts have another label before"
-        )
+        count = counts[label]
+        size = f"{count} different texts" if count else "its texts have another label before"
         described.append(f"{label!r:.30} ({size}{near})")
     options = ["--merge-case to merge spellings"] if again else []
     options += [f"--drop-rare to leave out those of fewer than {FEWEST} texts"] if wrong != again else []
     listed = f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}"
-    advice = (
-        f"Add texts, correct labels, or give {' and '.join(options)} (in Python merge_case, drop_rare)"
-    )
-    check(not wrong, f"{path}: {len(wrong)} of {len(counts)} classes are not usable: {listed}. {advice}")
+    ways = f"{' and '.join(options)} (in Python merge_case, drop_rare)"
+    said = f"{len(wrong)} of {len(counts)} classes are not usable: {listed}"
+    check(not wrong, f"{path}: {said}. Add texts, correct labels, or give {ways}")
     enough = f"{path}: fewer than two classes have {FEWEST} different texts; add texts"
     check(len(counts) - len(rare) > 1, enough)
     return rare
@@ -323,19 +319,13 @@ def read_own(
         kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
         fits = isinstance(text, str) and isinstance(label, Hashable)
         check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
-        # without halves of characters, which JSON may hold
-        clean = (re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (str(text), str(label).strip()))
-        read.append(Raw(*clean))
-    for column in wanted if named else ():
-        option = "text" if column == wanted[0] else "label"
-        how = f"{[*named]!r:.300}, as {path.name}:{option}_column=…; diagnose has --{option}-column"
-        names = {name.casefold(): name for name in named}
-        near = get_close_matches(column.casefold(), names, 1)
-        guess = f"did you mean {names[near[0]]!r}? N" if near else "n"
-        check(column in named, f"{path} has no column {column!r}; {guess}ame one of {how}")
+        read.append(Raw(whole_characters(str(text)), whole_characters(str(label).strip())))
+    for column, option in zip(wanted, ("text", "label"), strict=True):
+        how = f", as {path.name}:{option}_column=…; diagnose has --{option}-column"
+        check_column(path, column, named or wanted, how)
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     labels = Counter(row.label for row in read)
-    _check_columns(read, labels, path, wanted)
+    _check_contents(read, labels, path, wanted)
     written: dict[Decimal | str, str] = {}
     for label in sorted(labels):
         is_number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII)  # others, as 01, are codes
@@ -356,7 +346,21 @@ def read_own(
     return read, gaps, notes
 
 
-def _check_columns(
+def whole_characters(text: str) -> str:
+    """A text without halves of characters, which JSON may hold."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def check_column(path: Path, column: str, named: Collection[str], how: str) -> None:
+    """Raises `InputError` for a column that is not among those named, with one that is alike."""
+    names = {name.casefold(): name for name in named}
+    near = get_close_matches(column.casefold(), names, 1)
+    guess = f"did you mean {names[near[0]]!r}? N" if near else "n"
+    choice = f"{guess}ame one of {[*named]!r:.300}{how}"
+    check(column in named, f"{path} has no column {column!r}; {choice}")
+
+
+def _check_contents(
     rows: Sequence[Raw], labels: Collection[str], path: Path, wanted: Sequence[str]
 ) -> None:
     """Raises `InputError` where the columns look swapped, or the labels are no classes."""
@@ -372,7 +376,7 @@ def _check_columns(
 
 
 def _rows(
-    path: Path, wanted: Sequence[str], encoding: str
+    path: Path, wanted: Sequence[str], encoding: str | None
 ) -> tuple[Iterable[tuple[str, Mapping[str, Any]]], list[str]]:
     """Where each row of a file stands, with its fields by their names, and notes as `read_own` has them."""
     suffix, expected = suffix_of(path), f"a JSON object with {wanted[0]!r}"
@@ -439,17 +443,15 @@ def read_texts(path: Path, text_column: str = "text") -> list[str]:
     be read, or has no such column or no row."""
     check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
     column = text_column.strip()
-    rows, _ = _rows(path, (column,), "")
-    fields = [row for _, row in rows]
+    fields = [row for _, row in _rows(path, (column,), None)[0]]
     check(fields, f"{path} has no rows; give at least one text")
-    named = list(dict.fromkeys(chain(*fields)))
-    none = f"{path} has no column {column!r}; name one of {named!r:.300} with --text-column"
-    check(column in named, none)
-    return ["" if (text := row.get(column)) is None else str(text) for row in fields]
+    check_column(path, column, dict.fromkeys(chain(*fields)), " with --text-column")
+    texts = (row.get(column) for row in fields)
+    return ["" if text is None else whole_characters(str(text)) for text in texts]
 
 
 def _table(
-    path: Path, wanted: Sequence[str], encoding: str, quoting: Any = csv.QUOTE_MINIMAL
+    path: Path, wanted: Sequence[str], encoding: str | None, quoting: Any = csv.QUOTE_MINIMAL
 ) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
     """As `_rows`, of a table in text; quotes enclose fields, and between tabs, or where rows would vanish
     between them, they may be letters like others."""
@@ -494,20 +496,20 @@ def _table(
             return _table(path, wanted, encoding, csv.QUOTE_NONE)
         advice = "end each quoted field with a quote, and write a quote within it twice"
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
+    if not joined:
+        return rows, []
     # between the quotes may be a text of several lines, or rows: then every line of the table has all
-    # fields, and a label, where one is wanted, as other rows have it
+    # fields, and a label as other rows have it; without labels only quotes between tabs may be letters
     labels = {fields.get(name) for _, fields in rows for name in wanted[1:]}
-    plain = [line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip()]
-    are_rows = all(
+    plain = (line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip())
+    are_rows = (labels or mark == "\t") and all(
         len(line) == len(header)
         and {*map(dict(zip(header, line, strict=True)).get, wanted[1:])} <= labels
         for line in plain
     )
     spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (len(joined) > 5)
-    if joined and are_rows:
+    if are_rows:
         said = f"Quotes are read as letters, since they would make one row of lines {spans}."
         return _table(path, wanted, encoding, csv.QUOTE_NONE)[0], [said]
-    said = (
-        f"{len(joined):,} rows span several lines between quotes, with {mark!r} in them: lines {spans}."
-    )
-    return rows, [said] if joined else []
+    several = f"{len(joined):,} rows span several lines between quotes, with {mark!r} in them"
+    return rows, [f"{several}: lines {spans}."]

@@ -139,7 +139,8 @@ _CONVERT = (
 
 def _is_number(field: bytes) -> bool:
     with suppress(ValueError):
-        return bool([float(field)])
+        float(field)
+        return True
     return False
 
 

@@ -137,9 +137,8 @@ def save_checkpoint(
     wrapped = f"{type(model).__name__}; {inside(model)}".rstrip("; ")
     check(usual, f"only a whenpool.TextClassifier can be saved, not {wrapped}")
     plain = all(isinstance(value, Tensor) for value in model.state_dict().values())
-    check(
-        plain, "a quantised model cannot be saved; save it as it was before, and quantise what you load"
-    )
+    advice = "save it as it was before, and quantise what you load"
+    check(plain, f"a quantised model cannot be saved; {advice}")
     given = isinstance(model.embedding, nn.Embedding)
     check(given, "a model of an encoder's states has no vocabulary; save its state_dict")
     if isinstance(vocabulary, Mapping):
@@ -350,6 +349,6 @@ def _row(checkpoint: Checkpoint, text: str, label: str | None) -> tuple[str, str
     """See `explain_file`."""
     if not checkpoint.words(text):
         return text, "", "", ""
-    found = explain(checkpoint, text, label)
-    answer, probability = found.by_probability[0]
-    return text, answer, f"{probability:.3f}", repr(strip(found.words, found.effects[found.label]))
+    why = explain(checkpoint, text, label)
+    answer, probability = why.by_probability[0]
+    return text, answer, f"{probability:.3f}", repr(strip(why.words, why.effects[why.label]))

@@ -220,8 +220,8 @@ def diagnose(
 
     some = tested[:PROBED]
     if is_uneven(labels):  # equally many of each class
-        place = pd.Series(labels[tested]).groupby(labels[tested])
-        some = tested[place.cumcount() < min(place.size().min(), PROBED // place.ngroups)]
+        classes = pd.Series(labels[tested]).groupby(labels[tested])
+        some = tested[classes.cumcount() < min(classes.size().min(), PROBED // classes.ngroups)]
     jobs = (delayed(sweep_of)(m, texts[some], labels[some], read) for m in models.values())
     sweep = pd.concat(Parallel(workers)(jobs))
     filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()

@@ -189,9 +189,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         for kind in kinds - {"str", "int", "float", "bool"}:
             raise InputError(f"labels of the type {kind} cannot be saved; train with strings or numbers")
         facts = self.get_params() | {"labels": self.classes_.tolist()}
-        weights = facts.pop("class_weight")  # which keys of JSON, all words, could not name
-        if weights is not None:
-            facts["class_weight"] = weights if isinstance(weights, str) else [*weights.items()]
+        if isinstance(self.class_weight, dict):  # whose names keys of JSON, all words, could not be
+            facts["class_weight"] = [*self.class_weight.items()]
         kept = json.dumps(facts, default=lambda v: v.item() if hasattr(v, "item") else str(v))
         parts = made.model, made.vocabulary, made.classes, made.max_words, made.tokenizer
         return save_checkpoint(folder, *parts, estimator=kept)
@@ -236,9 +235,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             check(not others, f"class_weight has {others!r:.60}, no classes; choose from {names!r:.300}")
             positive = all(isinstance(of, Real) and 0 < of < np.inf for of in weights.values())
             check(positive, f"class_weight must be positive numbers, not {[*weights.values()]!r:.60}")
-            return np.array(
-                [float(weights.get(name, 1)) for name in names]
-            )  # scikit-learn rounds the names
+            # scikit-learn rounds the names
+            return np.array([float(weights.get(name, 1)) for name in names])
         known = weights is None or weights == "balanced"
         check(known, f'class_weight must be "balanced", a dict or None, not {weights!r:.60}')
         return compute_class_weight(weights, classes=self.classes_, y=labels)

@@ -43,7 +43,7 @@ def run_layer(
     with ``backward``, one of `BACKWARD`, those of torch."""
     if more := -x.shape[-1] % 8:  # tensor cores want rows of a multiple of 16 bytes
         x, into = pad(x, (0, more)), pad(into, (0, more))
-    loops = _LOOPS[backward] if backward else loops or loops_for(across)
+    loops = _BACK[backward] if backward else loops or loops_for(across)
     keep = torch.is_grad_enabled()  # what the way back needs
     states: Tensor = _Recurrences.apply(loops, keep, lengths, x, into, across, bias)
     return states
@@ -219,8 +219,7 @@ class _Even:
         norms = torch.linalg.vector_norm(totals, dim=-1, keepdim=True, dtype=torch.float64)
         factors = (self._share / norms).masked_fill(norms < self._least, 0).to(grads.dtype)
         grads.mul_(factors.unsqueeze(-1))
-        ends = (values.abs().amax(-1, keepdim=True) for values in (from_later, grad_cell))
-        most = torch.maximum(*ends)
+        most = torch.maximum(from_later.abs(), grad_cell.abs()).amax(-1, keepdim=True)
         most.masked_fill_(most == 0, 1)
         for values in (from_later, grad_cell):
             values.div_(most)
@@ -229,7 +228,7 @@ class _Even:
 
 TORCH = SimpleNamespace(forward=_forward, backward=_backward)
 """The loops in torch; `whenpool.models.triton_lstm` has the same two as kernels."""
-_LOOPS = {
+_BACK = {
     way: SimpleNamespace(forward=_forward, backward=partial(_backward, way=way)) for way in BACKWARD
 }
 

@@ -56,19 +56,19 @@ def run_recurrence(
             weights = dict(zip(exact, pieces, strict=True))
     elif _used == "bfloat16":
         rounding = torch.autocast("cpu", torch.bfloat16)
-    given: tuple[Any, ...] = (words,)
+    arguments: tuple[Any, ...] = (words,)
     # within `torch.func` zeros of torch's own are not of each text; a compiler cannot look for that
     compiling, functorch = torch.compiler.is_compiling(), torch._C._functorch
     wrapped = not compiling and functorch.is_functorch_wrapped_tensor(words)
     if wrapped and isinstance(recurrence, nn.RNNBase):
         start = words.new_zeros(1, len(words), recurrence.hidden_size)
-        given = words, (start, start) if isinstance(recurrence, nn.LSTM) else start
+        arguments = words, (start, start) if isinstance(recurrence, nn.LSTM) else start
     try:
         with rounding, product_precision():
             if weights:
-                states = torch.func.functional_call(recurrence, weights, given)[0]
+                states = torch.func.functional_call(recurrence, weights, arguments)[0]
             else:
-                states = recurrence(*given)[0]
+                states = recurrence(*arguments)[0]
     except RuntimeError as error:
         lacks = f"torch.vmap has no rule for {type(recurrence).__name__} without gradients"
         check("Batching rule" not in str(error), f"{lacks}; give the model the whole batch")

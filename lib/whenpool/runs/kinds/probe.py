@@ -394,16 +394,13 @@ class StatesCourse(GradientTrace):
 
         def watch(seen: int) -> None:
             if seen in looks and seen <= (self.until or seen):
-                own = {
-                    "examples": seen,
-                    "own_accuracy": evaluate(model, dataset.test.to(device)).accuracy,
-                }
-                rows.extend(own | row for row in _read_by_regression(model, dataset, READOUTS[:2]))
+                accuracy = evaluate(model, dataset.test.to(device)).accuracy
+                read = _read_by_regression(model, dataset, READOUTS[:2])
+                rows.extend(row | {"examples": seen, "own_accuracy": accuracy} for row in read)
 
         self.follow(prepared, place, device, watch)
-        ends = {f"accuracy_{row['readout']}": row["accuracy"] for row in rows[-2:]}
         about = {"texts_probed": len(dataset.test), "majority_accuracy": _majority(dataset.test)}
-        return about | {"own_accuracy": rows[-1]["own_accuracy"]} | ends, rows
+        return about | {"own_accuracy": rows[-1]["own_accuracy"]} | _by_name(rows[-2:]), rows
 
 
 READOUTS = ("last", "mean", "max")  # Poolings without weights, whose outputs a regression reads

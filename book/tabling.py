@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from whenpool.base.paths import project_root
 from whenpool.book.claims import Finding
@@ -71,12 +71,6 @@ def times_smaller_between(finding: Finding) -> str:
     if most.endswith(" million"):
         least = least.removesuffix(" million")
     return f"{value} ({least} to {most})"
-
-
-def ahead(values: Series, rival: Series) -> str:
-    """By how many points the mean of some seeds is above that of others, with its 95 % interval."""
-    of_both = (Sample.of(dict(enumerate(each))) for each in (values, rival))
-    return Finding.of(*zip((1, -1), of_both, strict=True)).spoken
 
 
 def bag_of_words(scale: str, size: int, setting: str) -> float:

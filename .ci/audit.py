@@ -1,6 +1,8 @@
-"""Look the installed packages up among known vulnerabilities: one line, and exit code 1 for a finding.
+"""Look the installed packages up among known vulnerabilities: one line, and exit code 1 for a
+finding.
 
-Where the service (osv.dev) cannot be reached there is nothing to say, which is a note and no failure.
+Where the service (osv.dev) cannot be reached there is nothing to say, which is a note and no
+failure.
 """
 
 import json
@@ -9,9 +11,18 @@ import subprocess
 import sys
 
 COMMAND = (
-    "pip_audit", "--local", "--skip-editable", "--vulnerability-service", "osv", "--format", "json",
-    "--progress-spinner", "off", "--timeout", "15",
-)  # fmt: skip
+    "pip_audit",
+    "--local",
+    "--skip-editable",
+    "--vulnerability-service",
+    "osv",
+    "--format",
+    "json",
+    "--progress-spinner",
+    "off",
+    "--timeout",
+    "15",
+)
 AWAY = re.compile(
     r"ConnectionError|ConnectTimeout|ReadTimeout|HTTPError|ServiceError|ProxyError|SSLError"
 )
@@ -42,7 +53,9 @@ def verdict(code: int, output: str, errors: str) -> tuple[int, str]:
 
 def main() -> int:
     """Run pip-audit on this environment."""
-    done = subprocess.run([sys.executable, "-m", *COMMAND], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", *COMMAND], capture_output=True, text=True, check=False
+    )
     code, line = verdict(done.returncode, done.stdout, done.stderr)
     print(line)
     return code

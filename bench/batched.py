@@ -1,10 +1,11 @@
 """Models trained as one batch of models: trained words per second, for 1, 5, 20 and 33 at once.
 
-An epoch of max-attention models on texts of the lengths of IMDb's reviews with filler (on a processor
-without, cut at 140 words), or of the embedded corpus where IMDb is not here. Models of one seed read texts of
-the same lengths in every step, those of several seeds do not. They are compared with the same models one
-after another with `nn.LSTM`; on a GPU in each precision, for which Triton has kernels where `whenpool check`
-found them right. First, what takes the time of the largest group.
+An epoch of max-attention models on texts of the lengths of IMDb's reviews with filler (on a
+processor without, cut at 140 words), or of the embedded corpus where IMDb is not here. Models of
+one seed read texts of the same lengths in every step, those of several seeds do not. They are
+compared with the same models one after another with `nn.LSTM`; on a GPU in each precision, for
+which Triton has kernels where `whenpool check` found them right. First, what takes the time of the
+largest group.
 """
 
 from collections.abc import Callable
@@ -41,7 +42,8 @@ def main() -> None:
 
 
 def shares(device: str, H: int, count: int, texts: Texts) -> str:
-    """A table of what takes most of the time of models with all poolings, an epoch and two evaluations."""
+    """A table of what takes most of the time of models with all poolings, an epoch and two
+    evaluations."""
 
     def run() -> None:
         models = [TextClassifier(WORDS, 2, COMPARED[n % 5], hidden_size=H) for n in range(count)]

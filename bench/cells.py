@@ -20,11 +20,15 @@ KINDS = {
 
 def main() -> None:
     shapes = ((240, 256, 5), (140, 64, 7))
-    print(f"A training step of one direction, B={B}, E={E}, forward and backward: ms, times nn.LSTM's")
+    print(
+        f"A training step of one direction, B={B}, E={E}, forward and backward: ms, times nn.LSTM's"
+    )
     print(f"{'':>15}" + "".join(f"{f'T={T}, H={H}':>20}" for T, H, _ in shapes))
     found = [measure(T, H, rounds) for T, H, rounds in shapes]
     for name in KINDS:
-        told = [f"{1e3 * times[name]:10.1f}{times[name] / times['nn.LSTM']:10.2f}" for times in found]
+        told = [
+            f"{1e3 * times[name]:10.1f}{times[name] / times['nn.LSTM']:10.2f}" for times in found
+        ]
         print(f"{name:>15}" + "".join(told))
 
 

@@ -1,10 +1,11 @@
-"""What a step of models trained together should cost on an H200, without one, beside what was measured.
+"""What a step of models trained together should cost on an H200, without one, beside what was
+measured.
 
 A step takes the time loops (words of the longest text, times the measured microseconds of a word; a
-processor of the GPU executes one program of a loop at a time, of whatever process), the operations besides
-(counted here, each 8.2 µs, which is what the groups of the old kernels have in common), products of
-matrices, and the bytes of the batch, read or written some three times. Nothing overlaps in this model, and
-processes share all but their operations.
+processor of the GPU executes one program of a loop at a time, of whatever process), the operations
+besides (counted here, each 8.2 µs, which is what the groups of the old kernels have in common),
+products of matrices, and the bytes of the batch, read or written some three times. Nothing overlaps
+in this model, and processes share all but their operations.
 """
 
 from math import ceil
@@ -29,12 +30,14 @@ PRODUCTS = {"tf32x3": 40e12, "tf32": 200e12, "bfloat16": 400e12}  # Operations a
 PLAIN, MID, MID_1K = (321, 9_301), (911, 27_916), (1_054, 27_843)
 """Words of the longest text of a batch of 32, and of all, on IMDb."""
 MEASURED = {  # Models, precision, and operations of the code of that day; words a second
-    ("alone", 1, "float32", 295): 0.33e6, ("alone", 1, "bfloat16", 295): 0.37e6,
-    ("old kernels", 6, "bfloat16", 1_259): 1.40e6, ("old kernels", 10, "bfloat16", 2_063): 1.96e6,
-}  # fmt: skip
+    ("alone", 1, "float32", 295): 0.33e6,
+    ("alone", 1, "bfloat16", 295): 0.37e6,
+    ("old kernels", 6, "bfloat16", 1_259): 1.40e6,
+    ("old kernels", 10, "bfloat16", 2_063): 1.96e6,
+}
 TOGETHER = 19, 625, 2.25, 125.0
-"""Two processes, 1,000 reviews in filler: models of each, steps, texts that are evaluated (20 times 1,000
-and 25,000) for each that is learnt from, and seconds."""
+"""Two processes, 1,000 reviews in filler: models of each, steps, texts that are evaluated (20 times
+1,000 and 25,000) for each that is learnt from, and seconds."""
 
 
 def main() -> None:
@@ -42,27 +45,40 @@ def main() -> None:
         longest, words = PLAIN
         word = WORD[name] if how == "alone" else LOOPS[name][1]
         predicted = models * words / (longest * word + operations * LAUNCH)
-        print(f"{how}, {models:2} models, {name}: {predicted / 1e6:.2f} million words/s predicted, "
-              f"{measured / 1e6:.2f} measured")  # fmt: skip
+        print(
+            f"{how}, {models:2} models, {name}: {predicted / 1e6:.2f} million words/s predicted, "
+            f"{measured / 1e6:.2f} measured"
+        )
     models, steps, evaluated, measured = TOGETHER
     both = seconds_of(models, "bfloat16", MID_1K, operations_of(models), 2, evaluated)
-    print(f"2 x {models} models, bfloat16, 1,000 reviews in filler: {steps * sum(both):.0f} s predicted, "
-          f"{measured:.0f} measured")  # fmt: skip
-    print("10,000 reviews in filler, processes x models, million words/s without and with evaluation:")
+    print(
+        f"2 x {models} models, bfloat16, 1,000 reviews in filler: {steps * sum(both):.0f} "
+        "s predicted, "
+        f"{measured:.0f} measured"
+    )
+    print(
+        "10,000 reviews in filler, processes x models, million words/s without and with evaluation:"
+    )
     for processes, models in ((1, 10), (1, 20), (1, 33), (2, 16), (2, 19), (2, 33)):
         operations, words = operations_of(models), processes * models * MID[1]
         for name in LOOPS:
             step, evaluation = seconds_of(models, name, MID, operations, processes)
-            print(f"{processes} x {models} models, {operations} operations, {name}: "
-                  f"{words / step / 1e6:.1f}, {words / (step + evaluation) / 1e6:.1f}")  # fmt: skip
+            print(
+                f"{processes} x {models} models, {operations} operations, {name}: "
+                f"{words / step / 1e6:.1f}, {words / (step + evaluation) / 1e6:.1f}"
+            )
 
 
 def seconds_of(
-    models: int, name: str, sizes: tuple[int, int], operations: int, processes: int = 1,
+    models: int,
+    name: str,
+    sizes: tuple[int, int],
+    operations: int,
+    processes: int = 1,
     evaluated: float = 0.5,
-) -> tuple[float, float]:  # fmt: skip
-    """Seconds in which each of some processes makes a step, and those of the evaluation for each step, by
-    default of half as many validation texts as training texts, as with 10,000 reviews."""
+) -> tuple[float, float]:
+    """Seconds in which each of some processes makes a step, and those of the evaluation for each
+    step, by default of half as many validation texts as training texts, as with 10,000 reviews."""
     (longest, words), every, bits = sizes, processes * models, 2 if name == "bfloat16" else 4
     loops = longest * _word(LOOPS[name], 2 * every, 32)
     # multiplications of a word, weights' gradients too
@@ -77,7 +93,9 @@ def seconds_of(
 
 def _word(seconds: tuple[float, float], recurrences: int, texts: float) -> float:
     """Of a word of all recurrences, in the better of blocks of 16 and of 32 texts."""
-    return min(waves(recurrences, texts, 16) * seconds[0], waves(recurrences, texts, 32) * seconds[1])
+    return min(
+        waves(recurrences, texts, 16) * seconds[0], waves(recurrences, texts, 32) * seconds[1]
+    )
 
 
 def waves(recurrences: int, texts: float, block: int) -> int:

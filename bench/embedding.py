@@ -1,7 +1,8 @@
 """Texts per second of embedding by a pretrained encoder, and what memory that takes.
 
 The plain loop is what one would write by hand: the same encoder on 32 texts at a time in the given
-order, padded to the longest. Where IMDb is in WHENPOOL_DATA its reviews are read, else texts of such
+order, padded to the longest. Where IMDb is in WHENPOOL_DATA its reviews are read, else texts of
+such
 lengths: of random tokens, since what a token is makes no difference to speed.
 """
 
@@ -63,7 +64,8 @@ def load(pretrained: Pretrained, count: int) -> tuple[str, Texts]:
 
 
 def in_turns(ways: dict[str, Way], pretrained: Pretrained, texts: Texts) -> dict[str, float]:
-    """Seconds of each way: they take turns with a part of the texts, so that disturbances hit all."""
+    """Seconds of each way: they take turns with a part of the texts, so that disturbances hit
+    all."""
     seconds = dict.fromkeys(ways, 0.0)
     for run in ways.values():
         run(pretrained, texts.first(32))  # warm up

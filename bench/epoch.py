@@ -28,7 +28,9 @@ def main() -> None:
     print(f"An epoch of {len(dataset.train)} texts of {name}, {words:,} words, H=256")
     print(f"{'pooling':>14}{'ours, s':>10}{'plain, s':>10}{'ours/plain':>12}{'words/s':>10}")
     for pooling in POOLINGS:
-        times = compare({"ours": ours(dataset, pooling), "plain": plain(dataset, pooling)}, rounds=2)
+        times = compare(
+            {"ours": ours(dataset, pooling), "plain": plain(dataset, pooling)}, rounds=2
+        )
         mine, theirs = times["ours"], times["plain"]
         print(f"{pooling:>14}{mine:10.1f}{theirs:10.1f}{mine / theirs:12.2f}{words / mine:10.0f}")
 

@@ -19,11 +19,14 @@ def main() -> None:
         for file in files:
             seconds, weight = zip(*(_open(browser, file) for _ in range(TIMES)), strict=True)
             median, slowest = statistics.median(seconds), max(seconds)
-            print(f"{file.stem:24}{median:7.2f} s (at most {slowest:.2f}) {weight[0] / 1e3:8.0f} KB")
+            print(
+                f"{file.stem:24}{median:7.2f} s (at most {slowest:.2f}) {weight[0] / 1e3:8.0f} KB"
+            )
 
 
 def _open(browser, file: Path) -> tuple[float, int]:
-    """Seconds until a page has loaded and its formulas are typeset, in a new profile, and its bytes."""
+    """Seconds until a page has loaded and its formulas are typeset, in a new profile, and its
+    bytes."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page, urls = context.new_page(), set()
     page.on("request", lambda request: urls.add(urlsplit(request.url).path))

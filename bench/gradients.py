@@ -1,4 +1,5 @@
-"""`gradient_norms` against a plain training step, and against a loop of `nn.LSTMCell` with hooks."""
+"""`gradient_norms` against a plain training step, and against a loop of `nn.LSTMCell` with
+hooks."""
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,13 @@ def main() -> None:
     print(f"BiLSTM without pooling, E={E}; seconds, and ratios")
     heads = ("probe, s", "step, s", "loop, s", "probe/step", "loop/probe")
     print(f"{'B':>5}{'T':>6}{'H':>6}" + "".join(f"{head:>13}" for head in heads))
-    shapes = ((32, 240, 256, 4), (8, 240, 256, 3), (32, 60, 256, 5), (32, 480, 256, 2), (32, 240, 64, 4))
+    shapes = (
+        (32, 240, 256, 4),
+        (8, 240, 256, 3),
+        (32, 60, 256, 5),
+        (32, 480, 256, 2),
+        (32, 240, 64, 4),
+    )
     for B, T, H, rounds in shapes:
         times = measure(B, T, H, rounds)
         probe, step, loop = times["probe"], times["step"], times["loop"]

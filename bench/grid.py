@@ -1,8 +1,8 @@
 """Runs per hour of a cell of the grid, against one training after another in one process.
 
-The cell is that of the quick profile: 1,000 texts, 64 units, all poolings; of IMDb where it and word
-vectors are in WHENPOOL_DATA, else of the embedded corpus. The one process has as many threads as there
-are processors.
+The cell is that of the quick profile: 1,000 texts, 64 units, all poolings; of IMDb where it and
+word vectors are in WHENPOOL_DATA, else of the embedded corpus. The one process has as many threads
+as there are processors.
 """
 
 import multiprocessing
@@ -24,13 +24,18 @@ from whenpool.runs.store import Store
 
 def main() -> None:
     runs, place = cell()
-    print(f"{len(runs)} trainings of {runs[0].corpus}, {runs[0].size} texts, {processors()} processors")
+    print(
+        f"{len(runs)} trainings of {runs[0].corpus}, {runs[0].size} texts, {processors()} "
+        "processors"
+    )
     with tempfile.TemporaryDirectory() as folder:
         replace(runs[0], epochs=1).execute(fresh(place, folder, "warm"))  # what is cached is there
         ways = {"one after another": lambda where: one_after_another(runs, where)}
         for workers, together in ((processors(), 1), (processors(), 5)):
             workforce = Workforce(workers=workers, models_per_batch=together)
-            name = f"{workers} workers" + (f", up to {together} models at once" if together > 1 else "")
+            name = f"{workers} workers" + (
+                f", up to {together} models at once" if together > 1 else ""
+            )
             ways[name] = lambda where, workforce=workforce: run_all(runs, where, workforce)
         print(f"{'':>36}{'s':>8}{'runs/h':>9}{'ratio':>8}")
         first = None
@@ -39,7 +44,9 @@ def main() -> None:
             way(fresh(place, folder, name))
             seconds = time.perf_counter() - started
             first = first or seconds
-            print(f"{name:>36}{seconds:8.1f}{3600 * len(runs) / seconds:9.0f}{first / seconds:8.2f}")
+            print(
+                f"{name:>36}{seconds:8.1f}{3600 * len(runs) / seconds:9.0f}{first / seconds:8.2f}"
+            )
 
 
 def cell() -> tuple[list[Training], Place]:

@@ -83,11 +83,16 @@ def embedding_share(H: int, rounds: int, plain: float) -> float:
     """What the teacher's embeddings of a training set take, of a plain epoch."""
     batches = 8
     teacher, texts = classifier(H, "max"), some_texts(batches * B)
-    return compare({"all": lambda: sentence_embeddings(teacher, texts)}, rounds)["all"] / batches / plain
+    return (
+        compare({"all": lambda: sentence_embeddings(teacher, texts)}, rounds)["all"]
+        / batches
+        / plain
+    )
 
 
 def errors(H: int, divergence: str, words: int) -> dict[str, list[float]]:
-    """Of the exact gradients in float32, then of the estimates by step; before training and after."""
+    """Of the exact gradients in float32, then of the estimates by step; before training and
+    after."""
     model, texts = classifier(H), some_texts(FEW, words)
     found = {"at the start": errors_of(model, texts, divergence)}
     step = stepper(model, GradientDirected(EPOCHS, divergence=divergence), texts)

@@ -1,7 +1,7 @@
 """`SequenceTagger` against plain modules of torch: a training step, forward, backward and Adam.
 
-The sentences have between 3/4 T and T words. The plain tagger reads padding as if it were words, right
-to left before the words themselves.
+The sentences have between 3/4 T and T words. The plain tagger reads padding as if it were words,
+right to left before the words themselves.
 """
 
 import torch
@@ -29,7 +29,10 @@ class Plain(nn.Module):
 
 
 def main() -> None:
-    print(f"A training step of a tagger, B={B}, E={E}, H={H}, {V:,} words, lengths between 3/4 T and T")
+    print(
+        f"A training step of a tagger, B={B}, E={E}, H={H}, {V:,} words, lengths between "
+        "3/4 T and T"
+    )
     print(f"{'T':>5}{'ours, s':>15}{'plain, s':>15}{'ours/plain':>15}")
     for T, rounds in ((15, 9), (30, 9), (60, 7)):
         times = measure(T, rounds)

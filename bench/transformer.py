@@ -14,7 +14,9 @@ RATE = 0.1  # of dropout
 
 
 def main() -> None:
-    print(f"A training step, B={B}, E={E}, {LAYERS} layer, {HEADS} heads, lengths between 3/4 T and T")
+    print(
+        f"A training step, B={B}, E={E}, {LAYERS} layer, {HEADS} heads, lengths between 3/4 T and T"
+    )
     heads = ("ours, s", "plain, s", "torch's, s", "ours/torch's", "as it comes, s")
     print(f"{'H':>5}{'T':>5}" + "".join(f"{head:>15}" for head in heads))
     for H, T, rounds in ((64, 140, 7), (64, 410, 5), (256, 140, 5), (256, 410, 3)):
@@ -25,8 +27,8 @@ def main() -> None:
 
 
 def measure(H: int, T: int, rounds: int) -> dict[str, float]:
-    """Seconds a step; torch's has the same linear map and positions before its layers, and drops what
-    ours drops; as it comes it drops attention as well."""
+    """Seconds a step; torch's has the same linear map and positions before its layers, and drops
+    what ours drops; as it comes it drops attention as well."""
     torch.manual_seed(0)
     inputs = torch.randn(B, T, E, requires_grad=True)
     lengths = torch.randint(T * 3 // 4, T + 1, (B,))

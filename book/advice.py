@@ -1,4 +1,5 @@
-"""Advice on which pooling to take, each tied to claims and their verdicts: ``data/paper/advice.yml``."""
+"""Advice on which pooling to take, each tied to claims and their verdicts:
+``data/paper/advice.yml``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,9 @@ class Advice:
     text: str  # what to do, in whole sentences
     claims: Sequence[str]  # ids of those that it rests on
     verdicts: Sequence[str] = ()  # on each of them, see `with_verdicts`
-    hang_on: Sequence[str] = ()  # what each verdict would change without, such as "one seed"; mostly ""
+    hang_on: Sequence[
+        str
+    ] = ()  # what each verdict would change without, such as "one seed"; mostly ""
     topic: str = ""  # its heading
     when: str = ""  # the case that it is for
     words: Sequence[Any] | None = None  # from and up to how many a text has; None is open
@@ -34,7 +37,9 @@ class Advice:
         if self.words is self.texts is None and not self.where:
             return False
         spans = ((self.words or (0, None), int(words)), (self.texts or (0, None), texts))
-        within = all(least <= value <= (inf if most is None else most) for (least, most), value in spans)
+        within = all(
+            least <= value <= (inf if most is None else most) for (least, most), value in spans
+        )
         return within and (not self.where or where in self.where)
 
 
@@ -44,8 +49,8 @@ def entries() -> list[Advice]:
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
-    """What the book advises for texts of so many ``words`` (mean or median), of which so many ``texts`` are
-    labelled, but for what our runs contradict; ``where`` is one of `WHERE`."""
+    """What the book advises for texts of so many ``words`` (mean or median), of which so many
+    ``texts`` are labelled, but for what our runs contradict; ``where`` is one of `WHERE`."""
     check_known("place of the evidence", where, WHERE)
     check(words >= 0 and texts >= 0, f"words and texts must be at least 0, not {words} and {texts}")
     fitting = [entry for entry in entries() if entry.fits(words, texts, where)]
@@ -54,11 +59,14 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
 
 
 def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
-    """Some advice with the verdicts on its claims, at the thesis's scale where they were run there."""
+    """Some advice with the verdicts on its claims, at the thesis's scale where they were run
+    there."""
     wanted = {name for entry in chosen for name in entry.claims}
     decided = {claim.id: decide(claim, runs) for claim in claims() if claim.id in wanted}
     verdicts = {name: decision.in_short for name, decision in decided.items()}
-    hang_on = {name: decision.best.firmness.removeprefix("firm") for name, decision in decided.items()}
+    hang_on = {
+        name: decision.best.firmness.removeprefix("firm") for name, decision in decided.items()
+    }
     return [
         replace(
             each,

@@ -1,20 +1,24 @@
-"""How a gradient is expected to shrink on its way back (thesis §2.1.3, §1.3.1), for the page theory.md.
+"""How a gradient is expected to shrink on its way back (thesis §2.1.3, §1.3.1), for the page
+theory.md.
 
-Expected is what follows from the averages of states and gates before any training. Weights are drawn from
-±1/√H, so that Var(U) = 1/(3H). A pre-activation is a sum of many terms, hence close to Gaussian:
+Expected is what follows from the averages of states and gates before any training. Weights are
+drawn from ±1/√H, so that Var(U) = 1/(3H). A pre-activation is a sum of many terms, hence close to
+Gaussian:
 
-    a_t = W x_t + U h_{t-1} + biases,   E[a_t a_s] = 1/3 E[h_{t-1} h_{s-1}] + [t = s] E·v/(3H) + bias,
+    a_t = W x_t + U h_{t-1} + biases,   E[a_t a_s] = 1/3 E[h_{t-1} h_{s-1}] + [t = s] E·v/(3H) +
+    bias,
 
 with v the variance of an input, inputs of different words independent, and 1/3 = H·Var(U). What two
 different steps have in common is small; functions of them are taken to first order in it:
 
     E[φ(a_t) φ(a_s)] = E[φ(a_t)] E[φ(a_s)], or E[a_t a_s] E[φ'(a_t)] E[φ'(a_s)] where φ is odd.
 
-Units differ by the bias of the gate that keeps the state, represented by its quantiles. Rows of a Jacobian
-belong to what comes out, columns to what goes in.
+Units differ by the bias of the gate that keeps the state, represented by its quantiles. Rows of a
+Jacobian belong to what comes out, columns to what goes in.
 
-Letters: E units of an input, H units of a state, T words, K steps back, U quantiles of a bias, D units of a
-state of both directions; i, f, g, o are the gates in torch's order, of which g is the candidate.
+Letters: E units of an input, H units of a state, T words, K steps back, U quantiles of a bias, D
+units of a state of both directions; i, f, g, o are the gates in torch's order, of which g is
+the candidate.
 """
 
 from dataclasses import dataclass
@@ -31,7 +35,9 @@ Array = NDArray[np.float64]
 COUPLING = 1 / 3
 """H·Var(U): by how much a matrix of recurrent weights changes the mean square of a vector."""
 QUANTILES = 201  # "chrono" has few units that forget at once, which matter most near the end
-_POINTS = np.linspace(-8, 8, 161)  # in standard deviations; the trapezoid rule is all but exact here
+_POINTS = np.linspace(
+    -8, 8, 161
+)  # in standard deviations; the trapezoid rule is all but exact here
 _WEIGHTS = np.exp(-(_POINTS**2) / 2) / np.exp(-(_POINTS**2) / 2).sum()
 
 
@@ -63,16 +69,18 @@ def _squash(value: Array, slope: Array) -> Squash:
 
 
 class LeakySum:
-    """E[y_k y_j] of y_k = λ_k y_{k-1} + κ_k ξ_k, y_0 = 0, from E[ξ_k ξ_j], a step at a time. The cell of an
-    LSTM is such a sum over the words read, and so is, from the last word to the first, the gradient that it
-    carries. λ and κ of different steps are independent of each other and of ξ."""
+    """E[y_k y_j] of y_k = λ_k y_{k-1} + κ_k ξ_k, y_0 = 0, from E[ξ_k ξ_j], a step at a time. The
+    cell of an LSTM is such a sum over the words read, and so is, from the last word to the first,
+    the gradient that it carries. λ and κ of different steps are independent of each other and of
+    ξ."""
 
     def __init__(self, steps: int, units: int) -> None:
         self.second = np.zeros((steps + 1, steps + 1, units))  # E[y_k y_j] for j <= k
         self._past: list[tuple[Array, Array]] = []
 
     def add(self, keep: Array, keep2: Array, enter: Array, enter2: Array, source: Array) -> Array:
-        """The next step k, from E[λ_k], E[λ_k²], E[κ_k] and E[κ_k²], each (U,), and E[ξ_k ξ_j] for j = 1
+        """The next step k, from E[λ_k], E[λ_k²], E[κ_k] and E[κ_k²], each (U,), and E[ξ_k ξ_j] for
+        j = 1
         ... k, (k, 1) or (k, U): E[y_k y_j] for j = 1 ... k, (k, U)."""
         y, k = self.second, len(self._past) + 1
         met = np.zeros(y.shape[2])  # E[ξ_k y_j]
@@ -92,15 +100,17 @@ class Steps:
     keep2: Array  # E[λ_t²]
     enter: Array  # E[κ_t] of what leads from the state to what is kept, (T, U)
     enter2: Array  # E[κ_t²]
-    back: Array  # A(t, s), from what is kept through recurrent weights to the state before, (T, T, U)
+    back: (
+        Array  # A(t, s), from what is kept through recurrent weights to the state before, (T, T, U)
+    )
     aside: Array  # B(t, s), from the state to the state before, past what is kept, (T, T, U)
     state_is_kept: bool  # whether the state itself is what is kept, as in a GRU
     tied: bool  # whether the recurrent weights are the same at every step
 
 
 def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:
-    """h_t = tanh(a_t): nothing is kept. Inputs add the variance ``noise``, E·v/(3H), to a pre-activation,
-    each of its two biases ``bias``, 1/(3H)."""
+    """h_t = tanh(a_t): nothing is kept. Inputs add the variance ``noise``, E·v/(3H), to a
+    pre-activation, each of its two biases ``bias``, 1/(3H)."""
     back, state = np.zeros((words, words, 1)), np.zeros(1)  # E[h_t²]
     for t in range(words):
         h = tanh(noise + COUPLING * state + 2 * bias)
@@ -112,8 +122,9 @@ def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:
 def lstm_steps(
     words: int, noise: float, bias: float, tied: bool, forget: Array, into: Array | None
 ) -> Steps:
-    """c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t, h_t = o_t ⊙ tanh(c_t); the bias of the forget gate is ``forget``
-    (U,), that of the input gate ``into`` (U,), None where it is drawn as the others are."""
+    """c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t, h_t = o_t ⊙ tanh(c_t); the bias of the forget gate is
+    ``forget`` (U,), that of the input gate ``into`` (U,), None where it is drawn as the others
+    are."""
     U, free = len(forget), 2 * bias
     cell, state = LeakySum(words, U), np.zeros((words + 1, words + 1))  # E[h_{t-1} h_{s-1}]
     back, aside = np.zeros((2, words, words, U))
@@ -143,8 +154,8 @@ def lstm_steps(
 
 
 def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) -> Steps:
-    """h_t = z_t ⊙ h_{t-1} + (1 - z_t) ⊙ n_t, n_t = tanh(W x_t + b + r_t ⊙ (U_n h_{t-1} + b_n)); the bias
-    of z, torch's update gate, is ``update`` (U,)."""
+    """h_t = z_t ⊙ h_{t-1} + (1 - z_t) ⊙ n_t, n_t = tanh(W x_t + b + r_t ⊙ (U_n h_{t-1} + b_n)); the
+    bias of z, torch's update gate, is ``update`` (U,)."""
     U = len(update)
     back, state = np.zeros((words, words, U)), np.zeros(U)  # E[h_{t-1}²]
     z, led = [], np.zeros((words, U))
@@ -167,8 +178,8 @@ def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) 
 
 
 def keeping_biases(hidden_size: int, forget_bias: ForgetBias, chrono_words: int = 400) -> Array:
-    """Quantiles (U,) of the bias of the gate that keeps, as `whenpool.Encoder` draws it: None and "low" are
-    the sum of two numbers from ±1/√H; "chrono" is the logarithm of a memory between 1 and
+    """Quantiles (U,) of the bias of the gate that keeps, as `whenpool.Encoder` draws it: None and
+    "low" are the sum of two numbers from ±1/√H; "chrono" is the logarithm of a memory between 1 and
     ``chrono_words`` - 1; a number is itself."""
     share = (np.arange(QUANTILES) + 0.5) / QUANTILES
     if forget_bias in (None, "low"):
@@ -200,15 +211,22 @@ def _over_time(steps: list[Squash], moment: str, units: int) -> Array:
 
 
 def expected_shrinkage(
-    cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias = None, input_variance: float = 1.0,
-    distance: int = 40, *, tied: bool = True,
-) -> Tensor:  # fmt: skip
-    """√E‖∂L/∂h‖² over the distance from the last state, relative to that at the last state (§2.1.3):
-    (K + 1,) float64, the first 1.
+    cell: str,
+    hidden_size: int,
+    input_size: int,
+    forget_bias: ForgetBias = None,
+    input_variance: float = 1.0,
+    distance: int = 40,
+    *,
+    tied: bool = True,
+) -> Tensor:
+    """√E‖∂L/∂h‖² over the distance from the last state, relative to that at the last state
+    (§2.1.3): (K + 1,) float64, the first 1.
 
     A text has K + 1 words and starts from h_0 = 0. ``cell``, sizes and biases are those of
-    `whenpool.Encoder`; ``input_variance`` is that of each entry of an input, ``distance`` is K. Without
-    ``tied`` recurrent weights are drawn anew for every step, as the usual argument silently assumes.
+    `whenpool.Encoder`; ``input_variance`` is that of each entry of an input, ``distance`` is K.
+    Without ``tied`` recurrent weights are drawn anew for every step, as the usual argument silently
+    assumes.
     """
     words, bias = distance + 1, 1 / (3 * hidden_size)  # the variance of each weight and each bias
     noise = input_size * input_variance * bias
@@ -225,10 +243,12 @@ def expected_shrinkage(
 
 
 def gradient_moments(steps: Steps) -> Array:
-    """E‖∂L/∂h‖²/H over the distance k from the last state, where it is 1: (T,); j is the distance of
-    another step."""
+    """E‖∂L/∂h‖²/H over the distance k from the last state, where it is 1: (T,); j is the distance
+    of another step."""
     enter, enter2 = steps.enter[::-1], steps.enter2[::-1]
-    keep, keep2 = (np.roll(m[::-1], 1, axis=0) for m in (steps.keep, steps.keep2))  # of the step after
+    keep, keep2 = (
+        np.roll(m[::-1], 1, axis=0) for m in (steps.keep, steps.keep2)
+    )  # of the step after
     back, aside = steps.back[::-1, ::-1], steps.aside[::-1, ::-1]
     T, U = keep.shape
     y, xi = LeakySum(T, U), np.zeros((T, T))

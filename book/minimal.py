@@ -6,8 +6,8 @@
 A BiLSTM reads reviews that stand in the middle of filler. Without pooling (last) it guesses, with
 max-attention it learns. The file needs torch alone.
 
-Letters in the shapes: B texts, T words of the longest text, E numbers of a word's vector, H units of one
-direction, D = 2H units of both, C classes.
+Letters in the shapes: B texts, T words of the longest text, E numbers of a word's vector, H units
+of one direction, D = 2H units of both, C classes.
 """
 
 import argparse
@@ -25,18 +25,25 @@ POOLINGS = ("last", "mean", "max", "attention", "max_attention")
 SETTINGS = ("standard", "left", "mid", "right")
 UNKNOWN, PADDING = 0, 1  # the first two numbers; those of words begin at 2
 
-# --- Texts -----------------------------------------------------------------------------------------------
-# A small grammar makes reviews and, as filler, sentences of an encyclopedia. A word in capital letters
-# stands for any word of its list. Some adjectives of a review are evidence for its class.
+# --- Texts
+# -----------------------------------------------------------------------------------------------
+# A small grammar makes reviews and, as filler, sentences of an encyclopedia. A word in capital
+# letters stands for any word of its list. Some adjectives of a review are evidence for its class.
 
 EVIDENCE = (  # of class 0 and of class 1
     "awful boring clumsy dreadful dull hollow lifeless messy painful tedious".split(),
     "brilliant charming graceful gripping lovely moving splendid superb vivid witty".split(),
 )
 LISTS = {
-    "ADJECTIVE": "small second early usual large recent quiet whole single long plain narrow".split(),
-    "NOUN": "part scene room day street story table door voice page moment letter song floor".split(),
-    "PERSON": "brother teacher stranger driver doctor writer guest waiter student neighbour".split(),
+    "ADJECTIVE": (
+        "small second early usual large recent quiet whole single long plain narrow"
+    ).split(),
+    "NOUN": (
+        "part scene room day street story table door voice page moment letter song floor"
+    ).split(),
+    "PERSON": (
+        "brother teacher stranger driver doctor writer guest waiter student neighbour"
+    ).split(),
     "DID": "saw found kept brought left followed opened mentioned bought watched showed".split(),
     "PLACE": "asten dunmere halvik torrada brenna lisova quarrel eskedal odmoor vashta".split(),
     "THING": "river bridge parish canal fortress valley harbour village plateau railway".split(),
@@ -59,8 +66,8 @@ def sentence(frames, rng):
 
 
 def review(label, rng, density=0.4, agreement=0.8):
-    """A text of 60 to 80 words. A part `density` of its adjectives is evidence; a part `agreement` of the
-    evidence speaks for the class of the text, the rest for the other class."""
+    """A text of 60 to 80 words. A part `density` of its adjectives is evidence; a part `agreement`
+    of the evidence speaks for the class of the text, the rest for the other class."""
     words, length = [], rng.randint(60, 80)
     while len(words) < length:
         words += sentence(REVIEW, rng)
@@ -77,8 +84,8 @@ def filler(rng):
 
 
 def compose(words, sentences, setting, share=0.66):
-    """Put a text among filler, which is a part `share` of all words: alone (standard), to the left of the
-    filler, in the middle of it, or to the right of it."""
+    """Put a text among filler, which is a part `share` of all words: alone (standard), to the left
+    of the filler, in the middle of it, or to the right of it."""
     total = 0 if setting == "standard" else round(len(words) * share / (1 - share))
     left = {"mid": total // 2, "right": total}.get(setting, 0)
     sides = []
@@ -97,7 +104,8 @@ def made_up(size, rng):
 
 
 def read(file, size, rng):
-    """The same from a table with the columns text and label: 3/5, 1/5 and 1/5, at most `size` each."""
+    """The same from a table with the columns text and label: 3/5, 1/5 and 1/5, at most `size`
+    each."""
     try:
         with open(file, newline="", encoding="utf-8-sig") as stream:
             table = csv.DictReader(stream)
@@ -127,10 +135,15 @@ def batch(texts):
     """Texts as numbers -> ids (B, T), padded on the right, lengths (B,), labels (B,)."""
     rows = [torch.tensor(numbers) for numbers, _ in texts]
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
-    return ids, torch.tensor([len(row) for row in rows]), torch.tensor([label for _, label in texts])
+    return (
+        ids,
+        torch.tensor([len(row) for row in rows]),
+        torch.tensor([label for _, label in texts]),
+    )
 
 
-# --- Model: word vectors, a BiLSTM, a pooling, a linear classifier ---------------------------------------
+# --- Model: word vectors, a BiLSTM, a pooling, a linear classifier
+# ---------------------------------------
 
 
 def flip(x, lengths):
@@ -141,7 +154,8 @@ def flip(x, lengths):
 
 
 def pool(pooling, states, mask, query):
-    """States (B, T, D) of the words, where the mask (B, T) is true -> one embedding a text (B, D)."""
+    """States (B, T, D) of the words, where the mask (B, T) is true -> one embedding a text (B,
+    D)."""
     largest = states.masked_fill(~mask.unsqueeze(2), -torch.inf).max(1).values  # (B, D)
     if pooling == "last":  # what each direction knows after it has read the whole text
         end = states[torch.arange(len(states)), mask.sum(1) - 1]  # (B, D)
@@ -153,7 +167,9 @@ def pool(pooling, states, mask, query):
         scores = torch.zeros_like(states[:, :, 0])  # (B, T)
     elif pooling == "attention":  # the query (D,) is learnt, one for all texts
         scores = states @ query
-    else:  # max_attention: the query is the maximum of this text; states are scaled to length 1 to be scored
+    # max_attention: the query is the maximum of this text; states are scaled to length 1 to be
+    # scored
+    else:
         scores = (normalize(states, dim=2) * largest.unsqueeze(1)).sum(2)
     weights = scores.masked_fill(~mask, -torch.inf).softmax(1)  # (B, T)
     return (weights.unsqueeze(2) * states).sum(1)
@@ -168,18 +184,23 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(words, size)
         # two LSTMs of one direction each: a packed bidirectional one gives the same and is slower
         self.lstms = nn.ModuleList(nn.LSTM(size, units, batch_first=True) for _ in range(2))
-        if forget_bias is not None:  # of torch's four gates the second; its two bias vectors are added
+        if (
+            forget_bias is not None
+        ):  # of torch's four gates the second; its two bias vectors are added
             for lstm in self.lstms:
                 lstm.bias_ih_l0.data[units : 2 * units] = forget_bias
                 lstm.bias_hh_l0.data[units : 2 * units] = 0
         bound = (2 * units) ** -0.5
-        self.query = nn.Parameter(torch.empty(2 * units).uniform_(-bound, bound))  # (D,), for attention
+        self.query = nn.Parameter(
+            torch.empty(2 * units).uniform_(-bound, bound)
+        )  # (D,), for attention
         self.classifier = nn.Linear(2 * units, classes)
 
     def states(self, ids, lengths, run=lambda lstm, x: lstm(x)[0]):
-        """(B, T) -> the states (B, T, D), and the mask (B, T), true on words. Padding stands behind each
-        text: an LSTM that reads from left to right sees it after all words. For the other direction each
-        text is reversed, read from left to right, and its states are reversed back."""
+        """(B, T) -> the states (B, T, D), and the mask (B, T), true on words. Padding stands behind
+        each
+        text: an LSTM that reads from left to right sees it after all words. For the other direction
+            each text is reversed, read from left to right, and its states are reversed back."""
         mask = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
         x = self.embedding(ids)  # (B, T, E)
         left_to_right = run(self.lstms[0], x)  # (B, T, H)
@@ -193,7 +214,8 @@ class Model(nn.Module):
         return self.classify(*self.states(ids, lengths))
 
 
-# --- Training, and the gradient at each word -------------------------------------------------------------
+# --- Training, and the gradient at each word
+# -------------------------------------------------------------
 
 
 def batches(texts, size=32):
@@ -209,7 +231,8 @@ def accuracy(model, texts):
 
 
 def train(model, texts, validation, epochs, rate, rng):
-    """Adam on the cross-entropy. The model ends with the weights of the best validation accuracy."""
+    """Adam on the cross-entropy. The model ends with the weights of the best validation
+    accuracy."""
     optimizer, best = torch.optim.Adam(model.parameters(), lr=rate), -1.0
     for epoch in range(1, epochs + 1):
         total, order = 0.0, batches(rng.sample(texts, len(texts)))
@@ -223,14 +246,17 @@ def train(model, texts, validation, epochs, rate, rng):
         found = accuracy(model, validation)
         print(f"epoch {epoch:2}: training loss {total / len(texts):.3f}, validation {found:5.1f} %")
         if found > best:
-            best, weights = found, {name: value.clone() for name, value in model.state_dict().items()}
+            best, weights = (
+                found,
+                {name: value.clone() for name, value in model.state_dict().items()},
+            )
     model.load_state_dict(weights)
 
 
 def gradient_norms(model, ids, lengths, labels):
-    """‖∂L/∂h_t‖ of each word, (B, T), 0 after the end of a text. L is the loss of the text itself, h_t both
-    directions at word t. The LSTMs go word by word, so that the state that the next word receives is the
-    tensor that is pooled: its gradient is the whole one, by both ways."""
+    """‖∂L/∂h_t‖ of each word, (B, T), 0 after the end of a text. L is the loss of the text itself,
+    h_t both directions at word t. The LSTMs go word by word, so that the state that the next word
+    receives is the tensor that is pooled: its gradient is the whole one, by both ways."""
     kept = []
 
     def word_by_word(lstm, x):
@@ -245,13 +271,16 @@ def gradient_norms(model, ids, lengths, labels):
     logits = model.classify(*model.states(ids, lengths, word_by_word))
     cross_entropy(logits, labels, reduction="sum").backward()  # no text changes another's gradient
     model.zero_grad()
-    one, other = (torch.cat([h.grad for h in steps]).transpose(0, 1) for steps in kept)  # (B, T, H) each
+    one, other = (
+        torch.cat([h.grad for h in steps]).transpose(0, 1) for steps in kept
+    )  # (B, T, H) each
     both = torch.cat([one, flip(other, lengths)], 2)  # (B, T, D)
     return both.double().norm(dim=2)  # the square of a tiny number would be 0 in float32
 
 
 def profile(model, texts):
-    """The mean gradient norm at the first, middle and last word of some texts, over that at the first."""
+    """The mean gradient norm at the first, middle and last word of some texts, over that at the
+    first."""
     ids, lengths, labels = batch(texts[:100])
     norms = gradient_norms(model, ids, lengths, labels)
     places = torch.stack([torch.zeros_like(lengths), lengths // 2, lengths - 1], 1)  # (B, 3)
@@ -269,7 +298,9 @@ def main(arguments=None):
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--size", type=int, default=1000, help="training texts")
-    parser.add_argument("--forget-bias", type=float, help="sum; default: 1 for last, else torch's own")
+    parser.add_argument(
+        "--forget-bias", type=float, help="sum; default: 1 for last, else torch's own"
+    )
     parser.add_argument("--texts", metavar="CSV", help="your own, with the columns text and label")
     asked = parser.parse_args(arguments)
     if min(asked.epochs, asked.units, asked.size) < 1 or not asked.rate > 0:
@@ -283,7 +314,9 @@ def main(arguments=None):
     sentences = filler(rng)
     splits = [[(compose(words, sentences, asked.setting), y) for words, y in own] for own in splits]
     known, classes = vocabulary(splits[0]), 1 + max(y for own in splits for _, y in own)
-    splits = [[([known.get(word, UNKNOWN) for word in words], y) for words, y in own] for own in splits]
+    splits = [
+        [([known.get(word, UNKNOWN) for word in words], y) for words, y in own] for own in splits
+    ]
     training, validation, test = splits
     model = Model(len(known) + 2, classes, asked.pooling, asked.units, asked.forget_bias)
     before = profile(model, test)

@@ -22,8 +22,8 @@ _MARKS = re.compile(r"[\\`*_{}\[\]<>|&$~#]|:(?=:)|^\W|(?<=^\d)[.)]")
 
 
 def literal(text: Any) -> str:
-    """A text of which nothing is markup, neither in Markdown, nor in its tables, nor in HTML: each mark
-    is a numbered character reference, and there are no ends of lines."""
+    """A text of which nothing is markup, neither in Markdown, nor in its tables, nor in HTML: each
+    mark is a numbered character reference, and there are no ends of lines."""
     return _MARKS.sub(lambda mark: f"&#{ord(mark[0])};", " ".join(str(text).split()))
 
 
@@ -57,7 +57,8 @@ def size_text(size: Any) -> str:
 
 
 def times_smaller(ratio: float) -> str:
-    """How many times smaller than one, as one says it: "37 million", "1.3 million", "1,000"; "?" for NaN."""
+    """How many times smaller than one, as one says it: "37 million", "1.3 million", "1,000"; "?"
+    for NaN."""
     times = float(f"{1 / ratio:.2g}")
     if times >= 1e6:
         return f"{times / 1e6:g} million"
@@ -65,7 +66,8 @@ def times_smaller(ratio: float) -> str:
 
 
 def times_smaller_between(finding: Finding) -> str:
-    """The same of a ratio with its interval, rounded to a digit: "60 million (6 to 600 million)"."""
+    """The same of a ratio with its interval, rounded to a digit: "60 million (6 to 600
+    million)"."""
     ends = finding.value, finding.high, finding.low
     value, least, most = (times_smaller(1 / float(f"{1 / ratio:.1g}")) for ratio in ends)
     if most.endswith(" million"):
@@ -81,15 +83,18 @@ def bag_of_words(scale: str, size: int, setting: str) -> float:
 
 
 def above_bag_of_words(rows: DataFrame, scale: str, size: int, setting: str) -> str:
-    """How many points the accuracies of a model's seeds are above the bag of words, in which nothing is
-    random, with a 95 % interval over the seeds."""
+    """How many points the accuracies of a model's seeds are above the bag of words, in which
+    nothing is random, with a 95 % interval over the seeds."""
     above = rows.set_index("seed")["value"] - bag_of_words(scale, size, setting)
     return Finding.of((1, Sample.of(above.to_dict()))).spoken
 
 
-def grid(cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: Any = None) -> DataFrame:
-    """Cells, each with its ``text``, laid out in a table, in the order in which their values of ``rows`` and
-    ``columns`` first occur; ``heads`` maps names of columns to functions that write their values."""
+def grid(
+    cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: Any = None
+) -> DataFrame:
+    """Cells, each with its ``text``, laid out in a table, in the order in which their values of
+    ``rows`` and ``columns`` first occur; ``heads`` maps names of columns to functions that write
+    their values."""
     written = {"pooling": lambda name: POOLING_NAMES.get(str(name), str(name))}
     written |= {"size": size_text, "corpus": corpus_name} | (heads or {})
     named = DataFrame({name: cells[name].map(written.get(name, str)) for name in (*rows, *columns)})
@@ -104,7 +109,8 @@ def grid(cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: A
 
 
 def in_order(rows: DataFrame, **orders: Iterable[Any]) -> DataFrame:
-    """The rows whose columns have one of the values that are given, sorted by these as they are given."""
+    """The rows whose columns have one of the values that are given, sorted by these as they are
+    given."""
     places = {name: {value: at for at, value in enumerate(order)} for name, order in orders.items()}
     kept = rows[[*orders]].isin({name: [*order] for name, order in places.items()}).all(axis=1)
     return rows[kept].sort_values([*orders], key=lambda v: v.map(places[v.name]), kind="stable")
@@ -116,12 +122,14 @@ def settings_of(rows: DataFrame) -> list[str]:
 
 
 def accuracy_table(
-    runs: DataFrame, rows: Sequence[str], columns: Sequence[str] = ("setting",),
+    runs: DataFrame,
+    rows: Sequence[str],
+    columns: Sequence[str] = ("setting",),
     heads: dict[str, Any] | None = None,
     text: Callable[[DataFrame], str] = lambda runs: spread(runs["test_accuracy"]),
-) -> DataFrame:  # fmt: skip
-    """Test accuracies by some columns of ``runs``, in their order, and below them how often guessing is
-    right; ``text`` writes the cell of some runs."""
+) -> DataFrame:
+    """Test accuracies by some columns of ``runs``, in their order, and below them how often
+    guessing is right; ``text`` writes the cell of some runs."""
     if runs.empty:
         return runs
     setting_first = lambda v: v.map(SETTINGS.index) if v.name == "setting" else v  # noqa: E731

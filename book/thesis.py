@@ -1,9 +1,11 @@
-"""The thesis's tables with ours beside, and whether a cell was reproduced, by a rule fixed before the runs.
+"""The thesis's tables with ours beside, and whether a cell was reproduced, by a rule fixed before
+the runs.
 
-A verdict needs three seeds of the same protocol: the corpus in full, the same classes, training size, hidden
-units, epochs and word vectors. The 95 % Welch interval of the difference of means decides: wholly within ±3
-points is *reproduced*, wholly outside *differs*, anything else *undecided*. Runs from other vectors are
-*pilots*. The number of the compact replication is beside each cell and is never judged.
+A verdict needs three seeds of the same protocol: the corpus in full, the same classes, training
+size, hidden units, epochs and word vectors. The 95 % Welch interval of the difference of means
+decides: wholly within ±3 points is *reproduced*, wholly outside *differs*, anything else
+*undecided*. Runs from other vectors are *pilots*. The number of the compact replication is beside
+each cell and is never judged.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,13 @@ from tabling import grid, in_order
 
 from whenpool.base.errors import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.measures import LAMBDA_IN_USE, RUNS_PER_CELL, SEEDS_NEEDED, few_shot_scale, tested
+from whenpool.book.measures import (
+    LAMBDA_IN_USE,
+    RUNS_PER_CELL,
+    SEEDS_NEEDED,
+    few_shot_scale,
+    tested,
+)
 from whenpool.book.results import (
     THESIS_MODEL,
     Sample,
@@ -36,25 +44,41 @@ from whenpool.runs.plans import COMPACT, MINILM
 from whenpool.runs.run import VECTORS, Place
 
 MARGIN = 3.0  # Points of accuracy
-MARKS = {"reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": ""}
-"""Each verdict with its mark: "so far" has fewer than three seeds, a pilot has other word vectors than the
-thesis's."""
+MARKS = {
+    "reproduced": "✓",
+    "differs": "✗",
+    "undecided": "?",
+    "so far": "…",
+    "pilot": "~",
+    "not run": "",
+}
+"""Each verdict with its mark: "so far" has fewer than three seeds, a pilot has other word vectors
+than the thesis's."""
 JUDGED = ["reproduced", "differs", "undecided"]
 """Verdicts that at least three seeds by the thesis's protocol lead to."""
 NOT_RUN: dict[str, Any] = {
-    "ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run", "keys": (), "compact": ""
-}  # fmt: skip
-"""What is beside a published cell of which there are no runs: mean and standard deviation (NaN for one run)
-of our test accuracies in %, the number of runs, the verdict, the keys of all runs, and what the compact
-replication reached."""
+    "ours": np.nan,
+    "ours_std": np.nan,
+    "n": 0,
+    "verdict": "not run",
+    "keys": (),
+    "compact": "",
+}
+"""What is beside a published cell of which there are no runs: mean and standard deviation (NaN for
+one run) of our test accuracies in %, the number of runs, the verdict, the keys of all runs, and
+what the compact replication reached."""
 PAIRS_NEEDED, LARGEST_MEAN = 25, 0.3
-"""Runs in less than float32 may be reference runs once so many pairs of trainings, in both precisions, differ
-by fewer than so many points of test accuracy in the mean; `whenpool record` applies it."""
+"""Runs in less than float32 may be reference runs once so many pairs of trainings, in both
+precisions, differ by fewer than so many points of test accuracy in the mean; `whenpool record`
+applies it."""
 LEGEND = (
-    "Each model has a line for the thesis's mean ± standard deviation, one for our runs at its scale (in "
-    "bold, with the number of seeds), and one for the compact replication (64 units, 8 epochs, texts cut at "
+    "Each model has a line for the thesis's mean ± standard deviation, one for our runs at "
+    "its scale (in "
+    "bold, with the number of seeds), and one for the compact replication (64 units, 8 "
+    "epochs, texts cut at "
     f"140 words; * on a part of the corpus or a stand-in). {MARKS['reproduced']} reproduced, "
-    f"{MARKS['differs']} differs, {MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, "
+    f"{MARKS['differs']} differs, {MARKS['undecided']} undecided, {MARKS['so far']} fewer "
+    "than three seeds, "
     f"{MARKS['pilot']} a pilot from other word vectors ({{ref}}`the rule <verdicts>`)."
 )
 VARIED = ("vectors", "validation", "encoder", "steps", "test_texts")
@@ -91,11 +115,14 @@ def with_most_seeds(runs: DataFrame) -> DataFrame:
 
 
 def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
-    """What is beside a published mean and standard deviation, see `NOT_RUN`; pilots have no verdict."""
+    """What is beside a published mean and standard deviation, see `NOT_RUN`; pilots have no
+    verdict."""
     values, verdict = runs["test_accuracy"], "pilot" if pilot else "so far"
     if not pilot and len(values) >= SEEDS_NEEDED:
         mine = Sample.of(dict(enumerate(values.tolist())))
-        _, low, high = estimate([(1, mine), (-1, Sample(theirs["mean"], theirs["std"], RUNS_PER_CELL))])
+        _, low, high = estimate(
+            [(1, mine), (-1, Sample(theirs["mean"], theirs["std"], RUNS_PER_CELL))]
+        )
         within, outside = low >= -MARGIN and high <= MARGIN, low > MARGIN or high < -MARGIN
         verdict = "reproduced" if within else "differs" if outside else "undecided"
     ours = {"ours": values.mean(), "ours_std": values.std(), "n": len(runs), "verdict": verdict}
@@ -103,7 +130,8 @@ def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
 
 
 def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
-    """What is beside a row of ``data/paper/accuracy.csv``, see `NOT_RUN`, from our runs of its cell."""
+    """What is beside a row of ``data/paper/accuracy.csv``, see `NOT_RUN`, from our runs of its
+    cell."""
     cell, used = NOT_RUN, reference_runs(ours)
     if len(used):
         thesis = used[used["vectors"] == VECTORS[0]]
@@ -128,8 +156,8 @@ def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
 
 
 def by_source(cells: DataFrame, rows: Sequence[str]) -> DataFrame:
-    """Judged cells as texts: for each line of the table the thesis's numbers, below them ours and those of
-    the compact replication where there are any; cells that bring a ``text`` keep it."""
+    """Judged cells as texts: for each line of the table the thesis's numbers, below them ours and
+    those of the compact replication where there are any; cells that bring a ``text`` keep it."""
     parts = []
     for _, line in cells.groupby(list(rows), sort=False):
         if column(line, "text").notna().all():
@@ -140,14 +168,22 @@ def by_source(cells: DataFrame, rows: Sequence[str]) -> DataFrame:
             texts["thesis"].append(f"{row['mean']:.1f} ± {row['std']:.1f}".removesuffix(" ± nan"))
             ours = mean_text(row["ours"], row["ours_std"], int(row["n"]))
             texts["ours"].append(f"**{ours}** {MARKS[row['verdict']]}" * (row["n"] > 0))
-        parts += [line.assign(source=source, text=text) for source, text in texts.items() if any(text)]
+        parts += [
+            line.assign(source=source, text=text) for source, text in texts.items() if any(text)
+        ]
     return pd.concat(parts)
 
 
 def beside_thesis(
-    chapter: Chapter, cells: DataFrame, rows: Sequence[str], columns: Sequence[str], caption: str, name: str,
-    heads: dict[str, Any] | None = None, legend: str = LEGEND,
-) -> CaptionedTable:  # fmt: skip
+    chapter: Chapter,
+    cells: DataFrame,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    caption: str,
+    name: str,
+    heads: dict[str, Any] | None = None,
+    legend: str = LEGEND,
+) -> CaptionedTable:
     """A table of the thesis with ours in its cells, see `judged`, and where ours come from."""
     frame = grid(by_source(cells, rows), [*rows, "source"], columns, heads)
     each = cells.explode("keys").rename(columns={"keys": "key"}).dropna(subset="key")
@@ -173,26 +209,32 @@ TRICK_SETTINGS = ("standard", "mid")
 
 
 def with_variant(runs: DataFrame) -> DataFrame:
-    """Those of the runs that have that chapter's settings and variants and the λ that is in use, in the order
-    of `VARIANTS`, with a column ``variant``, see `whenpool.book.results.variant_of`."""
+    """Those of the runs that have that chapter's settings and variants and the λ that is in use, in
+    the order of `VARIANTS`, with a column ``variant``, see `whenpool.book.results.variant_of`."""
     runs = runs.assign(variant=runs["model"])
     runs = runs[has(runs, LAMBDA_IN_USE)]
-    return in_order(runs.sort_values("seed", kind="stable"), variant=VARIANTS, setting=TRICK_SETTINGS)
+    return in_order(
+        runs.sort_values("seed", kind="stable"), variant=VARIANTS, setting=TRICK_SETTINGS
+    )
 
 
 def trick_cells(stored: DataFrame) -> DataFrame:
-    """The cells of Table 2.1, one number each, and MaxAtt's of Table 1.3 beside, with ours and verdicts."""
+    """The cells of Table 2.1, one number each, and MaxAtt's of Table 1.3 beside, with ours and
+    verdicts."""
     best = {"table": "1.3", "corpus": "imdb", "size": 10_000, "pooling": "max_attention"}
     best |= {"setting": [*TRICK_SETTINGS]}
     usual = published("accuracy")
     table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
-    cells = pd.concat([table.assign(length="long", std=0.0), usual[has(usual, best)]], ignore_index=True)
+    cells = pd.concat(
+        [table.assign(length="long", std=0.0), usual[has(usual, best)]], ignore_index=True
+    )
     runs = finished(with_variant(stored))
     cells = judged(runs.assign(pooling=runs["variant"]), cells)
     return cells.assign(std=cells["std"].replace(0.0, np.nan), variant=cells["pooling"])
 
 
-# Table 1.9, few labels. ``stored`` are rows of `Store.rows`, ``runs`` are such rows as `arranged` gives them.
+# Table 1.9, few labels. ``stored`` are rows of `Store.rows`, ``runs`` are such rows as `arranged`
+# gives them.
 
 PER_CLASS = 10  # Labelled texts of each class in Table 1.9
 FEW_CORPORA = ("yahoo", "imdb")
@@ -208,15 +250,17 @@ SYSTEM_NAMES = {
 }
 """How each system is called, in the order of Table 1.9; then those for contrast."""
 RULES_OF = pd.Timestamp("2026-11-22T07:45:13+00:00")
-"""When the rules on Table 1.9 were registered: runs that began before are pilots, which no page shows."""
+"""When the rules on Table 1.9 were registered: runs that began before are pilots, which no page
+shows."""
 
 
 WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
 
 
 def arranged(runs: DataFrame) -> DataFrame:
-    """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
-    texts, as training texts are elsewhere; ``encoder`` is empty where a system reads without one."""
+    """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of
+    labelled texts, as training texts are elsewhere; ``encoder`` is empty where a system reads
+    without one."""
     encoders = runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
     runs = runs[began(runs) > RULES_OF].assign(size=runs["labelled_texts"], encoder=encoders)
     return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=SYSTEM_NAMES)
@@ -226,7 +270,9 @@ def on_record(stored: DataFrame) -> DataFrame:
     """What is shown of IMDb, as a whole and read by MiniLM, by the systems that read an encoder."""
     runs = arranged(stored)
     runs = runs[has(runs, WHOLE | {"corpus": "imdb", "encoder": [None, MINILM]})]
-    groups = [with_most_seeds(group) for _, group in runs.groupby(["system", "per_class"], sort=False)]
+    groups = [
+        with_most_seeds(group) for _, group in runs.groupby(["system", "per_class"], sort=False)
+    ]
     return pd.concat([runs.head(0), *groups])
 
 
@@ -249,8 +295,8 @@ FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
 
 
 def statistics(place: Place) -> DataFrame:
-    """Of the thesis's corpora, a row for each corpus and length; ``source`` is "here", "record", or that no
-    files are here."""
+    """Of the thesis's corpora, a row for each corpus and length; ``source`` is "here", "record", or
+    that no files are here."""
     stored, rows = Place.default().store.read_published("corpora").assign(source="record"), []
     recorded = {(row["corpus"], row["length"]): row for row in stored.to_dict("records")}
     for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):

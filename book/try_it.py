@@ -1,9 +1,10 @@
-"""The models of the page "Try it", in a form that a browser reads from disk: one JavaScript file, which
-``scripts/export_try_it.py`` writes.
+"""The models of the page "Try it", in a form that a browser reads from disk: one JavaScript file,
+which ``scripts/export_try_it.py`` writes.
 
-Its models start from the same word vectors, which training changes mostly along a few directions. So the
-file has the first vectors once, and what each training added to them as a matrix of low rank. A matrix has
-a scale for each row, and one printable character for each value, a whole number from -45 to 45.
+Its models start from the same word vectors, which training changes mostly along a few directions.
+So the file has the first vectors once, and what each training added to them as a matrix of low
+rank. A matrix has a scale for each row, and one printable character for each value, a whole number
+from -45 to 45.
 
 Letters: V words, E units of an embedding, R rows and C columns of a matrix.
 """
@@ -26,7 +27,10 @@ from whenpool.models.text_classifier import TextClassifier
 FOLDER = Path("book", "_static", "try_it")
 FILES = {"standard": ("weights.js", "weights"), "mid": ("filler_weights.js", "fillerWeights")}
 """The file, and the name in it, of the models that were trained in each setting."""
-LARGEST, MIDDLE = 45, 81  # of a value, and the character of 0: a string may hold all of them but "\"
+LARGEST, MIDDLE = (
+    45,
+    81,
+)  # of a value, and the character of 0: a string may hold all of them but "\"
 
 
 def read_model(content: dict[str, Any], name: str) -> TextClassifier:
@@ -73,7 +77,10 @@ def on_page(setting: str = "standard") -> OnPage:
     return OnPage(
         {name: read_model(content, name) for name in models},
         content["models"],
-        {review["title"]: (tokenize(review["text"]), review["label"]) for review in page["examples"]},
+        {
+            review["title"]: (tokenize(review["text"]), review["label"])
+            for review in page["examples"]
+        },
         [tokenize(sentence) for sentence in page["filler"]],
         {word: n for n, word in enumerate(content["words"].split(" "))} | {PADDING: UNKNOWN_INDEX},
     )

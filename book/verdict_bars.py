@@ -17,7 +17,8 @@ def lacking(decided: Sequence[Decision]) -> int:
 
 @dataclass(frozen=True)
 class VerdictBars:
-    """A bar for each scale, with a part for each verdict, which is a link to its claims in the ledger."""
+    """A bar for each scale, with a part for each verdict, which is a link to its claims in the
+    ledger."""
 
     claims: Sequence[Decision]  # of the thesis
 
@@ -33,18 +34,22 @@ class VerdictBars:
                     plural = name if n == 1 else name.replace("does", "do").replace("holds", "hold")
                     words.append(f"{n} {plural}")
                     parts.append(
-                        f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{words[-1]}" '
+                        f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" '
+                        f'title="{words[-1]}" '
                         f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
                         # where the name would not fit, the number alone
                         f"{n if n < len(self.claims) / 20 else words[-1]}</a>"
                     )
-            testable = f"{sum(numbers.values())} of the {len(self.claims)} claims can be tested {title}:"
+            testable = (
+                f"{sum(numbers.values())} of the {len(self.claims)} claims can be tested {title}:"
+            )
             bars.append(f'<p>{testable}</p><div class="verdicts">{"".join(parts)}</div>')
             lines.append(f"{title}: {', '.join(words)}")
         text = f"{len(self.claims)} claims; {'; '.join(lines)}"
         bars.append(
             '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '
             f"Grey: not run (for lack of data: {lacking(self.claims)}). "
-            "Hatched: some of its seeds are not run yet. Some claims are about one scale alone.</div>"
+            "Hatched: some of its seeds are not run yet. Some claims are about one scale "
+            "alone.</div>"
         )
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}

@@ -1,5 +1,5 @@
-"""What the runs of a reader's own request gave (another corpus, profile, cell or pooling, or fewer runs): a
-figure and a table for each kind of result."""
+"""What the runs of a reader's own request gave (another corpus, profile, cell or pooling, or fewer
+runs): a figure and a table for each kind of result."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from whenpool.models.registry import POOLING_NAMES
 
 
 class Kind(NamedTuple):
-    """What is shown of a kind of result: ``y`` over ``x``, with a panel for each value of ``panel``."""
+    """What is shown of a kind of result: ``y`` over ``x``, with a panel for each value of
+    ``panel``."""
 
     title: str
     y: str
@@ -42,7 +43,8 @@ KINDS = {
     "memory": Kind("Memory", "exponent", "power with which memory grows"),
 }
 """Kinds of results in the order in which they are shown; some probes are left out."""
-VARIED = """cell layers bidirectional masked untrained epochs drop_connect weight_decay learning_rate clip
+VARIED = """cell layers bidirectional masked untrained epochs drop_connect weight_decay
+    learning_rate clip
     filters"""
 """What is named of models that differ in it."""
 
@@ -67,7 +69,10 @@ def figure(kind: Kind, rows: DataFrame) -> Figure:
     rows = prepared(rows, kind)
     look = {"data": rows, "row": "texts", "col": kind.panel, "height": 2.6}
     names = rows["model"].unique()
-    look |= {"hue": "model", "palette": {n: PALETTE.get(n, f"C{i % 10}") for i, n in enumerate(names)}}
+    look |= {
+        "hue": "model",
+        "palette": {n: PALETTE.get(n, f"C{i % 10}") for i, n in enumerate(names)},
+    }
     if kind.x:
         grid = sns.relplot(**look, x=kind.x, y=kind.y, kind="line", errorbar=None)
         grid.set(yscale="log" if kind.log else "linear")
@@ -78,7 +83,8 @@ def figure(kind: Kind, rows: DataFrame) -> Figure:
 
 
 def table(kind: Kind, rows: DataFrame) -> DataFrame:
-    """By model the mean ± standard deviation (seeds); of lines the means at five places of ``x``."""
+    """By model the mean ± standard deviation (seeds); of lines the means at five places of
+    ``x``."""
     rows, columns = prepared(rows, kind), kind.x or kind.panel
     if kind.x:
         values = sorted(set(rows[kind.x]))
@@ -91,7 +97,8 @@ def table(kind: Kind, rows: DataFrame) -> DataFrame:
 
 
 def show(chapter: Chapter) -> None:
-    """A figure and a table for each kind of result of the request; nothing for the usual request."""
+    """A figure and a table for each kind of result of the request; nothing for the usual
+    request."""
     kinds = {getattr(run, "probe", run.kind) for run in chapter.runs}
     for name, kind in KINDS.items():
         rows = chapter.results(name, "yours").dropna(subset=[kind.y]) if name in kinds else ()

@@ -3,14 +3,14 @@
     git clone https://github.com/dair-iitd/PoolingAnalysis CLONE
     python scripts/authors_code.py CLONE --data FOLDER --work FOLDER
 
-It reads the very texts, splits, words and word vectors that our runs read: IMDb, long, standard. Their
-`train.py` runs as it is, on the processor, in a process of its own, in which stand-ins take the place of
-what no longer loads; none of their code is copied. A row with the accuracies that it writes, which are
-means over batches, goes to the output the moment a run ends. Runs that are there already are not run
-again, so the same command goes on after a break.
+It reads the very texts, splits, words and word vectors that our runs read: IMDb, long, standard.
+Their `train.py` runs as it is, on the processor, in a process of its own, in which stand-ins take
+the place of what no longer loads; none of their code is copied. A row with the accuracies that it
+writes, which are means over batches, goes to the output the moment a run ends. Runs that are there
+already are not run again, so the same command goes on after a break.
 
-`last1` is their model without pooling, its forget bias 1 in both bias vectors, 2 in sum; `last` starts as
-torch does.
+`last1` is their model without pooling, its forget bias 1 in both bias vectors, 2 in sum; `last`
+starts as torch does.
 """
 
 import argparse
@@ -73,7 +73,8 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One run of their code: their name of the pooling, and the run of ours that it stands beside."""
+    """One run of their code: their name of the pooling, and the run of ours that it stands
+    beside."""
 
     pool: str
     ours: Training
@@ -84,7 +85,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where their code lies, in which commit, our data, a folder to work in, the file of results."""
+    """Where their code lies, in which commit, our data, a folder to work in, the file of
+    results."""
 
     clone: Path
     commit: str
@@ -116,7 +118,9 @@ def commit_of(clone: Path) -> str:
         )
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", clone, *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", clone, *words], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise InputError(f"git cannot find the commit of {clone}: {done.stderr}")
         return done.stdout.strip()
@@ -151,7 +155,9 @@ def write_texts(encoded: EncodedCorpus, dataset: Dataset, folder: Path) -> None:
     """Write the texts in their format: a line of JSON each, words joined by a space."""
     for split, name in FILES.items():
         rows, labels = encoded.texts[split].ids, getattr(dataset, split).labels.tolist()
-        texts = (" ".join(encoded.words[n] for n in rows.row(i).tolist()) for i in range(len(labels)))
+        texts = (
+            " ".join(encoded.words[n] for n in rows.row(i).tolist()) for i in range(len(labels))
+        )
         pairs = zip(texts, labels, strict=True)
         lines = [json.dumps({"s": text, "class": label}) + "\n" for text, label in pairs]
         write_atomically(folder / f"{name}.json", "".join(lines))
@@ -238,7 +244,9 @@ def _new_folder(work: Path, prefix: str) -> Path:
         work.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=prefix, dir=work))
     except OSError as error:
-        raise InputError(f"cannot write to {work}: {error.strerror}; choose another --work") from None
+        raise InputError(
+            f"cannot write to {work}: {error.strerror}; choose another --work"
+        ) from None
 
 
 def _train(run: Run, workplace: Workplace, folder: Path) -> float:
@@ -256,7 +264,13 @@ def _train(run: Run, workplace: Workplace, folder: Path) -> float:
     start = time.perf_counter()
     with log.open("w", encoding="utf-8") as said:
         done = subprocess.run(
-            [sys.executable, "-c", "from authors_code import drive; drive()", *given, *options(run)],
+            [
+                sys.executable,
+                "-c",
+                "from authors_code import drive; drive()",
+                *given,
+                *options(run),
+            ],
             cwd=code,
             env=os.environ | variables,
             stdout=said,
@@ -299,10 +313,11 @@ def _tidy(folder: Path) -> None:
 
 
 def drive() -> None:
-    """In a process of its own: run their train.py, given the clone, word vectors, cache and options.
+    """In a process of its own: run their train.py, given the clone, word vectors, cache and
+    options.
 
-    Its tokenizer splits at white space, since our words are given; its word vectors are ours; what it
-    asks of a GPU by name stays on the processor; what it imports in vain gets a stand-in.
+    Its tokenizer splits at white space, since our words are given; its word vectors are ours; what
+    it asks of a GPU by name stays on the processor; what it imports in vain gets a stand-in.
     """
     clone, vectors, cache, *theirs = sys.argv[1:]
     sys.path[:0] = [clone, f"{clone}/my_models"]
@@ -321,8 +336,9 @@ def drive() -> None:
 class StandIn(ModuleType):
     """A module in place of one that is not installed.
 
-    Debugger and tokenizer are imported by their code and not used. The one that does something keeps
-    texts on disk between runs: here they stay in memory, so each run shuffles them by its own seed.
+    Debugger and tokenizer are imported by their code and not used. The one that does something
+    keeps texts on disk between runs: here they stay in memory, so each run shuffles them by its own
+    seed.
     """
 
     def __init__(self, name: str) -> None:
@@ -407,7 +423,9 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("clone", type=Path, help="Folder with a clone of the authors' code.")
-    parser.add_argument("--data", type=Path, required=True, help="Folder with corpora and word vectors.")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="Folder with corpora and word vectors."
+    )
     parser.add_argument("--work", type=Path, required=True, help="Folder for the files of runs.")
     parser.add_argument(
         "--poolings",
@@ -417,10 +435,15 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="Number of seeds, counted from 0.")
     parser.add_argument("--epochs", type=int, default=20, help="Number of epochs of each training.")
     parser.add_argument("--size", type=int, default=1000, help="Number of training texts.")
-    parser.add_argument("--workers", type=int, default=1, choices=(1, 2), help="Number of runs at once.")
+    parser.add_argument(
+        "--workers", type=int, default=1, choices=(1, 2), help="Number of runs at once."
+    )
     results = Path(__file__).resolve().parents[1] / "data" / "results" / "authors.csv"
     parser.add_argument(
-        "--output", type=Path, default=results, help="File to write. [default: data/results/authors.csv]"
+        "--output",
+        type=Path,
+        default=results,
+        help="File to write. [default: data/results/authors.csv]",
     )
     return parser.parse_args(words)
 

@@ -1,15 +1,18 @@
-"""A bag of words beside the models: TF-IDF and logistic regression on the very texts of the trainings.
+"""A bag of words beside the models: TF-IDF and logistic regression on the very texts of the
+trainings.
 
     pip install -e '.[sklearn]'
     python scripts/bag_of_words.py --data FOLDER
 
-It reads the training, validation and test texts of the trainings, in the same settings and with the same
-filler, as numbers of the same vocabulary: IMDb, long, at the thesis's scale and at the compact one. Of each
-it counts the words; their order is lost. What is rare in the training texts weighs more (TF-IDF, with
-1 + log of a count), and of the `STRENGTHS` of logistic regression the one that validates best is tested.
+It reads the training, validation and test texts of the trainings, in the same settings and with the
+same filler, as numbers of the same vocabulary: IMDb, long, at the thesis's scale and at the compact
+one. Of each it counts the words; their order is lost. What is rare in the training texts weighs
+more (TF-IDF, with 1 + log of a count), and of the `STRENGTHS` of logistic regression the one that
+validates best is tested.
 
-Nothing in it is drawn at random, so a row of the output has no seed: running it again gives the same
-accuracies. The texts of left and right differ in their order alone, so they have the same accuracies.
+Nothing in it is drawn at random, so a row of the output has no seed: running it again gives the
+same accuracies. The texts of left and right differ in their order alone, so they have the same
+accuracies.
 """
 
 import argparse
@@ -43,7 +46,8 @@ SCALES: dict[str, dict[str, Any]] = {
 }
 """What of a training's texts is special at each scale."""
 STRENGTHS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000)
-"""Values of C, the inverse of how strongly weights are held down; of equally good ones the first."""
+"""Values of C, the inverse of how strongly weights are held down; of equally good ones the
+first."""
 COLUMNS = (
     *("scale", "corpus", "setting", "size", "C", "validation_accuracy", "test_accuracy"),
     *("test_texts", "seconds", "commit", "finished"),
@@ -61,7 +65,9 @@ def counts(texts: Texts, words: int) -> csr_matrix:
     """How often each of so many words occurs in each text (texts, words)."""
     numbers, offsets = texts.ids.flat.numpy(), texts.ids.offsets.numpy()
     each = np.ones(len(numbers)), numbers, offsets
-    matrix = csr_matrix(each, shape=(len(texts), words), copy=True)  # since it is changed in its place
+    matrix = csr_matrix(
+        each, shape=(len(texts), words), copy=True
+    )  # since it is changed in its place
     matrix.sum_duplicates()
     return matrix
 
@@ -87,7 +93,9 @@ def rows(place: Place) -> Iterator[dict[str, Any]]:
     """A row for each scale, size and setting."""
     for scale, size, setting in product(SCALES, COMPACT_SIZES[CORPUS], SETTINGS):
         run = Training(CORPUS, setting, size, "last", **SCALES[scale])
-        row = {"scale": scale} | {name: getattr(run, name) for name in ("corpus", "setting", "size")}
+        row = {"scale": scale} | {
+            name: getattr(run, name) for name in ("corpus", "setting", "size")
+        }
         row |= measure(read_texts(run, place)) | provenance("cpu")
         yield {name: row[name] for name in COLUMNS}
 

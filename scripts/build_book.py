@@ -1,10 +1,10 @@
 """From sources to pages: missing runs are computed, chapters executed, and pages rendered.
 
-A chapter is executed again when something that it depends on has changed: its text and parameters, packages
-and corpora, the small tables of ``data``, the modules that its kernel has imported from the library or from
-beside it, the runs of its request, and the answers that the finished runs gave to what it asked of them.
-Hashes of all these stay in ``executed.json`` beside the executed notebooks. The pages are rendered again when
-one of their sources has changed.
+A chapter is executed again when something that it depends on has changed: its text and parameters,
+packages and corpora, the small tables of ``data``, the modules that its kernel has imported from
+the library or from beside it, the runs of its request, and the answers that the finished runs gave
+to what it asked of them. Hashes of all these stay in ``executed.json`` beside the executed
+notebooks. The pages are rendered again when one of their sources has changed.
 """
 
 import json
@@ -72,8 +72,8 @@ class Builder:
 
     @property
     def output(self) -> Path:
-        """What ``_build/html`` is written into: neither smoke-sized runs nor other corpora than the profile's
-        replace the published pages."""
+        """What ``_build/html`` is written into: neither smoke-sized runs nor other corpora than the
+        profile's replace the published pages."""
         if self.request.profile == "smoke":
             return self.root / "_build" / "smoke"
         if not (names := self.request.corpora):
@@ -87,17 +87,21 @@ class Builder:
         return self.output / "_build" / "stage"
 
     def build(self, asked: Sequence[str] = (), force: bool = False) -> Path:
-        """Compute missing runs, execute the chapters that need it (see the module), or all with ``force``, or
-        those that are ``asked`` for, and render the pages; returns the first page. Raises `BookError` when a
-        chapter fails or the pages cannot be rendered."""
+        """Compute missing runs, execute the chapters that need it (see the module), or all with
+        ``force``, or those that are ``asked`` for, and render the pages; returns the first page.
+        Raises `BookError` when a chapter fails or the pages cannot be rendered."""
         started = time.perf_counter()
         toc = (self.root / "_toc.yml").read_text("utf-8")
         pages = re.findall(r"(?:root|file): book/(\w+)", toc)
         asked = [chapter_named(name, pages) for name in asked]
         chapters = [name for name in pages if is_notebook(self._source(name))]
-        if asked:  # the others that were not executed yet are executed, too, since the pages need them
+        if (
+            asked
+        ):  # the others that were not executed yet are executed, too, since the pages need them
             again = (*asked, STATUS)
-            chapters = [name for name in chapters if name in again or not self._executed(name).exists()]
+            chapters = [
+                name for name in chapters if name in again or not self._executed(name).exists()
+            ]
         runs = [run for name in chapters for run in planned(name, self.request, self.place)]
         without = self.request.leaves_out
         report = compute(runs, self.place, self.workforce, skip_absent=without, say=self.say)
@@ -109,7 +113,9 @@ class Builder:
         page = self._render()
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
         if failed := len(report.failed):
-            raise BookError(f"{failed} runs failed and are not in the pages; build again to repeat them")
+            raise BookError(
+                f"{failed} runs failed and are not in the pages; build again to repeat them"
+            )
         return page
 
     def _source(self, name: str) -> Path:
@@ -135,8 +141,9 @@ class Builder:
             unused.unlink(missing_ok=True)
 
     def _execute(self, chapters: Sequence[str], pages: Sequence[str], asked: Sequence[str]) -> None:
-        """Execute the chapters that were asked for or are not fresh, `AT_ONCE` at a time, and the status
-        last, which reports on them; ``executed.json`` says when and from what each was made."""
+        """Execute the chapters that were asked for or are not fresh, `AT_ONCE` at a time, and the
+        status last, which reports on them; ``executed.json`` says when and from what each was
+        made."""
         log_file, parameters = self.stage / "executed.json", self._parameters()
         fresh = _Freshness(self, parameters)
         log = json.loads(log_file.read_text()) if log_file.exists() else {}
@@ -174,7 +181,9 @@ class Builder:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 for group in ([name for name in todo if name != STATUS], {STATUS} & todo.keys()):
-                    for future in as_completed([pool.submit(execute_chapter, name) for name in group]):
+                    for future in as_completed(
+                        [pool.submit(execute_chapter, name) for name in group]
+                    ):
                         name, log[name] = future.result()  # or the error of a chapter
                         keep_log()
             except BaseException as error:
@@ -213,7 +222,8 @@ class Builder:
         }
 
     def _render(self) -> Path:
-        """Render the pages unless their sources are those of the last time; returns the first page."""
+        """Render the pages unless their sources are those of the last time; returns the first
+        page."""
         folder = self.output / "_build"
         log, page = folder / "rendered.txt", folder / "html" / "index.html"
         files = [file for file in self.stage.rglob("*") if file.is_file() and file.suffix != ".pyc"]
@@ -226,7 +236,8 @@ class Builder:
         self.say("Rendering the pages")
         for source in (self.stage / "book").glob("*.md"):
             if "{bibliography}" in source.read_text("utf-8"):
-                source.touch()  # it changes when another page cites another work, which Sphinx does not see
+                # it changes when another page cites another work, which Sphinx does not see
+                source.touch()
         log.unlink(missing_ok=True)
         page = render(self.stage, self.output)
         write_atomically(log, sources)
@@ -257,7 +268,8 @@ class _Freshness:
         self.answers: dict[str, str] = {}  # of today, as far as they were asked for again
 
     def inputs(self, source: Path, keys: Iterable[str]) -> dict[str, str]:
-        """Hashes of what a chapter depends on, apart from what its kernel used; ``keys``: of its runs."""
+        """Hashes of what a chapter depends on, apart from what its kernel used; ``keys``: of its
+        runs."""
         return {"text": digest(source), **self.shared, "runs": hash_of(*sorted(keys))}
 
     def changed(self, inputs: Mapping[str, str], record: Mapping[str, Any]) -> str:
@@ -292,7 +304,9 @@ def ask_again(runs: Runs, queries: Iterable[str]) -> dict[str, str]:
 
 def hash_of_states(files: Iterable[Path]) -> str:
     """The SHA-256 of the names, sizes and times of change of files; hidden files do not count."""
-    states = sorted((str(file), file.stat()) for file in files if file.is_file() and file.name[0] != ".")
+    states = sorted(
+        (str(file), file.stat()) for file in files if file.is_file() and file.name[0] != "."
+    )
     return hash_of(*(f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in states))
 
 
@@ -302,8 +316,9 @@ def digest(file: Path) -> str:
 
 
 def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
-    """Execute a chapter in a kernel and put the notebook where pages are rendered from; returns what the
-    kernel prints in `LAST_CELL`. papermill sets those ``parameters`` that the chapter's parameters cell has.
+    """Execute a chapter in a kernel and put the notebook where pages are rendered from; returns
+    what the kernel prints in `LAST_CELL`. papermill sets those ``parameters`` that the chapter's
+    parameters cell has.
     Raises `BookError` when a cell fails; the notebook as far as it got stays beside ``target``."""
     executing = target.with_suffix(".executing.ipynb")
     try:
@@ -311,18 +326,27 @@ def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
         notebook.cells.append(nbformat.v4.new_code_cell(LAST_CELL))
         jupytext.write(notebook, executing)
     except (yaml.YAMLError, MystMetadataParsingError) as error:
-        raise BookError(f"{source} has YAML that is not valid: {' '.join(str(error).split())}") from None
+        raise BookError(
+            f"{source} has YAML that is not valid: {' '.join(str(error).split())}"
+        ) from None
     known = papermill.inspect_notebook(executing)
     try:
         executed = papermill.execute_notebook(
-            executing, executing, {name: value for name, value in parameters.items() if name in known},
+            executing,
+            executing,
+            {name: value for name, value in parameters.items() if name in known},
             # not papermill's cwd, which changes the folder of this whole process
             resources={"metadata": {"path": str(target.parent.resolve())}},
-            kernel_name="python3", execution_timeout=CELL_SECONDS, progress_bar=False,
+            kernel_name="python3",
+            execution_timeout=CELL_SECONDS,
+            progress_bar=False,
             extra_arguments=["--IPKernelApp.log_level=50"],  # its errors are reported below
-        )  # fmt: skip
+        )
     except (PapermillExecutionError, RuntimeError, OSError) as error:
-        kind, message = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", error)
+        kind, message = (
+            getattr(error, "ename", type(error).__name__),
+            getattr(error, "evalue", error),
+        )
         why, where = f"{kind}: {' '.join(str(message).split())}", ""
         cells = nbformat.read(executing, 4).cells
         begun = [cell for cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
@@ -336,7 +360,9 @@ def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> str:
     del executed.metadata.papermill["input_path"], executed.metadata.papermill["output_path"]
     # who opens the notebook changes its own parameters cell; each figure says which runs it has
     executed.cells = [
-        cell for cell in executed.cells if "injected-parameters" not in cell.metadata.get("tags", [])
+        cell
+        for cell in executed.cells
+        if "injected-parameters" not in cell.metadata.get("tags", [])
     ]
     nbformat.write(executed, executing)
     executing.replace(target)

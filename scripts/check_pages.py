@@ -1,4 +1,5 @@
-"""For ``make lint``: what ruff finds in cells of chapters, and phrases that are not plain English."""
+"""For ``make lint``: what ruff finds in cells of chapters, and phrases that are not plain
+English."""
 
 import re
 import subprocess
@@ -12,12 +13,14 @@ IGNORED = (
     "B007",  # for epoch in range(epochs)
     "B018",  # a cell ends with what it shows
     "B023",  # a lambda is called within its own turn of the loop
-    "E402", "I001",  # imports are where a reader needs them
+    "E402",
+    "I001",  # imports are where a reader needs them
     "E731",  # a short lambda under the sentence that it proves
     "RET503",  # a function that draws returns early where there is nothing to draw
     "RUF059",  # figure, axes = plt.subplots()
-    "S101", "W391",
-)  # fmt: skip
+    "S101",
+    "W391",
+)
 """What ruff does not look for in cells."""
 _CODE = re.compile(
     r"^```\{code-cell\}[^\n]*\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(?P<code>.*?)^```[ ]*$",
@@ -37,12 +40,29 @@ def as_python(chapter: str) -> str:
 def lint(chapter: Path, root: Path) -> str:
     """What ruff says of a chapter's cells, a finding a line; nothing when there is none."""
     command = [
-        sys.executable, "-m", "ruff", "check", "--quiet", "--output-format", "concise",
-        "--extension", "md:python", "--ignore", ",".join(IGNORED), "--config", "builtins = ['display']",
-        "--stdin-filename", str(chapter.relative_to(root)), "-",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--quiet",
+        "--output-format",
+        "concise",
+        "--extension",
+        "md:python",
+        "--ignore",
+        ",".join(IGNORED),
+        "--config",
+        "builtins = ['display']",
+        "--config",
+        "lint.pycodestyle.max-line-length = 110",  # cells are not formatted
+        "--stdin-filename",
+        str(chapter.relative_to(root)),
+        "-",
+    ]
     source = as_python(chapter.read_text("utf-8"))
-    done = subprocess.run(command, cwd=root, input=source, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=root, input=source, capture_output=True, text=True, check=False
+    )
     return done.stdout + done.stderr
 
 
@@ -53,7 +73,8 @@ _PRIVATE = re.compile(
 )
 """Phrases that only those who wrote the book understand at once."""
 _NO_PROSE = re.compile(
-    r"^(`{3,})(?!\{(?:figure|admonition|glossary|table)).*?^\1 *$|(`+)(?!`).+?\2|^(?:---\n.*?\n---|%[^\n]*)$",
+    r"^(`{3,})(?!\{(?:figure|admonition|glossary|table)).*?^\1 *$|(`+)(?!`).+?\2"
+    r"|^(?:---\n.*?\n---|%[^\n]*)$",
     re.MULTILINE | re.DOTALL,
 )
 _WORDS_OF_A_FIGURE = re.compile(r"^ *(?:caption|alt): [^\n]*$", re.MULTILINE)
@@ -79,7 +100,9 @@ def wording(page: Path, root: Path) -> str:
 def main() -> int:
     """Say what is wrong; the exit code is 1 when something is."""
     pages = [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    lines = [lint(chapter, ROOT) for chapter in chapters(ROOT)] + [wording(page, ROOT) for page in pages]
+    lines = [lint(chapter, ROOT) for chapter in chapters(ROOT)] + [
+        wording(page, ROOT) for page in pages
+    ]
     print("".join(lines), end="")
     return 1 if any(lines) else 0
 

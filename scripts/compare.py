@@ -1,7 +1,9 @@
-"""Compares the same trainings in two folders of runs: alone and together, in two precisions, on two machines.
+"""Compares the same trainings in two folders of runs: alone and together, in two precisions, on two
+machines.
 
     python scripts/compare.py exact fast                  # prints a table
-    python scripts/compare.py exact record --record       # and adds it to data/results/comparisons.csv
+    python scripts/compare.py exact record --record       # and adds it to
+    data/results/comparisons.csv
 
 "record" in the place of a folder means the reference runs in data/results.
 """
@@ -26,22 +28,30 @@ SIDES = (*CIRCUMSTANCES, *(f"{name}_other" for name in CIRCUMSTANCES))
 CELL = ("corpus", "length", "size", "setting", "masked", "hidden_size", "epochs")
 """A row of the file is one cell of the grid, all poolings and seeds, in two circumstances."""
 RESULTS = Path(__file__).parents[1] / "data" / "results"
-USUAL = {"precision": "float32", "together": 1, "engine": "local"}  # Of runs older than these columns
+USUAL = {
+    "precision": "float32",
+    "together": 1,
+    "engine": "local",
+}  # Of runs older than these columns
 SCORES = ["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]
 
 
 def compare(first: Store, second: Store) -> DataFrame:
-    """A row for each cell of the grid and pair of circumstances, from the trainings that both stores hold
-    under the same key, but for those that diverged; raises `InputError` when there is none.
+    """A row for each cell of the grid and pair of circumstances, from the trainings that both
+    stores hold under the same key, but for those that diverged; raises `InputError` when there is
+    none.
 
-    Of two computations the plainer one comes first: float32, the processor, alone, the local engine.
-    ``identical`` counts the pairs that agree in every result that does not depend on time, epoch by epoch,
-    and in their weights; differences are second minus first, in points of test accuracy.
+    Of two computations the plainer one comes first: float32, the processor, alone, the local
+    engine. ``identical`` counts the pairs that agree in every result that does not depend on time,
+    epoch by epoch, and in their weights; differences are second minus first, in points of test
+    accuracy.
     """
     sides = []
     for store in (first, second):
         runs = store.current("training").set_index("key")
-        known = {name: column(runs, name).astype(object).fillna(value) for name, value in USUAL.items()}
+        known = {
+            name: column(runs, name).astype(object).fillna(value) for name, value in USUAL.items()
+        }
         history = store.history("training")
         epochs = dict(iter(history.groupby("key"))) if len(history) else {}
         sides.append((store, runs.assign(**known).astype({"together": int}), epochs))
@@ -59,14 +69,22 @@ def compare(first: Store, second: Store) -> DataFrame:
     check(pairs, f"all {len(common)} trainings that both folders have diverged; compare others")
     grouped = DataFrame(pairs).groupby([*CELL, *SIDES], dropna=False)
     cells = grouped.agg(
-        pairs=("difference", "size"), identical=("identical", "sum"), with_weights=("weight", "count"),
-        mean_difference=("difference", "mean"), std_difference=("difference", "std"),
-        largest_accuracy=("accuracy", "max"), largest_loss=("loss", "max"),
-        largest_weight=("weight", "max"), commit=("commit", _each_once),
-        commit_other=("commit_other", _each_once), finished=("finished", "max"),
-    ).reset_index()  # fmt: skip
+        pairs=("difference", "size"),
+        identical=("identical", "sum"),
+        with_weights=("weight", "count"),
+        mean_difference=("difference", "mean"),
+        std_difference=("difference", "std"),
+        largest_accuracy=("accuracy", "max"),
+        largest_loss=("loss", "max"),
+        largest_weight=("weight", "max"),
+        commit=("commit", _each_once),
+        commit_other=("commit_other", _each_once),
+        finished=("finished", "max"),
+    ).reset_index()
     rows = cells[[*CELL, *SIDES]].astype(object).to_dict("records")
-    cells.insert(0, "key", [key_of({name: str(value) for name, value in row.items()}) for row in rows])
+    cells.insert(
+        0, "key", [key_of({name: str(value) for name, value in row.items()}) for row in rows]
+    )
     return cells
 
 
@@ -77,7 +95,9 @@ def _each_once(commits: Series) -> str:
 def _plainness(row: Series) -> tuple[Any, ...]:
     """What sorts the plainer of two computations before the other."""
     kind, _, name = str(row["device"]).partition(":")
-    exactness = PRECISIONS.index(row["precision"]) if row["precision"] in PRECISIONS else len(PRECISIONS)
+    exactness = (
+        PRECISIONS.index(row["precision"]) if row["precision"] in PRECISIONS else len(PRECISIONS)
+    )
     return exactness, kind != "cpu", int(row["together"]), row["engine"] != "local", name
 
 
@@ -93,13 +113,17 @@ def _pair(first: Any, second: Any) -> dict[str, Any]:
         weights, others = load_file(file), load_file(other_file)
         weight = max(float((others[name] - value).abs().max()) for name, value in weights.items())
     return {
-        **row[[*CELL, *CIRCUMSTANCES]], **other[[*CIRCUMSTANCES]].add_suffix("_other"),
+        **row[[*CELL, *CIRCUMSTANCES]],
+        **other[[*CIRCUMSTANCES]].add_suffix("_other"),
         "identical": same and row[SCORES].equals(other[SCORES]) and not weight > 0,
-        "difference": difference, "accuracy": abs(difference),
-        "loss": abs(other["test_loss"] - row["test_loss"]), "weight": weight,
-        "commit": row.get("commit"), "commit_other": other.get("commit"),
+        "difference": difference,
+        "accuracy": abs(difference),
+        "loss": abs(other["test_loss"] - row["test_loss"]),
+        "weight": weight,
+        "commit": row.get("commit"),
+        "commit_other": other.get("commit"),
         "finished": max(str(row["finished"]), str(other["finished"])),
-    }  # fmt: skip
+    }
 
 
 def put_on_record(cells: DataFrame, folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""Note in data/results/doors.csv how a notebook fared with the newest packages, for scripts/doors.sh.
+"""Note in data/results/doors.csv how a notebook fared with the newest packages, for
+scripts/doors.sh.
 
 python scripts/doors.py CHAPTER EXIT_CODE LOG
 """
@@ -29,10 +30,13 @@ def main() -> None:
     before = rows.get(given.chapter, {"last_worked": ""})["last_worked"]
     lines = given.log.read_text("utf-8").strip().splitlines() or [""]
     rows[given.chapter] = {
-        "chapter": given.chapter, "tried": today, "last_worked": today if worked else before,
-        "error": "" if worked else lines[-1][:200], "python": platform.python_version(),
+        "chapter": given.chapter,
+        "tried": today,
+        "last_worked": today if worked else before,
+        "error": "" if worked else lines[-1][:200],
+        "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
-    }  # fmt: skip
+    }
     with FILE.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, [*rows[given.chapter]], lineterminator="\n")
         table.writeheader()

@@ -27,7 +27,8 @@ from try_it import FILES, FOLDER, LARGEST, MIDDLE, on_page, read_model
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # those that model.js computes
 WORDS = 8_000
 SEED = 2
-"""Of five seeds the one from which the BiLSTM learnt most: the page is about what hides opinions from it."""
+"""Of five seeds the one from which the BiLSTM learnt most: the page is about what hides opinions
+from it."""
 RANKS = {"standard": 2, "mid": 5}
 """In how many directions word vectors may change, by setting: among filler they change in more."""
 PERCENT = 70  # Of filler around the first review, in the middle, as the page opens
@@ -42,15 +43,21 @@ def chosen_runs(setting: str = "standard") -> dict[str, Training]:
 
 
 def export(
-    runs: dict[str, Training], place: Place, file: Path, setting: str = "standard", words: int = WORDS,
+    runs: dict[str, Training],
+    place: Place,
+    file: Path,
+    setting: str = "standard",
+    words: int = WORDS,
     say: Callable[[str], None] = print,
-) -> None:  # fmt: skip
-    """Write the models of some trainings on the same texts, before and after training, with the accuracy of
-    the stored run, and of what is written, in which all but the most frequent ``words`` are unknown."""
+) -> None:
+    """Write the models of some trainings on the same texts, before and after training, with the
+    accuracy of the stored run, and of what is written, in which all but the most frequent ``words``
+    are unknown."""
     content: dict[str, Any] = {"matrices": {}, "models": {}}
 
     def shared(matrix: Tensor) -> str:
-        """The name under which a matrix is in the file; equal ones of different models are there once."""
+        """The name under which a matrix is in the file; equal ones of different models are there
+        once."""
         packed = pack(matrix)
         name = hash_of(packed["values"], str(packed["scales"]))[:8]
         content["matrices"][name] = packed
@@ -80,17 +87,23 @@ def export(
             content["vectors"] = shared(first)
         for label, model in ((name, after.model), (f"{name} untrained", before)):
             content["models"][label] = written(model, first) | {"pooling": run.pooling}
-            content["models"][label]["here"] = accuracy(read_model(content, label), after.dataset.test)
+            content["models"][label]["here"] = accuracy(
+                read_model(content, label), after.dataset.test
+            )
         facts = {"key": key(run, place), "accuracy": stored["result"]["test_accuracy"]}
         content["models"][name] |= facts
-        say("{key}: stored {accuracy:.1f} %, exported {here:.1f} %".format(**content["models"][name]))
+        say(
+            "{key}: stored {accuracy:.1f} %, exported {here:.1f} %".format(
+                **content["models"][name]
+            )
+        )
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     write_atomically(file, f"whenpoolTryIt.{FILES[setting][1]} = {body};\n")
 
 
 def export_page(data: Path | None, store: Path | None, root: Path) -> str:
-    """Write into a clone the models that were trained on plain reviews, those trained in filler, and
-    what the latter say of the page's first review as it opens; returns a line on them."""
+    """Write into a clone the models that were trained on plain reviews, those trained in filler,
+    and what the latter say of the page's first review as it opens; returns a line on them."""
     folder = root / FOLDER
     for setting, (name, _) in FILES.items():
         export(chosen_runs(setting), Place.default(data, store), folder / name, setting)
@@ -99,7 +112,8 @@ def export_page(data: Path | None, store: Path | None, root: Path) -> str:
 
 
 def first_answers() -> dict[str, Any]:
-    """What the page shows before it has loaded a model: the state in which it opens, and each answer."""
+    """What the page shows before it has loaded a model: the state in which it opens, and each
+    answer."""
     page = on_page("mid")
     title, (words, _) = next(iter(page.reviews.items()))
     ids = page.ids(compose(words, cycle(page.filler), "mid", PERCENT / 100))

@@ -1,9 +1,9 @@
 """From executed notebooks to pages (jupyter-book), and what these get beyond what Sphinx writes.
 
-The theme gives every page 2,000 icons twice, the typesetter of formulas and the search's index: megabytes
-for a page of 25 KB. Here each page keeps the scripts that it needs. A link to a term of the glossary gets the
-term's definition, which a script shows without opening the other page. Figures have a narrow layout for
-phones and colours for a dark page.
+The theme gives every page 2,000 icons twice, the typesetter of formulas and the search's index:
+megabytes for a page of 25 KB. Here each page keeps the scripts that it needs. A link to a term of
+the glossary gets the term's definition, which a script shows without opening the other page.
+Figures have a narrow layout for phones and colours for a dark page.
 """
 
 import re
@@ -40,13 +40,21 @@ _UNLESS = (
 
 
 def render(stage: Path, output: Path) -> Path:
-    """Render a folder into ``output/_build/html``, and finish the pages; returns the first one. Raises
-    `BookError` for all that Sphinx warns of."""
+    """Render a folder into ``output/_build/html``, and finish the pages; returns the first one.
+    Raises `BookError` for all that Sphinx warns of."""
     log = output / "_build" / "render.log"
     command = [
-        sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
-        str(stage), "--path-output", str(output), "-W", "--keep-going", "-q",
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        "from jupyter_book.cli.main import main; main()",
+        "build",
+        str(stage),
+        "--path-output",
+        str(output),
+        "-W",
+        "--keep-going",
+        "-q",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     log.write_text(text, "utf-8")
@@ -69,7 +77,9 @@ def lighten(html: Path) -> None:
         if narrow:
             narrow_file = file.with_stem(f"{file.stem}{PHONE}")
             narrow_file.write_text(with_dark_colours(smaller(narrow)), "utf-8")
-    narrow_stems = {file.stem.removesuffix(PHONE) for file in (html / "_images").glob(f"*{PHONE}.svg")}
+    narrow_stems = {
+        file.stem.removesuffix(PHONE) for file in (html / "_images").glob(f"*{PHONE}.svg")
+    }
     files = [file for file in html.rglob("*.html") if "_static" not in file.parts]
     pages = {file: lighter(file.read_text("utf-8")) for file in files}
     terms = {term: text for page in pages.values() for term, text in definitions(page).items()}
@@ -85,7 +95,9 @@ def lighter(page: str) -> str:
     for need, pattern in _UNLESS:
         if not re.search(need, page[page.find("<body") :]):
             page = re.sub(rf"[ \t]*{pattern}\n?", "", page, flags=re.DOTALL)
-    page = re.sub(r"</span>\s%", "</span>\u00a0%", page)  # a glued number and its unit stay in one line
+    page = re.sub(
+        r"</span>\s%", "</span>\u00a0%", page
+    )  # a glued number and its unit stay in one line
     # The entries of a list of references must be its items, which docutils does not say.
     return page.replace('role="doc-biblioentry"', 'role="listitem"')
 
@@ -95,18 +107,24 @@ def definitions(page: str) -> dict[str, str]:
     if not re.search(r'<dl class="[^"]*\bglossary', page):
         return {}
     terms = BeautifulSoup(page, "html.parser").select("dl.glossary > dt[id]")
-    texts = {str(term["id"]): term.find_next_sibling("dd") for term in terms}  # several may share one
+    texts = {
+        str(term["id"]): term.find_next_sibling("dd") for term in terms
+    }  # several may share one
     return {term: " ".join(text.get_text().split()) for term, text in texts.items() if text}
 
 
 def with_phones(page: str, narrow: Set[str]) -> str:
-    """A page on which a phone loads the narrow layout of the figures that have one, by the stems of files."""
+    """A page on which a phone loads the narrow layout of the figures that have one, by the stems of
+    files."""
 
     def with_source(image: re.Match[str]) -> str:
         if image[2] not in narrow:
             return image[0]
         file = f"{image[1]}{PHONE}.svg"
-        return f'<picture><source media="screen and (max-width: 575px)" srcset="{file}">{image[0]}</picture>'
+        return (
+            '<picture><source media="screen and (max-width: 575px)" '
+            f'srcset="{file}">{image[0]}</picture>'
+        )
 
     return _FIGURE.sub(with_source, page)
 
@@ -119,8 +137,11 @@ def parted(svg: str) -> tuple[str, str | None]:
 
 
 def _panels_in_lines(svg: str) -> str | None:
-    """The panels that a drawing names, in lines as wide as a phone, each as large as it is in the whole."""
-    whole = r'<svg(.*?)( width="\d+")? viewBox="\d+ \d+ (\d+) \d+" data-phone="(.*?)"(.*?)>(.*)</svg>'
+    """The panels that a drawing names, in lines as wide as a phone, each as large as it is in the
+    whole."""
+    whole = (
+        r'<svg(.*?)( width="\d+")? viewBox="\d+ \d+ (\d+) \d+" data-phone="(.*?)"(.*?)>(.*)</svg>'
+    )
     if not (match := re.search(whole, svg, re.DOTALL)):
         return None
     before, shown, units, boxes, after, content = match.groups()
@@ -130,7 +151,9 @@ def _panels_in_lines(svg: str) -> str | None:
         if x and (x + width) * scale > _PIXELS:
             x, y = 0, line
         view = f'viewBox="{left} {top} {width} {height}"'
-        parts.append(f'<svg x="{x}" y="{y}" width="{width}" height="{height}" {view}>{content}</svg>')
+        parts.append(
+            f'<svg x="{x}" y="{y}" width="{width}" height="{height}" {view}>{content}</svg>'
+        )
         x, line, widest = x + width, max(line, y + height), max(widest, x + width)
     before += f' width="{widest * scale:.0f}"' * bool(shown)
     return f'<svg{before} viewBox="0 0 {widest} {line}"{after}>{"".join(parts)}</svg>'
@@ -143,8 +166,8 @@ def smaller(svg: str) -> str:
 
 
 def with_dark_colours(svg: str) -> str:
-    """A drawing with a second set of colours, for a dark page: light and dark change places in greys,
-    pastels and what is too dark to be seen there; other colours stay."""
+    """A drawing with a second set of colours, for a dark page: light and dark change places in
+    greys, pastels and what is too dark to be seen there; other colours stay."""
     darks = {"000000": "ffffff"}
 
     def variable(paint: re.Match[str]) -> str:

@@ -1,4 +1,5 @@
-"""Draw the front page's figure for the README, after runs were recorded: python scripts/front_figure.py."""
+"""Draw the front page's figure for the README, after runs were recorded: python
+scripts/front_figure.py."""
 
 import argparse
 import sys
@@ -29,14 +30,16 @@ def drawn() -> dict[str, Any]:
 
 
 def facts_of(page: dict[str, Any]) -> str:
-    """What the figure shows: accuracies on plain reviews and in filler, and gradients in the middle."""
+    """What the figure shows: accuracies on plain reviews and in filler, and gradients in the
+    middle."""
     rows = [f"{name} {plain:.1f} {mid:.1f}" for name, (_, plain, mid) in page["rows"].items()]
     models = page["means"].index.unique("model")
     return "; ".join([*rows, *(f"{model} {page['means'][model].iloc[49]:.1e}" for model in models)])
 
 
 def main() -> None:
-    """Write the figure; its description holds the numbers that it was drawn from, which a test compares."""
+    """Write the figure; its description holds the numbers that it was drawn from, which a test
+    compares."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     page = drawn()
     plt.rcParams["svg.hashsalt"] = "front"

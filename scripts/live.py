@@ -1,7 +1,8 @@
 """``make live``: the book on localhost, whose pages follow what is edited.
 
-A changed chapter is executed and its page rendered again; a change of the library does the same for the
-chapter that was edited last. Each build is a process of its own, so that it reads the library as it is.
+A changed chapter is executed and its page rendered again; a change of the library does the same for
+the chapter that was edited last. Each build is a process of its own, so that it reads the library
+as it is.
 """
 
 import argparse
@@ -22,8 +23,9 @@ HOST = "127.0.0.1"
 
 
 def serve(chapter: str, port: int, options: list[str]) -> None:
-    """Build a chapter, then watch all of them and the library, and serve the pages to browsers of this
-    machine, which reload them, until it is interrupted. ``options``: further ones of ``whenpool book``."""
+    """Build a chapter, then watch all of them and the library, and serve the pages to browsers of
+    this machine, which reload them, until it is interrupted. ``options``: further ones of
+    ``whenpool book``."""
     root = project_root()
     if root is None:
         raise InputError("the chapters are not here; run this inside a clone of the repository")
@@ -37,7 +39,8 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
     pages = Builder(root, request, Place.default()).output / "_build" / "html"
 
     def build(chapter: str | None = None) -> None:
-        """Build a chapter, or the last one; a mistake in it is one line, and its page stays as it was."""
+        """Build a chapter, or the last one; a mistake in it is one line, and its page stays as it
+        was."""
         nonlocal last
         last = chapter or last
         print(f"building {last} ...")
@@ -52,7 +55,9 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
             print(next((line for line in lines if line.startswith("whenpool: ")), lines[-1]))
 
     if not (pages / "index.html").exists():
-        print("There is no book yet; the first build executes every chapter, which takes some minutes")
+        print(
+            "There is no book yet; the first build executes every chapter, which takes some minutes"
+        )
     build()
     if not (pages / "index.html").exists():
         raise InputError("there is no book yet, and it could not be built; run make book")

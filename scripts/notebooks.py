@@ -1,7 +1,7 @@
 """The notebooks that the launch buttons open: made from the chapters, without outputs, committed.
 
-``python scripts/notebooks.py`` writes ``book/<name>.ipynb`` beside each chapter with code, always the same
-bytes. With ``--check`` it only says which differ.
+``python scripts/notebooks.py`` writes ``book/<name>.ipynb`` beside each chapter with code, always
+the same bytes. With ``--check`` it only says which differ.
 """
 
 import hashlib
@@ -25,10 +25,13 @@ _DIRECTIVE = re.compile(  # kind, title, body
     r"^(?::{3,}|`{3,}) *\{([\w:-]+)\} *([^\n]*)\n(?::[\w-]+:[^\n]*\n)*(.*?)^(?::{3,}|`{3,})\n?",
     re.MULTILINE | re.DOTALL,
 )
-_FIGURE = re.compile(r"^```\{figure\} +(\S+)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+_FIGURE = re.compile(
+    r"^```\{figure\} +(\S+)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL
+)
 _TABLE = re.compile(r'"(tab-[\w-]+)"')
 _HEADING = re.compile(r"^\(([\w-]+)\)=\s*\n+#+ +(.+)$", re.MULTILINE)
-FIRST_CELL = r"""# On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
+FIRST_CELL = r"""# On Colab: fetch the repository and what is missing.
+# Anywhere: use the GPU if there is one.
 import os, subprocess, sys
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -55,7 +58,7 @@ if on_colab and root is None:
     pip = [sys.executable, "-m", "pip", "install", "-q", "--use-pep517", "-c", str(kept)]
     subprocess.run([*pip, "-e", f"{{root}}[{extras}]"], check=True)
 if root is None:
-    raise SystemExit(f"no clone of the book is around {{here}}; start in one, as with papermill --cwd book")
+    raise SystemExit(f"no clone of the book is around {{here}}; start in one: papermill --cwd book")
 sys.path.insert(0, str(root / "lib"))
 os.chdir(root / "book")
 
@@ -80,13 +83,16 @@ class Plain:
         figures, tables = [], []
         for cell in cells:
             figures += (
-                [figure["name"]] if (figure := cell.metadata.get("mystnb", {}).get("figure")) else []
+                [figure["name"]]
+                if (figure := cell.metadata.get("mystnb", {}).get("figure"))
+                else []
             )
             if cell.cell_type == "code":
                 tables += _TABLE.findall(cell.source)
             else:
                 figures += [
-                    yaml.safe_load(options)["name"] for _, options, _ in _FIGURE.findall(cell.source)
+                    yaml.safe_load(options)["name"]
+                    for _, options, _ in _FIGURE.findall(cell.source)
                 ]
         labels = {name: f"Figure {number}" for number, name in enumerate(dict.fromkeys(figures), 1)}
         labels |= {name: f"Table {number}" for number, name in enumerate(dict.fromkeys(tables), 1)}
@@ -94,10 +100,15 @@ class Plain:
         for path in sorted(chapter.parent.glob("*.md")):
             text = path.read_text("utf-8")
             title = re.search(r"^# +(.+)$", text, re.MULTILINE)
-            pages[path.stem] = title[1] if title else path.stem, ".ipynb" if is_notebook(path) else ".md"
+            pages[path.stem] = (
+                title[1] if title else path.stem,
+                ".ipynb" if is_notebook(path) else ".md",
+            )
             headings |= dict(_HEADING.findall(text))
         for key, entry in parse_file(str(chapter.with_name("references.bib"))).entries.items():
-            people = [" ".join(person.last_names) for person in entry.persons.get("author", [])] or [key]
+            people = [
+                " ".join(person.last_names) for person in entry.persons.get("author", [])
+            ] or [key]
             names = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
             authors[key] = re.sub(r"[{}]", "", names), entry.fields.get("year", "n. d.")
         return cls(labels, headings, pages, authors)
@@ -155,8 +166,9 @@ def chapters(root: Path) -> list[Path]:
 
 
 def notebook(chapter: Path, root: Path) -> str:
-    """The notebook of a chapter, ``book/<name>.md`` of a clone, as the text of its file. ``_config.yml`` says
-    where Colab finds the repository; ``WHENPOOL_REPOSITORY`` names another address."""
+    """The notebook of a chapter, ``book/<name>.md`` of a clone, as the text of its file.
+    ``_config.yml`` says where Colab finds the repository; ``WHENPOOL_REPOSITORY`` names another
+    address."""
     source = jupytext.read(chapter).cells
     plain = Plain.of(chapter, source)
     code = "\n".join(cell.source for cell in source if cell.cell_type == "code")
@@ -168,7 +180,9 @@ def notebook(chapter: Path, root: Path) -> str:
         if cell.cell_type == "markdown":
             cells += [new_markdown_cell(text)] if (text := plain.markdown(cell.source)) else []
             continue
-        cells += [new_markdown_cell(f"**{plain.label(name)}**") for name in _TABLE.findall(cell.source)]
+        cells += [
+            new_markdown_cell(f"**{plain.label(name)}**") for name in _TABLE.findall(cell.source)
+        ]
         tags = cell.metadata.get("tags", [])
         shown: dict[str, Any] = {"tags": tags} if tags else {}
         if {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags):
@@ -188,8 +202,8 @@ def notebook(chapter: Path, root: Path) -> str:
 
 
 def main(root: Path = ROOT, check: bool = False) -> int:
-    """Write the notebooks that differ from what their chapters give and remove those without a chapter, or
-    only say which; the exit code is 1 when a ``check`` finds some."""
+    """Write the notebooks that differ from what their chapters give and remove those without a
+    chapter, or only say which; the exit code is 1 when a ``check`` finds some."""
     wanted = {path.with_suffix(".ipynb"): notebook(path, root) for path in chapters(root)}
     there = {path: path.read_text("utf-8") for path in sorted((root / "book").glob("*.ipynb"))}
     differ = [path for path in wanted | there if wanted.get(path) != there.get(path)]

@@ -1,5 +1,6 @@
-"""Packs what trainings and probes read into a folder, for a machine that has neither the publishers' files
-nor torchtext: there, ``whenpool run --packed FOLDER`` with the same other options executes them.
+"""Packs what trainings and probes read into a folder, for a machine that has neither the
+publishers' files nor torchtext: there, ``whenpool run --packed FOLDER`` with the same other options
+executes them.
 
     python scripts/pack.py FOLDER --profile paper --corpus imdb --sizes 1000,10000 --data folder
 """
@@ -25,9 +26,10 @@ from whenpool.runs.run import Place, Run, key
 
 
 def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
-    """Write what some trainings and probes read: their corpora as numbers, the vectors of their words, and
-    pointers in the place of the publishers' files, so that runs have the same keys there as here. Yields a
-    line for each part, and for runs that are left out. Raises `InputError` when no run is left."""
+    """Write what some trainings and probes read: their corpora as numbers, the vectors of their
+    words, and pointers in the place of the publishers' files, so that runs have the same keys there
+    as here. Yields a line for each part, and for runs that are left out. Raises `InputError` when
+    no run is left."""
     runs = list(runs)
     ready: dict[tuple[str, str], list[Training]] = defaultdict(list)
     trainings = [run.training for run in runs if run.training]
@@ -54,7 +56,9 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
             "validation": max(run.validation or min(run.size, have["validation"]) for run in group),
             "test": max(run.test or have["test"] for run in group),
         }
-        part = replace(whole, texts={split: whole.texts[split].first(counts[split]) for split in SPLITS})
+        part = replace(
+            whole, texts={split: whole.texts[split].first(counts[split]) for split in SPLITS}
+        )
         file, has_filler = encoded_file(source, length, cache)
         for original in filter(None, (source.path, source.filler_file if has_filler else None)):
             write_pointer(folder / original.relative_to(place.data), original)
@@ -77,7 +81,8 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
 
 
 def write_pointer(path: Path, original: Path) -> None:
-    """Write a file, or of a folder files, with the `fingerprint` of another one, which is not there."""
+    """Write a file, or of a folder files, with the `fingerprint` of another one, which is not
+    there."""
     if original.is_dir():
         for file in filter(Path.is_file, original.iterdir()):
             write_pointer(path / file.name, file)

@@ -30,7 +30,9 @@ def opened_browser() -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        raise InputError("printing needs the package playwright: pip install -e '.[print]'") from None
+        raise InputError(
+            "printing needs the package playwright: pip install -e '.[print]'"
+        ) from None
     executable = find_browser()
     if not executable:
         raise InputError(f"no Chromium was found; install one, or name it in {BROWSER}")
@@ -49,8 +51,8 @@ def wait_for_formulas(page: Any) -> None:
 
 
 def print_book(root: Path, paper: bool = False) -> Path:
-    """Print the built pages of a clone but its article, or with ``paper`` the article alone; returns the
-    PDF. Raises `InputError` when a page is not built, or there is no browser."""
+    """Print the built pages of a clone but its article, or with ``paper`` the article alone;
+    returns the PDF. Raises `InputError` when a page is not built, or there is no browser."""
     from pypdf import PdfWriter
 
     html, static = root / "_build" / "html", root / "book" / "_static"
@@ -59,11 +61,15 @@ def print_book(root: Path, paper: bool = False) -> Path:
     names = [name for name in names if (name == ARTICLE) == paper]
     for name in names:
         check((html / f"{name}.html").exists(), f"page {name} is not built; run make book")
-    author = [yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"], f"Commit {commit()}"]
+    author = [
+        yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"],
+        f"Commit {commit()}",
+    ]
     # the serif that comes with matplotlib, so that a page looks the same on every machine
     fonts = Path(matplotlib.get_data_path(), "fonts", "ttf").as_uri()
     faces = "".join(
-        f"@font-face {{font-family: 'Book Serif'; {style} src: url('{fonts}/STIXGeneral{name}.ttf')}}"
+        "@font-face "
+        f"{{font-family: 'Book Serif'; {style} src: url('{fonts}/STIXGeneral{name}.ttf')}}"
         for name, style in (
             ("", ""),
             ("Italic", "font-style: italic;"),
@@ -78,7 +84,9 @@ def print_book(root: Path, paper: bool = False) -> Path:
         page.emulate_media(media="print")
         if paper:
             page.goto((html / "book" / "bibliography.html").as_uri())
-            works = page.locator("div.citation").evaluate_all("all => all.map(work => work.outerHTML)")
+            works = page.locator("div.citation").evaluate_all(
+                "all => all.map(work => work.outerHTML)"
+            )
         for name in names:
             page.goto((html / f"{name}.html").as_uri(), wait_until="load")
             page.add_style_tag(path=static / "print.css")

@@ -1,8 +1,9 @@
-"""Copies finished runs on published corpora to data/results, where the pages read them, and the statistics of
-whole corpora: what `whenpool record` does.
+"""Copies finished runs on published corpora to data/results, where the pages read them, and the
+statistics of whole corpora: what `whenpool record` does.
 
-A run in less than float32 is copied once enough trainings were computed both ways and agree in the mean;
-``scripts/compare.py`` compares them and keeps the differences in ``data/results/comparisons.csv``.
+A run in less than float32 is copied once enough trainings were computed both ways and agree in the
+mean; ``scripts/compare.py`` compares them and keeps the differences in
+``data/results/comparisons.csv``.
 """
 
 import sys
@@ -26,7 +27,12 @@ from whenpool.runs.store import NO_FOLDER, Store
 sys.path.append(str(Path(__file__).parents[1] / "book"))
 from thesis import LARGEST_MEAN, PAIRS_NEEDED, statistics
 
-PLACES = ("stage", "epoch", "examples", "position")  # Columns that say where in a history a point is
+PLACES = (
+    "stage",
+    "epoch",
+    "examples",
+    "position",
+)  # Columns that say where in a history a point is
 # of a compact model; some cells need as many as a word vector has, or as both directions have
 COMPACT_UNITS = (COMPACT["hidden_size"], 100, 128)
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
@@ -34,8 +40,8 @@ CIRCUMSTANCES = ("device", "precision", "together", "engine")
 
 
 def at_a_scale(rows: DataFrame) -> Series:
-    """Which trainings and probes have the size of one of the two scales, whatever else they vary: the
-    thesis's on a whole corpus of its, or the compact replication's on any part of one."""
+    """Which trainings and probes have the size of one of the two scales, whatever else they vary:
+    the thesis's on a whole corpus of its, or the compact replication's on any part of one."""
     whole = rows["corpus_complete"].eq(True) & rows["vectors"].notna() & rows["max_words"].isna()
     compact = rows["hidden_size"].isin(COMPACT_UNITS) & rows["max_words"].eq(COMPACT["max_words"])
     sized = (whole & rows["hidden_size"].eq(Training.hidden_size)) | compact
@@ -58,8 +64,9 @@ def write_table(file: Path, rows: DataFrame) -> None:
 
 
 def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
-    """Write the finished reference runs of a kind, and their histories, beside those that are there; returns
-    how many there are now. ``say`` is called with a line for those that are left out for their precision."""
+    """Write the finished reference runs of a kind, and their histories, beside those that are
+    there; returns how many there are now. ``say`` is called with a line for those that are left out
+    for their precision."""
     store, about = place.store, KINDS[kind]
     finished, recorded = store.current(kind), store.read_published(about.table)
     here = finished["key"].isin(recorded["key"])  # nothing that is published is ever withdrawn
@@ -91,20 +98,23 @@ def _keeping(recorded: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def read_comparisons(folder: Path | None) -> DataFrame:
-    """The rows of ``comparisons.csv`` in a folder of results, a row for each cell of the grid and pair of
-    `CIRCUMSTANCES`."""
+    """The rows of ``comparisons.csv`` in a folder of results, a row for each cell of the grid and
+    pair of `CIRCUMSTANCES`."""
     return Store(NO_FOLDER, folder).read_published("comparisons")
 
 
 def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
-    """Which runs may become reference runs by the rule on precision, and lines on those that may not: enough
-    pairs on published corpora and at the thesis's size differ little in the mean from float32, which is the
-    first side of a comparison. Models trained together count apart: they round at other places."""
+    """Which runs may become reference runs by the rule on precision, and lines on those that may
+    not: enough pairs on published corpora and at the thesis's size differ little in the mean from
+    float32, which is the first side of a comparison. Models trained together count apart: they
+    round at other places."""
     kinds = runs["device"].str.split(":").str[0]
     ways = [column(runs, "precision").fillna("float32"), kinds, runs["together"].fillna(1) > 1]
     allowed, lines = Series(True, index=runs.index), []
     if len(cells):
-        large = (cells["hidden_size"] >= Training.hidden_size) & (cells["epochs"] >= Training.epochs)
+        large = (cells["hidden_size"] >= Training.hidden_size) & (
+            cells["epochs"] >= Training.epochs
+        )
         cells = cells[
             large & cells["precision"].eq("float32") & cells["corpus"].isin(list(PUBLICATIONS))
         ]
@@ -121,8 +131,10 @@ def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
             continue
         allowed[group.index] = False
         lines.append(
-            f"{len(group)} runs are left out: {precision} on {device} needs {PAIRS_NEEDED} pairs with "
-            f"float32 on published corpora, at the thesis's size and less than {LARGEST_MEAN} points apart "
+            f"{len(group)} runs are left out: {precision} on {device} needs {PAIRS_NEEDED} "
+            "pairs with "
+            "float32 on published corpora, at the thesis's size and less than "
+            f"{LARGEST_MEAN} points apart "
             f"in the mean, but there are {pairs} (scripts/compare.py adds some)"
         )
     return allowed, lines
@@ -135,7 +147,9 @@ def export_statistics(place: Place, folder: Path) -> int:
         return 0
     table = table[table["complete"].eq(True)]
     counts = [name for name in table if name == "classes" or name.endswith(("_size", "max_length"))]
-    table = table.astype(dict.fromkeys(counts, int))  # which rows without values have made fractions
+    table = table.astype(
+        dict.fromkeys(counts, int)
+    )  # which rows without values have made fractions
     if len(table):
         write_table(folder / "corpora.csv", table.drop(columns="source"))
     return len(table)

@@ -62,7 +62,9 @@ def clone(folder, chapters=None):
         (folder / "book" / f"{name}.md").write_text(text)
     root, *others = chapters
     lines = ["format: jb-book", f"root: book/{root}", *["chapters:"] * bool(others)]
-    (folder / "_toc.yml").write_text("\n".join([*lines, *(f"- file: book/{name}" for name in others)]))
+    (folder / "_toc.yml").write_text(
+        "\n".join([*lines, *(f"- file: book/{name}" for name in others)])
+    )
     return folder
 
 

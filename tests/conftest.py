@@ -12,7 +12,9 @@ from hypothesis import settings
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run side by side
-REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+REAL_DATA = Path(
+    os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")
+)
 SLOW = "book contributing fine_tuning pages printing ray scripts together".split()
 """Files that ``make test-all`` runs, and the faults again with more kills."""
 SHARING = {own: own for own in "golden faults few_shot tagging try_it ray ledger diagnosis".split()}
@@ -24,7 +26,8 @@ if "WHENPOOL_PAGES" not in os.environ:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """The files in `SHARING` go to one process; marks of groups do not reach xdist 3.8 with pytest 9."""
+    """The files in `SHARING` go to one process; marks of groups do not reach xdist 3.8 with pytest
+    9."""
     from xdist.scheduler import LoadScopeScheduling
 
     class BySharing(LoadScopeScheduling):
@@ -93,8 +96,8 @@ def told(*words, code=0):
 
 @pytest.fixture
 def mistake(monkeypatch, capsys):
-    """Call the command line in this process, which is faster; gives the one line that a mistake is told in
-    before it ends with the exit code 2."""
+    """Call the command line in this process, which is faster; gives the one line that a mistake is
+    told in before it ends with the exit code 2."""
     from whenpool.cli import main
 
     def call(*words):

@@ -25,8 +25,8 @@ def run(model="last", seed=0, scale="thesis", **changes):
 
 
 def trained(accuracies, scale="thesis", **changes):
-    """A row for each seed: a model's test accuracies, which its validation accuracies equal where they
-    are not given."""
+    """A row for each seed: a model's test accuracies, which its validation accuracies equal where
+    they are not given."""
     return [
         {"validation_accuracy": own, "majority_accuracy": 50.0}
         | run(seed=seed, scale=scale, test_accuracy=own, **changes)

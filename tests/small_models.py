@@ -1,4 +1,5 @@
-"""Small models, batches and corpora, and what they are by torch's own modules, one text at a time."""
+"""Small models, batches and corpora, and what they are by torch's own modules, one text at a
+time."""
 
 import torch
 
@@ -11,9 +12,14 @@ SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=
 def model_of(dataset, pooling="max_attention", seed=0, **options):
     torch.manual_seed(seed)
     return TextClassifier(
-        len(dataset.vocabulary), 2, pooling, embedding_size=12, hidden_size=8,
-        padding_index=PADDING_INDEX, **options,
-    )  # fmt: skip
+        len(dataset.vocabulary),
+        2,
+        pooling,
+        embedding_size=12,
+        hidden_size=8,
+        padding_index=PADDING_INDEX,
+        **options,
+    )
 
 
 PADDING, WORDS, CLASSES = 1, 20, 3
@@ -23,7 +29,9 @@ INDICES = torch.arange(4)
 
 
 def ids_of(lengths=LENGTHS, longest=7, seed=3):
-    ids = torch.randint(2, WORDS, (len(lengths), longest), generator=torch.Generator().manual_seed(seed))
+    ids = torch.randint(
+        2, WORDS, (len(lengths), longest), generator=torch.Generator().manual_seed(seed)
+    )
     return ids.masked_fill(torch.arange(longest) >= lengths.unsqueeze(1), PADDING)
 
 
@@ -44,9 +52,13 @@ def recurrence(model):
     """Torch's own with the weights of a model's encoder, for one text at a time, unpadded."""
     of_text = model.encoder.layers[0][0]
     module = type(of_text)(
-        of_text.input_size, of_text.hidden_size, len(model.encoder.layers), batch_first=True,
-        bidirectional=model.encoder.directions == 2, dtype=model.embedding.weight.dtype,
-    )  # fmt: skip
+        of_text.input_size,
+        of_text.hidden_size,
+        len(model.encoder.layers),
+        batch_first=True,
+        bidirectional=model.encoder.directions == 2,
+        dtype=model.embedding.weight.dtype,
+    )
     for mine, theirs in zip(module.parameters(), model.encoder.parameters(), strict=True):
         mine.data.copy_(theirs.data)
     return module

@@ -1,4 +1,5 @@
-"""What tests of runs share: small runs, ways to make and to watch them, and results that were made up."""
+"""What tests of runs share: small runs, ways to make and to watch them, and results that were made
+up."""
 
 import sys
 import time
@@ -17,23 +18,38 @@ from whenpool.runs.store import Store
 
 RECORDS = Path(__file__).parents[1] / "data" / "results"
 SMALL = Training(
-    "synthetic:train=60,validation=20,test=30,shortest=10,longest=14", "standard", 30, "max",
-    length="any", embedding_size=8, hidden_size=6, epochs=2,
-)  # fmt: skip
+    "synthetic:train=60,validation=20,test=30,shortest=10,longest=14",
+    "standard",
+    30,
+    "max",
+    length="any",
+    embedding_size=8,
+    hidden_size=6,
+    epochs=2,
+)
 GRID = [
     replace(SMALL, pooling=pooling, setting=setting, seed=seed)
-    for pooling in ("last", "max_attention") for setting in ("standard", "mid") for seed in (0, 1)
-]  # fmt: skip
+    for pooling in ("last", "max_attention")
+    for setting in ("standard", "mid")
+    for seed in (0, 1)
+]
 TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
-    "standard", 60, "last", length="any", embedding_size=8, hidden_size=6, epochs=2,
-)  # fmt: skip
+    "standard",
+    60,
+    "last",
+    length="any",
+    embedding_size=8,
+    hidden_size=6,
+    epochs=2,
+)
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TEACHER = replace(TINY, pooling="max")  # as the thesis trains it
 MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
 SCRIPT = """
 import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+# where tests run in the background it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {tests!r})
 from small_runs import *
 from whenpool.runs.kinds import training
@@ -60,7 +76,9 @@ def fresh(place, name):
 def results(store):
     """What must not depend on how the trainings were made."""
     table = store.rows("training").set_index("key").sort_index()
-    return table[["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]].to_dict("index")
+    return table[["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]].to_dict(
+        "index"
+    )
 
 
 def result_of(run, place):
@@ -83,10 +101,16 @@ def ask(runs, place, **options):
     return [line for line in said if not line.startswith("note: ")], report
 
 
-def record(place, run, history=(), complete=True, accuracy=70.0, protocol=PROTOCOL, made=None, **result):
+def record(
+    place, run, history=(), complete=True, accuracy=70.0, protocol=PROTOCOL, made=None, **result
+):
     """Put a training or probe into the store that nobody has computed, and return its key."""
     identity = {"run": run.training.changed(), "data": {"corpus": "c"}, "protocol": protocol}
-    values = {"corpus_complete": complete, "seconds": 1.0, "probe_protocol": PROBE_PROTOCOL} | result
+    values = {
+        "corpus_complete": complete,
+        "seconds": 1.0,
+        "probe_protocol": PROBE_PROTOCOL,
+    } | result
     if run.kind == "probe":
         identity["probe"] = run.changed() | {"protocol": values["probe_protocol"]}
     else:
@@ -106,9 +130,13 @@ def on_record(place, kind="training"):
 def command(place, file, runs, workforce=None):
     """A command that executes some runs, given as an expression of the names in this module."""
     text = SCRIPT.format(
-        tests=str(Path(__file__).parent), store=str(place.store.directory), data=str(place.data),
-        cache=str(place.cache), runs=runs, workforce=workforce or Workforce(workers=2),
-    )  # fmt: skip
+        tests=str(Path(__file__).parent),
+        store=str(place.store.directory),
+        data=str(place.data),
+        cache=str(place.cache),
+        runs=runs,
+        workforce=workforce or Workforce(workers=2),
+    )
     Path(file).write_text(text)
     return [sys.executable, str(file)]
 

@@ -1,7 +1,7 @@
 """Run by `test_export.py`: training steps on a device that is not the processor.
 
-It is a stand-in of torch's, whose tensors have shapes alone. It raises where tensors of two devices meet,
-and where a step reads a value back from its device.
+It is a stand-in of torch's, whose tensors have shapes alone. It raises where tensors of two devices
+meet, and where a step reads a value back from its device.
 """
 
 import pytest
@@ -25,9 +25,13 @@ CELLS = ("elman", "prototype", "mingru", "minlstm", "transformer")
 OPTIONS = [
     *({"pooling": pooling} for pooling in POOLINGS),
     *({"cell": cell} for cell in CELLS),
-    {"masked": False}, {"drop_connect": 0.3}, {"layers": 2}, {"bidirectional": False},
-    {"forget_bias": "chrono"}, {"orthogonal": True},
-]  # fmt: skip
+    {"masked": False},
+    {"drop_connect": 0.3},
+    {"layers": 2},
+    {"bidirectional": False},
+    {"forget_bias": "chrono"},
+    {"orthogonal": True},
+]
 stand_in("npy")
 
 

@@ -1,4 +1,5 @@
-"""Encoders, poolings, tricks and probes against float64 on the processor, on each device that is here.
+"""Encoders, poolings, tricks and probes against float64 on the processor, on each device that is
+here.
 
 `pytest -m cuda` runs those of a GPU, which are skipped where there is none.
 """
@@ -43,7 +44,9 @@ def learnt(net, device, objective=None):
     torch.manual_seed(2)
     loss, logits = (objective or Objective()).backward(net, moved(device), INDICES)
     gradients = [p.grad for p in net.parameters() if p.grad is not None]
-    return torch.cat([value.detach().double().cpu().flatten() for value in (loss, logits, *gradients)])
+    return torch.cat(
+        [value.detach().double().cpu().flatten() for value in (loss, logits, *gradients)]
+    )
 
 
 def error(found, exact):
@@ -51,14 +54,17 @@ def error(found, exact):
 
 
 def compared(net, device, objective=None, name="float32", tolerance=None):
-    """The exact step takes its maxima at the words where the rounded one found them: of two states that
-    are nearly equal rounding may prefer the other, and the gradient then goes to another word."""
+    """The exact step takes its maxima at the words where the rounded one found them: of two states
+    that are nearly equal rounding may prefer the other, and the gradient then goes to another
+    word."""
     double, own, taken = copy.deepcopy(net).double(), copy.deepcopy(objective), []
     largest = poolings._max_over_words
 
     def noted(states, mask):
         leaf = states.detach().requires_grad_()
-        taken.append(torch.autograd.grad(largest(leaf, mask).sum(), leaf)[0].double().cpu())  # 1 or 0
+        taken.append(
+            torch.autograd.grad(largest(leaf, mask).sum(), leaf)[0].double().cpu()
+        )  # 1 or 0
         return largest(states, mask)
 
     def same(states, mask):
@@ -74,9 +80,13 @@ def compared(net, device, objective=None, name="float32", tolerance=None):
 
 
 @pytest.mark.parametrize("name", TOLERANCE)
-@pytest.mark.parametrize(("pooling", "cell", "layers"), [
-    *((pooling, "lstm", 1) for pooling in POOLINGS), *(("max_attention", cell, 2) for cell in CELLS),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pooling", "cell", "layers"),
+    [
+        *((pooling, "lstm", 1) for pooling in POOLINGS),
+        *(("max_attention", cell, 2) for cell in CELLS),
+    ],
+)
 def test_poolings_and_cells_agree_with_float64(device, pooling, cell, layers, name):
     if name == "bfloat16" and device == "cpu" and not processor_has_bfloat16():
         pytest.skip("this processor has no bfloat16")

@@ -1,4 +1,5 @@
-"""Public names: each is on a page "Reference" and used in an example; and what must not be needed."""
+"""Public names: each is on a page "Reference" and used in an example; and what must not be
+needed."""
 
 import doctest
 import importlib
@@ -35,7 +36,8 @@ words = ["<unk>", "<pad>", *(f"word{i}" for i in range(48))]
 with tempfile.TemporaryDirectory() as folder:
     whenpool.save_checkpoint(folder, model, words, ["bad", "good"])
     assert list(whenpool.load_checkpoint(folder).vocabulary) == words
-import whenpool.training.loop, whenpool.training.batched, whenpool.learnability, whenpool.corpora.dataset
+import whenpool.training.loop, whenpool.training.batched
+import whenpool.learnability, whenpool.corpora.dataset
 """
 
 
@@ -57,7 +59,9 @@ def test_the_example_runs(room, name):
     docs = [inspect.getdoc(kind) or "" for kind in getattr(thing, "__mro__", [thing])]
     others = [inspect.getdoc(other) or "" for other in public(room).values()]
     docs += [doc for doc in others if name in doc.partition("Examples:")[2]]
-    doc = next((doc for doc in docs if ">>>" in doc), "")  # its own, of its base class or another name
+    doc = next(
+        (doc for doc in docs if ">>>" in doc), ""
+    )  # its own, of its base class or another name
     test = doctest.DocTestParser().get_doctest(doc, names, f"{room}.{name}", None, 0)
     assert test.examples, f"{name} has no example: add a section Examples to its docstring"
     assert len(test.examples) <= 7

@@ -56,14 +56,21 @@ def test_chapters_are_executed_once_away_from_the_published_place(executed, monk
     assert {file: file.stat().st_mtime_ns for file in runs} == runs
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    (
-        HEAD + code_cell("value = 1") + code_cell("value / 0"),
-        r"book/index.md, the cell at line \d+ \(value / 0\): ZeroDivisionError: division",
-    ),
-    (HEAD + "```{code-cell} ipython3\n:tags: [a\n\n1\n```\n", r"index.md has YAML that .* valid: [^\n]+$"),
-    ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
-], ids=["a failing cell", "tags that do not end", "a broken reference"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            HEAD + code_cell("value = 1") + code_cell("value / 0"),
+            r"book/index.md, the cell at line \d+ \(value / 0\): ZeroDivisionError: division",
+        ),
+        (
+            HEAD + "```{code-cell} ipython3\n:tags: [a\n\n1\n```\n",
+            r"index.md has YAML that .* valid: [^\n]+$",
+        ),
+        ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
+    ],
+    ids=["a failing cell", "tags that do not end", "a broken reference"],
+)
 def test_a_mistake_in_a_chapter_fails_the_build_and_is_reported(tmp_path, text, message):
     with pytest.raises(BookError, match=message):
         builder(clone(tmp_path, {"index": text}), []).build()
@@ -116,7 +123,9 @@ def live(tmp_path):
         return match[0]
 
     def page():
-        with suppress(urllib.error.URLError):  # the address is printed just before the server listens
+        with suppress(
+            urllib.error.URLError
+        ):  # the address is printed just before the server listens
             address = f"http://127.0.0.1:{port}/book/index.html"
             return urllib.request.urlopen(address, timeout=600).read().decode()
 

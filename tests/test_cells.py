@@ -108,12 +108,15 @@ def test_states_do_not_depend_on_padding_or_other_texts(cell, layers, bidirectio
     assert (together[1, 4:] == 0).all()
 
 
-@pytest.mark.parametrize(("cell", "options", "message"), [
-    ("mingru", {"orthogonal": True}, "has no recurrent weights"),
-    ("minlstm", {"forget_bias": 1.0}, "forget_bias cannot start .*choose one of lstm, gru"),
-    ("gru", {"forget_bias": "chrono input"}, "make forget_bias a number or 'chrono'"),
-    ("sum", {"hidden_size": 5}, "must equal hidden_size=5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cell", "options", "message"),
+    [
+        ("mingru", {"orthogonal": True}, "has no recurrent weights"),
+        ("minlstm", {"forget_bias": 1.0}, "forget_bias cannot start .*choose one of lstm, gru"),
+        ("gru", {"forget_bias": "chrono input"}, "make forget_bias a number or 'chrono'"),
+        ("sum", {"hidden_size": 5}, "must equal hidden_size=5"),
+    ],
+)
 def test_options_that_need_weights_are_refused_without_them(cell, options, message):
     with pytest.raises(InputError, match=message):
         Encoder(**{"input_size": 6, "hidden_size": 6, "cell": cell} | options)

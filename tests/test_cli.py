@@ -1,4 +1,5 @@
-"""The command line: its verbs, one line for every mistake, and the look at a machine before long work."""
+"""The command line: its verbs, one line for every mistake, and the look at a machine before long
+work."""
 
 import re
 import signal
@@ -28,7 +29,9 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
         "import whenpool.runs.engine, whenpool.fewshot.pretrained\n"
         "print(sorted({'ray', 'transformers'} & set(sys.modules)))"
     )
-    *lines, heavy, extra = subprocess.run([sys.executable, "-c", script], **CAPTURED).stdout.splitlines()
+    *lines, heavy, extra = subprocess.run(
+        [sys.executable, "-c", script], **CAPTURED
+    ).stdout.splitlines()
     assert set(VERBS) <= {line.split()[0] for line in lines if line.startswith("  ")}
     assert heavy == extra == "[]"
 
@@ -47,29 +50,68 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
     assert "2 runs were done now" in said  # what can be done is done
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    (["run", "--profile", "quik"], "profile 'quik' is unknown; choose one of smoke, quick, compact"),
-    (["run", "--corpus", __file__], "if it holds tagged words, add --chapter sequence_labelling"),
-    (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
-    (["run", "--redo", __file__, "--unmasked"], "--redo computes all runs of its file; leave out --unmasked"),
-    (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
-    (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
-    (["run", "--chapter", "index"], "chapter 'index' is unknown; choose one of gradient_propagation"),
-    (["run", "--data", "/nowhere"], "Directory '/nowhere' does not exist"),
-    (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
-    (["book", "--chapter", "nothing"], "chapter 'nothing' is unknown; choose one of index"),
-    (["data", "fetch"], "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext, amazon"),
-    ("run --profile paper --corpus imdb --sizes 3000".split(), "options leave no run of training_to_skip"),
-    (["run", "--chapter", "sequence_labelling", "--corpus", "imdb"], "no tagged words are in imdb; name"),
-    (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
-    (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
-    (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
-    (["claims", "--chapter", "none"], "chapter 'none' is unknown; choose one of gradient_propagation, "),
-    (["claims", "--verdict", "true"], "verdict 'true' is unknown; choose one of holds, does not hold, "),
-    (["claims", "--format", "yaml"], "format 'yaml' is unknown; choose one of table, json, csv"),
-    (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
-    (["nonsense"], "No such command"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["run", "--profile", "quik"],
+            "profile 'quik' is unknown; choose one of smoke, quick, compact",
+        ),
+        (
+            ["run", "--corpus", __file__],
+            "if it holds tagged words, add --chapter sequence_labelling",
+        ),
+        (
+            ["run", "--corpus", "imdb", "--sizes", "3"],
+            "aclImdb_v1.tar.gz is not in",
+        ),  # none is stored
+        (
+            ["run", "--redo", __file__, "--unmasked"],
+            "--redo computes all runs of its file; leave out --unmasked",
+        ),
+        (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
+        (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
+        (
+            ["run", "--chapter", "index"],
+            "chapter 'index' is unknown; choose one of gradient_propagation",
+        ),
+        (["run", "--data", "/nowhere"], "Directory '/nowhere' does not exist"),
+        (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
+        (["book", "--chapter", "nothing"], "chapter 'nothing' is unknown; choose one of index"),
+        (
+            ["data", "fetch"],
+            "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext, amazon",
+        ),
+        (
+            "run --profile paper --corpus imdb --sizes 3000".split(),
+            "options leave no run of training_to_skip",
+        ),
+        (
+            ["run", "--chapter", "sequence_labelling", "--corpus", "imdb"],
+            "no tagged words are in imdb; name",
+        ),
+        (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
+        (
+            ["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"],
+            "encoder '/no/bert' is not",
+        ),
+        (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
+        (
+            ["claims", "--chapter", "none"],
+            "chapter 'none' is unknown; choose one of gradient_propagation, ",
+        ),
+        (
+            ["claims", "--verdict", "true"],
+            "verdict 'true' is unknown; choose one of holds, does not hold, ",
+        ),
+        (
+            ["claims", "--format", "yaml"],
+            "format 'yaml' is unknown; choose one of table, json, csv",
+        ),
+        (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
+        (["nonsense"], "No such command"),
+    ],
+)
 def test_a_mistake_is_one_line_and_exit_code_2(mistake, words, message):
     assert message in mistake(*words)
 
@@ -85,7 +127,9 @@ def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):
     assert re.search(r"training_to_skip +0 +2 +0 +2 +\? +\?", said)
     assert files() == []
     said = run("--deadline", "1h")
-    assert f"Runs of training_to_skip (profile smoke): 2 runs were done now, {none} 0 are left" in said
+    assert (
+        f"Runs of training_to_skip (profile smoke): 2 runs were done now, {none} 0 are left" in said
+    )
     assert re.search(r"accuracy in %\n(?s:.*) mid +\d+ +last +\d+\.\d \(1\)\n", said)
     before = files()
     assert re.search(r"training_to_skip +2 +0 +0 +2 +0 s +\d+ s", run("--dry-run"))
@@ -102,7 +146,9 @@ def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
     parent.send_signal(signal.SIGTERM)
     said = parent.communicate(timeout=600)[1]
     assert parent.returncode == 130
-    assert "stopped; finished runs are stored" in said  # a worker that was just starting may complain
+    assert (
+        "stopped; finished runs are stored" in said
+    )  # a worker that was just starting may complain
     assert not list(tmp_path.rglob("*.lock"))
     assert not any(alive(pid) for pid in workers)
 
@@ -148,31 +194,44 @@ def corpora(tmp_path):
 def test_a_machine_that_is_ready_is_described_line_by_line(corpora, tmp_path):
     ready, said = look("paper", data=corpora, store=tmp_path / "runs")
     assert ready
-    for words in (f"torch: {re.escape(torch.__version__)}", r"torchtext: 0\.6\.0", "device cpu:",
-                  "corpora: yelp; not there: imdb, yahoo, amazon", "word vectors: wiki-reviews.100d",
-                  "filler: wiki_sentences.txt", rf"store: {tmp_path}/runs, \d+ GB free"):  # fmt: skip
+    for words in (
+        f"torch: {re.escape(torch.__version__)}",
+        r"torchtext: 0\.6\.0",
+        "device cpu:",
+        "corpora: yelp; not there: imdb, yahoo, amazon",
+        "word vectors: wiki-reviews.100d",
+        "filler: wiki_sentences.txt",
+        rf"store: {tmp_path}/runs, \d+ GB free",
+    ):
         assert re.search(words, "\n".join(said))
     assert not list((tmp_path / "runs").iterdir())
 
 
 def test_a_gpu_is_described_and_one_that_is_not_there_or_cannot_compute_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert re.search("device cuda: .*sees no GPU", "\n".join(look(device="cuda", mark="missing")[1]))
+    assert re.search(
+        "device cuda: .*sees no GPU", "\n".join(look(device="cuda", mark="missing")[1])
+    )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A card")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (79e9, 80e9))
     monkeypatch.setattr(torch, "ones", lambda *_, device: torch.zeros(1))
-    assert re.search("device cuda: A card, 79 GB free, CUDA None; ", "\n".join(look(device="cuda")[1]))
+    assert re.search(
+        "device cuda: A card, 79 GB free, CUDA None; ", "\n".join(look(device="cuda")[1])
+    )
     failure = RuntimeError("CUDA error: no kernel image is available\nmore lines")
     monkeypatch.setattr(torch, "ones", Mock(side_effect=failure))
     assert "device cuda: CUDA error: no kernel image is available" in look(device="cuda")[1]
 
 
-@pytest.mark.parametrize(("name", "message"), [
-    ("yelp_review_polarity_csv.tgz", "corpora: .*run `whenpool data fetch imdb`"),
-    ("wiki-reviews.100d.txt", "word vectors: .*`whenpool data fetch glove`"),
-    ("wiki_sentences.txt", "filler: .* has no filler sentences"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("yelp_review_polarity_csv.tgz", "corpora: .*run `whenpool data fetch imdb`"),
+        ("wiki-reviews.100d.txt", "word vectors: .*`whenpool data fetch glove`"),
+        ("wiki_sentences.txt", "filler: .* has no filler sentences"),
+    ],
+)
 def test_without_any_corpus_vectors_or_filler_runs_cannot_start(corpora, name, message):
     (corpora / name).unlink()
     ready, [line] = look("paper", data=corpora, mark="missing")

@@ -9,7 +9,13 @@ from small_runs import STUDENT, TEACHER, TINY, ask, has_weights, result_of
 
 from whenpool import InputError, LastState
 from whenpool.runs.compute import compute, rows_of, standing
-from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
+from whenpool.runs.kinds.probe import (
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
 from whenpool.runs.kinds.training import TRICKS, Training, trained
 from whenpool.runs.run import key
 
@@ -95,9 +101,13 @@ def test_a_probe_on_a_student_brings_student_and_teacher(place, here, untraced):
     ask([probe], place)
     assert here.runs == [TEACHER, *([STUDENT] if untraced else []), probe]
     assert has_weights(STUDENT, place)
-    place.store.weights_file(key(TEACHER, place)).unlink()  # of a finished student nobody needs them
+    place.store.weights_file(
+        key(TEACHER, place)
+    ).unlink()  # of a finished student nobody needs them
     assert ask([STUDENT], place, keep_weights=True) == ([], ask([], place)[1])
-    with pytest.raises(InputError, match=f"the weights of {TEACHER} are not stored; run it again with"):
+    with pytest.raises(
+        InputError, match=f"the weights of {TEACHER} are not stored; run it again with"
+    ):
         STUDENT.execute(place)
 
 
@@ -112,12 +122,24 @@ def test_a_model_is_looked_at_before_training_without_any_training(place, here):
     assert first == alike != last  # before training all models without pooling are alike
 
 
-@pytest.mark.parametrize(("asked", "reason"), [
-    ([TOO_LARGE, GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train"),
-    ([GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train texts, but 61"),
-    ([GradientTrace(DIVERGING, texts=4), DIVERGING, GradientProfile(DIVERGING)], "the loss became"),
-    ([LOST, GradientProfile(LOST, texts=8)], "the loss became"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (
+            [TOO_LARGE, GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)],
+            "the corpus has 60 train",
+        ),
+        (
+            [GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)],
+            "the corpus has 60 train texts, but 61",
+        ),
+        (
+            [GradientTrace(DIVERGING, texts=4), DIVERGING, GradientProfile(DIVERGING)],
+            "the loss became",
+        ),
+        ([LOST, GradientProfile(LOST, texts=8)], "the loss became"),
+    ],
+)
 def test_what_fails_is_told_once_with_all_that_needs_it(place, here, asked, reason):
     said, report = ask([*asked, PROFILE], place)
     lost = {*asked, asked[-1].training, asked[-1].training.needs} - {None}

@@ -20,7 +20,8 @@ COMPARING = ("gradient_propagation", "natural_bias", "training_to_skip", "word_i
 EXECUTE = """
 from pathlib import Path
 from build_book import execute
-execute(Path("book/training_to_skip.md"), Path("book/executed.ipynb").resolve(), {"profile": "smoke"})
+executed = Path("book/executed.ipynb").resolve()
+execute(Path("book/training_to_skip.md"), executed, {"profile": "smoke"})
 """
 PLANNED = """
 import json
@@ -44,7 +45,8 @@ from whenpool.runs.request import Request
 from whenpool.runs.plans import PLANS, plan
 from whenpool.runs.run import Place
 assert len(load("hotels", length="long").train) == 800
-plans = {profile: [plan(chapter, Request(profile, ("hotels",)), Place.default()) for chapter in PLANS]
+place = Place.default()
+plans = {profile: [plan(chapter, Request(profile, ("hotels",)), place) for chapter in PLANS]
          for profile in ("quick", "compact", "paper")}
 assert all(map(all, plans.values()))
 print(json.dumps({profile: [run.training.size for runs in each for run in runs if run.training]
@@ -95,7 +97,9 @@ def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooli
         profile, chapter = name.split()
         before = [key(run, place) for run in plan(chapter, Request(profile), place)]
         assert [name_of for name_of, pooling in runs if pooling != "min"] == before
-        like_max = [pooling for _, pooling in runs if pooling == "max"] if chapter in COMPARING else []
+        like_max = (
+            [pooling for _, pooling in runs if pooling == "max"] if chapter in COMPARING else []
+        )
         assert len(runs) - len(before) == len(like_max), name
     assert set(COMPARING) <= set(PLANS)
 
@@ -117,6 +121,8 @@ def test_a_corpus_is_in_every_plan_with_no_more_texts_than_it_has(with_pooling):
 def test_a_pooling_is_in_the_tables_and_figures_of_a_chapter(with_pooling):
     python(with_pooling, EXECUTE)
     notebook = nbformat.read(with_pooling / "book" / "executed.ipynb", as_version=4)
-    shown = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
+    shown = [
+        output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])
+    ]
     assert any(re.search(r"\| *MinPool", data.get("text/markdown", "")) for data in shown)
     assert any("MinPool" in data.get("image/svg+xml", "") for data in shown)

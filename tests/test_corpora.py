@@ -1,4 +1,5 @@
-"""Corpora: selection and splits, the synthetic one, names and fingerprints; texts composed with filler."""
+"""Corpora: selection and splits, the synthetic one, names and fingerprints; texts composed with
+filler."""
 
 import gzip
 import itertools
@@ -18,7 +19,9 @@ from whenpool.corpora.sources import find
 from whenpool.corpora.synthetic import Grammar, encyclopedia, make_corpus
 
 FACTS = {f"article {a}": [f"fact {s} of {a} ." for s in range(3)] for a in range(60)}
-JSON = "\n".join(json.dumps({"sentence": s, "title": t}) for t, facts in FACTS.items() for s in facts)
+JSON = "\n".join(
+    json.dumps({"sentence": s, "title": t}) for t, facts in FACTS.items() for s in facts
+)
 TEXT = "\n\n".join("\n".join(facts) for facts in FACTS.values())
 WIKITEXT = "".join(
     f" \n = Town {a} = \n \n fact @-@ one of {a} . It has 1 @,@ 000 of {a} . \n \n"
@@ -41,7 +44,9 @@ def splits_of(corpus, *sizes):
 
 def test_splits_share_no_text_and_do_not_depend_on_the_order_of_the_file():
     rows, sizes = raw(60, "10") + raw(60, "9"), SplitSizes(train=60, test=30, validation=30)
-    corpus = select_and_split(rows + rows[:30], sizes, "file")  # a text that is repeated counts once
+    corpus = select_and_split(
+        rows + rows[:30], sizes, "file"
+    )  # a text that is repeated counts once
     splits_of(corpus, 60, 30, 30)
     assert select_and_split(rows[::-1], sizes, "file") == corpus
     assert corpus.classes == ("9", "10")  # ordered as numbers
@@ -80,7 +85,9 @@ def test_synthetic_texts_keep_their_parameters_and_are_balanced_and_deterministi
     assert make_corpus(grammar) == corpus
     assert make_corpus(replace(grammar, seed=1)).train != corpus.train
     assert len(evidence) == sum(map(len, grammar.evidence.values()))  # each speaks for one class
-    assert evidence.keys().isdisjoint(" ".join(encyclopedia("train")).split())  # and no filler has any
+    assert evidence.keys().isdisjoint(
+        " ".join(encyclopedia("train")).split()
+    )  # and no filler has any
 
 
 def test_fingerprints_and_filler_of_a_file_follow_its_texts(tmp_path):
@@ -95,7 +102,9 @@ def test_fingerprints_and_filler_of_a_file_follow_its_texts(tmp_path):
     assert source(*rows, name="other.csv").fingerprint("any") == first
     for other in ("text 0,yes", "another text,no"):
         assert source(other, *rows[1:]).fingerprint("any") != first
-    assert source(*rows).load_filler()["train"] == encyclopedia("train")  # where there is no Wikipedia
+    assert source(*rows).load_filler()["train"] == encyclopedia(
+        "train"
+    )  # where there is no Wikipedia
     (tmp_path / "wiki_sentences.txt").write_text("a fact .\n" * 50)
     assert set(source(*rows).load_filler()["train"]) == {"a fact ."}
 
@@ -109,7 +118,12 @@ def original(n):
     return [f"w{number}" for number in range(n)]
 
 
-@given(st.integers(1, 200), st.sampled_from(SETTINGS), st.floats(0, 0.95), st.none() | st.integers(0, 5))
+@given(
+    st.integers(1, 200),
+    st.sampled_from(SETTINGS),
+    st.floats(0, 0.95),
+    st.none() | st.integers(0, 5),
+)
 def test_the_original_stays_in_one_piece_and_filler_has_its_share(n, setting, share, seed):
     rng = None if seed is None else random.Random(seed)
     composed = compose(original(n), sentences(), setting, share, rng)
@@ -123,32 +137,73 @@ def test_the_original_stays_in_one_piece_and_filler_has_its_share(n, setting, sh
     assert composed[:left] == [f"f{number}" for number in range(left)]
 
 
-@pytest.mark.parametrize(("call", "given", "message"), [
-    (select_and_split, (raw(9, "a"), SplitSizes(6, 2), "file"), "file: only class 'a' was found; .* two"),
-    (select_and_split, (raw(1, "a") + raw(1, "b"), SplitSizes(6, 2), "file"), "file: 2 usable .* too few"),
-    (select_and_split, (raw(9, "a", "train") + raw(9, "b", "test"), SplitSizes(6, 2), "file"),
-     "file: only class '.' was found in its part 't"),
-    (corpora.load, ("synthetic:classes=3",), "2 or 10 classes, not 3"),
-    (corpora.load, ("synthetic:colour=red",), "no option 'colour'; choose one of classes, shortest"),
-    (corpora.load, ("synthetic", None, "short"), "length selects no generated texts; set sh"),
-    (corpora.load, ("imdbb",), "corpus 'imdbb' is unknown; choose one of synthetic, imdb, yahoo, amazon, y"),
-    (corpora.load, ("nowhere.csv",), "corpus file nowhere.csv does not exist"),
-    (compose, (["a"], sentences(), "middle", 0.5), "setting 'middle' is unknown; choose one of standard, l"),
-    (compose, (["a"], sentences(), "mid", 1.0), r"share, .* words, must be in \[0, 1\), not 1.0"),
-    (compose, (original(10), [["a", "b"]], "left", 0.5), "the filler has 2 words left, not 10"),
-    (compose, ("what a film", [["a", "b"]], "left", 0.5), "words must be a list of words, not one string"),
-    (compose, (["film"], ["a b"], "left", 0.5), "a sentence of filler must be a list of words, not one"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "given", "message"),
+    [
+        (
+            select_and_split,
+            (raw(9, "a"), SplitSizes(6, 2), "file"),
+            "file: only class 'a' was found; .* two",
+        ),
+        (
+            select_and_split,
+            (raw(1, "a") + raw(1, "b"), SplitSizes(6, 2), "file"),
+            "file: 2 usable .* too few",
+        ),
+        (
+            select_and_split,
+            (raw(9, "a", "train") + raw(9, "b", "test"), SplitSizes(6, 2), "file"),
+            "file: only class '.' was found in its part 't",
+        ),
+        (corpora.load, ("synthetic:classes=3",), "2 or 10 classes, not 3"),
+        (
+            corpora.load,
+            ("synthetic:colour=red",),
+            "no option 'colour'; choose one of classes, shortest",
+        ),
+        (corpora.load, ("synthetic", None, "short"), "length selects no generated texts; set sh"),
+        (
+            corpora.load,
+            ("imdbb",),
+            "corpus 'imdbb' is unknown; choose one of synthetic, imdb, yahoo, amazon, y",
+        ),
+        (corpora.load, ("nowhere.csv",), "corpus file nowhere.csv does not exist"),
+        (
+            compose,
+            (["a"], sentences(), "middle", 0.5),
+            "setting 'middle' is unknown; choose one of standard, l",
+        ),
+        (
+            compose,
+            (["a"], sentences(), "mid", 1.0),
+            r"share, .* words, must be in \[0, 1\), not 1.0",
+        ),
+        (compose, (original(10), [["a", "b"]], "left", 0.5), "the filler has 2 words left, not 10"),
+        (
+            compose,
+            ("what a film", [["a", "b"]], "left", 0.5),
+            "words must be a list of words, not one string",
+        ),
+        (
+            compose,
+            (["film"], ["a b"], "left", 0.5),
+            "a sentence of filler must be a list of words, not one",
+        ),
+    ],
+)
 def test_what_cannot_be_loaded_split_or_composed_is_named(call, given, message):
     with pytest.raises(InputError, match=message):
         call(*given)
 
 
-@pytest.mark.parametrize(("name", "content", "example"), [
-    ("wiki_sentences.jsonl.gz", gzip.compress(JSON.encode(), mtime=0), "fact 1 of 7 ."),
-    ("wiki_sentences.txt", TEXT.encode(), "fact 2 of 7 ."),
-    ("wikitext-103-raw/wiki.train.raw", WIKITEXT.encode(), "It has 1,000 of 7 ."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "example"),
+    [
+        ("wiki_sentences.jsonl.gz", gzip.compress(JSON.encode(), mtime=0), "fact 1 of 7 ."),
+        ("wiki_sentences.txt", TEXT.encode(), "fact 2 of 7 ."),
+        ("wikitext-103-raw/wiki.train.raw", WIKITEXT.encode(), "It has 1,000 of 7 ."),
+    ],
+)
 def test_sentences_of_an_article_are_of_one_split(tmp_path, name, content, example):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
@@ -159,4 +214,8 @@ def test_sentences_of_an_article_are_of_one_split(tmp_path, name, content, examp
     numbers = [{sentence.split()[-2] for sentence in sentences} for sentences in filler.values()]
     assert sum(map(len, numbers)) == len(set.union(*numbers)) == 60
     everything = [*itertools.chain(*filler.values())]
-    assert (len(everything), example in everything, "=" in "".join(everything)) == (180, True, False)
+    assert (len(everything), example in everything, "=" in "".join(everything)) == (
+        180,
+        True,
+        False,
+    )

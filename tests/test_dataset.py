@@ -1,4 +1,5 @@
-"""From texts to batches: words, vocabularies and vectors, composed texts as numbers, rows of a length."""
+"""From texts to batches: words, vocabularies and vectors, composed texts as numbers, rows of a
+length."""
 
 import gzip
 import random
@@ -12,10 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, evaluation_batches, training_batches
+from whenpool.corpora.batches import (
+    PADDING_INDEX,
+    UNKNOWN_INDEX,
+    evaluation_batches,
+    training_batches,
+)
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.settings import SETTINGS, FillerStream, compose
-from whenpool.corpora.tokens import WordVectors, build_vocabulary, load_vectors, start_from, tokenize
+from whenpool.corpora.tokens import (
+    WordVectors,
+    build_vocabulary,
+    load_vectors,
+    start_from,
+    tokenize,
+)
 
 SOURCE = corpora.find("synthetic:train=40,validation=20,test=30,shortest=8,longest=12")
 
@@ -104,23 +116,33 @@ def test_a_word_of_published_vectors_may_have_spaces(tmp_path, first):
 BINARY = b"2 2\n" + b"".join(word + struct.pack("<2f", 1, 0.1) for word in (b"good ", b"bad "))
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", ": no line has a word and its numbers; fetch them again"),
-    (b"good 1 2 3\nbad 1 2\n", ", line 2: expected a word and 3 numbers, but found b'bad 1 2"),
-    (b"good 1 2\n\nbad 1e39 2\n", ", line 3: expected a word and 2 numbers"),
-    (b"good 1 2 3\nbad 1 2 3 4\n", ", line 2: expected a word and 3 numbers"),
-    (b"good 1 2\n0.5 2\n", ", line 2: expected a word and 2 numbers"),
-    ("good 1 2\n".encode("utf-16"), " are not plain text; .*save UTF-16 as UTF-8"),
-    (BINARY, " are not plain text; .*write a .bin of word2vec as text, with gensim: KeyedVectors"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", ": no line has a word and its numbers; fetch them again"),
+        (b"good 1 2 3\nbad 1 2\n", ", line 2: expected a word and 3 numbers, but found b'bad 1 2"),
+        (b"good 1 2\n\nbad 1e39 2\n", ", line 3: expected a word and 2 numbers"),
+        (b"good 1 2 3\nbad 1 2 3 4\n", ", line 2: expected a word and 3 numbers"),
+        (b"good 1 2\n0.5 2\n", ", line 2: expected a word and 2 numbers"),
+        ("good 1 2\n".encode("utf-16"), " are not plain text; .*save UTF-16 as UTF-8"),
+        (
+            BINARY,
+            " are not plain text; .*write a .bin of word2vec as text, with gensim: KeyedVectors",
+        ),
+    ],
+)
 def test_vectors_that_cannot_be_read_are_told_by_their_line(tmp_path, content, message):
     (tmp_path / "v.txt").write_bytes(content)
     with pytest.raises(InputError, match=f"^word vectors .*v.txt{message}"):
         load_vectors(tmp_path / "v.txt", tmp_path)
 
 
-@given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.integers(0, 3))
-def test_training_batches_hold_every_text_once_and_depend_on_the_seed_alone(lengths, batch_size, seed):
+@given(
+    st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.integers(0, 3)
+)
+def test_training_batches_hold_every_text_once_and_depend_on_the_seed_alone(
+    lengths, batch_size, seed
+):
     draws = (torch.Generator().manual_seed(seed) for _ in range(2))
     first, again = (training_batches(torch.tensor(lengths), batch_size, draw) for draw in draws)
     assert sorted(torch.cat(first).tolist()) == list(range(len(lengths)))

@@ -1,5 +1,5 @@
-"""A diagnosis: what it concludes from its trainings, no more than chance allows and no less; and from a file
-to a page."""
+"""A diagnosis: what it concludes from its trainings, no more than chance allows and no less; and
+from a file to a page."""
 
 import re
 from html import escape
@@ -11,7 +11,14 @@ from conftest import told
 from sklearn.metrics import f1_score
 
 from whenpool import InputError, load
-from whenpool.explain.diagnosis import Score, diagnose, difference, differences, f1_parts, verdict_on
+from whenpool.explain.diagnosis import (
+    Score,
+    diagnose,
+    difference,
+    differences,
+    f1_parts,
+    verdict_on,
+)
 
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")
@@ -25,24 +32,46 @@ def score(pooling, right, total=400, first=0, filled=0.0):
 
 
 def right(filled=None, **counts):
-    return [score(name, count, filled=(filled or {}).get(name, 0.0)) for name, count in counts.items()]
+    return [
+        score(name, count, filled=(filled or {}).get(name, 0.0)) for name, count in counts.items()
+    ]
 
 
-@pytest.mark.parametrize(("scores", "simple", "title", "words"), [
-    (right(max=340, mean=250, last=200), {}, "Take MAX (max)", "^(?!.*others)"),
-    # what cannot be told apart: accuracy and accuracy under filler count alike
-    (right(max=330, mean=328, last=250, filled={"max": 60.0, "mean": 61.0, "last": 90.0}), {},
-     "Take MEAN (mean), though others may do as well", "cannot tell MAX, MEAN apart"),
-    ([score("max", 330, filled=60.0), score("mean", 325, first=9, filled=61.0)], {}, "Take MAX (max), though",
-     ""),
-    # what wins or ties with less is recommended first
-    (right(max=340, last=240), {"TF-IDF": 390, "vectors": 240}, TFIDF,
-     "It is right on 97.5 %.*If you still want a pooling: Take MAX .max.[.]"),
-    (right(max=340, last=240), {"TF-IDF": 338}, TFIDF, "84.5 %"),
-    (right(max=340, last=240), {"TF-IDF": 250}, "Take MAX (max)", ""),
-    # nothing, where nothing was learnt
-    (right(max=215, last=200), {"TF-IDF": 216}, "No pooling learnt enough", "53.8 % of 400 texts"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("scores", "simple", "title", "words"),
+    [
+        (right(max=340, mean=250, last=200), {}, "Take MAX (max)", "^(?!.*others)"),
+        # what cannot be told apart: accuracy and accuracy under filler count alike
+        (
+            right(max=330, mean=328, last=250, filled={"max": 60.0, "mean": 61.0, "last": 90.0}),
+            {},
+            "Take MEAN (mean), though others may do as well",
+            "cannot tell MAX, MEAN apart",
+        ),
+        (
+            [score("max", 330, filled=60.0), score("mean", 325, first=9, filled=61.0)],
+            {},
+            "Take MAX (max), though",
+            "",
+        ),
+        # what wins or ties with less is recommended first
+        (
+            right(max=340, last=240),
+            {"TF-IDF": 390, "vectors": 240},
+            TFIDF,
+            "It is right on 97.5 %.*If you still want a pooling: Take MAX .max.[.]",
+        ),
+        (right(max=340, last=240), {"TF-IDF": 338}, TFIDF, "84.5 %"),
+        (right(max=340, last=240), {"TF-IDF": 250}, "Take MAX (max)", ""),
+        # nothing, where nothing was learnt
+        (
+            right(max=215, last=200),
+            {"TF-IDF": 216},
+            "No pooling learnt enough",
+            "53.8 % of 400 texts",
+        ),
+    ],
+)
 def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
     total = len(scores[0].right)
     majority = [Score("", "", np.arange(total) % 2 == half) for half in range(2)]
@@ -56,7 +85,8 @@ def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_verdict_does_not_depend_on_which_of_two_classes_comes_first(order):
-    """A model is above one of two equal classes by chance, which its texts show and the other's do not."""
+    """A model is above one of two equal classes by chance, which its texts show and the other's do
+    not."""
     classes = [Score("", "", np.arange(60) < 30), Score("", "", np.arange(60) >= 30)][::order]
     title = verdict_on([score("mean", 34, 60, filled=50.0)], [], classes)[1]
     assert title == "No pooling learnt enough to be recommended"
@@ -106,14 +136,21 @@ def test_where_one_class_has_most_texts_the_verdict_is_by_macro_f1():
 
 def test_the_page_has_the_f1_and_the_confusion_of_each_class(tmp_path):
     rows = [
-        f"a {'fine' if n % 10 else 'dull'} film {n},{'good' if n % 10 else 'bad'}" for n in range(120)
+        f"a {'fine' if n % 10 else 'dull'} film {n},{'good' if n % 10 else 'bad'}"
+        for n in range(120)
     ]
     (tmp_path / "own.csv").write_text("\n".join(["text,label", *rows]))
     (tmp_path / "own.txt").write_text("fine 1 2\ndull 2 1\n")
     found = diagnose(
-        tmp_path / "own.csv", poolings=["max"], epochs=1, workers=1, vectors=str(tmp_path / "own.txt"),
-        output=tmp_path / "out", data=tmp_path, say=str,
-    )  # fmt: skip
+        tmp_path / "own.csv",
+        poolings=["max"],
+        epochs=1,
+        workers=1,
+        vectors=str(tmp_path / "own.txt"),
+        output=tmp_path / "out",
+        data=tmp_path,
+        say=str,
+    )
     assert found.by_class["class"].tolist() == found.confusion["class"].tolist() == ["good", "bad"]
     assert found.by_class["texts"].tolist() == ["108", "12"]
     counts = found.confusion.to_numpy()[:, 1:].astype(int)
@@ -134,8 +171,8 @@ def test_the_page_has_the_f1_and_the_confusion_of_each_class(tmp_path):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A whole diagnosis, as small as it gets, of texts of the embedded corpus with markup in text, label and
-    names of columns: its folder, what was found and what was said."""
+    """A whole diagnosis, as small as it gets, of texts of the embedded corpus with markup in text,
+    label and names of columns: its folder, what was found and what was said."""
     folder = tmp_path_factory.mktemp("diagnosis")
     file, mark = folder / f"a & b {HOSTILE[:8]}.csv", HOSTILE.replace('"', '""')
     corpus = load("synthetic:train=80,validation=20,test=20,shortest=8,longest=14")
@@ -144,9 +181,18 @@ def made(tmp_path_factory):
     file.write_text("\n".join([f'"body{mark}","stars{mark}"', *rows, rows[0], '"","1"']), "utf-8")
     said = []
     found = diagnose(
-        file, f"body{HOSTILE}", f"stars{HOSTILE}", poolings=POOLINGS, epochs=1, words=12, workers=1,
-        vectors="random", output=folder / "out", data=folder, say=said.append,
-    )  # fmt: skip
+        file,
+        f"body{HOSTILE}",
+        f"stars{HOSTILE}",
+        poolings=POOLINGS,
+        epochs=1,
+        words=12,
+        workers=1,
+        vectors="random",
+        output=folder / "out",
+        data=folder,
+        say=said.append,
+    )
     return file, found, said
 
 
@@ -155,7 +201,9 @@ def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
     text = found.report.read_text("utf-8")
     assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;" in text
     assert escape(file.name) in text
-    assert not re.search(r'<script|<img|<link|(src|href)="(?!#)', text)  # but for the marks of a drawing
+    assert not re.search(
+        r'<script|<img|<link|(src|href)="(?!#)', text
+    )  # but for the marks of a drawing
     assert text.count('<svg role="img" aria-label="Accuracy with') == 3  # three places of the text
 
 
@@ -176,7 +224,12 @@ def test_numbers_and_notes_on_the_page_are_those_of_the_trainings(made):
         assert cell in page
         assert cell in found.text
     assert set(found.notes) < set(said)
-    for words in ("121 rows of", "1 rows repeat a text", "1 rows were left out", "longer than 12 words"):
+    for words in (
+        "121 rows of",
+        "1 rows repeat a text",
+        "1 rows were left out",
+        "longer than 12 words",
+    ):
         assert words in page
 
 
@@ -190,16 +243,22 @@ def test_the_command_uses_vectors_at_hand(tmp_path, monkeypatch):
     words = "diagnose own.csv --poolings max --epochs 2 --workers 1".split()
     output = told(*words, "--data", str(tmp_path))
     for said in (
-        "Word vectors: glove.6B.100d.", "The report is own-diagnosis/report.html",
-        "mean of vectors with logistic regression", "Use TF-IDF with logistic regression",
-    ):  # fmt: skip
+        "Word vectors: glove.6B.100d.",
+        "The report is own-diagnosis/report.html",
+        "mean of vectors with logistic regression",
+        "Use TF-IDF with logistic regression",
+    ):
         assert said in output
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({}, "has no column 'text'"), ({"poolings": ("max", "median")}, "pooling 'median' is unknown"),
-    ({"device": "tpu"}, "'tpu' is unknown"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "has no column 'text'"),
+        ({"poolings": ("max", "median")}, "pooling 'median' is unknown"),
+        ({"device": "tpu"}, "'tpu' is unknown"),
+    ],
+)
 def test_what_cannot_be_done_leaves_nothing_behind(tmp_path, options, message):
     file = tmp_path / "a.csv"
     file.write_text("body,stars\nx,1\n")

@@ -1,5 +1,5 @@
-"""The encoder against torch's recurrences on packed input, its precision, the classifier on it, and the
-Transformer against its formulas written slowly and against torch's."""
+"""The encoder against torch's recurrences on packed input, its precision, the classifier on it, and
+the Transformer against its formulas written slowly and against torch's."""
 
 from functools import partial
 
@@ -75,7 +75,10 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     torch.manual_seed(0)
     dropped = encoder.train()(inputs, LENGTHS)
     assert not torch.allclose(dropped[:, 1:3], expected[:, 1:3])
-    last = torch.arange(4), LENGTHS - 1  # where no step has been taken, recurrent weights cannot matter
+    last = (
+        torch.arange(4),
+        LENGTHS - 1,
+    )  # where no step has been taken, recurrent weights cannot matter
     torch.testing.assert_close(dropped[:, 0, :6], expected[:, 0, :6])
     torch.testing.assert_close(dropped[last][:, 6:], expected[last][:, 6:])
     dropped.sum().backward()
@@ -84,8 +87,8 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
 
 
 def by_hand(way, encoder, inputs, above):
-    """Gradients of inputs and weights by a loop over the words of each text, for the gradient ``above``
-    (B, T, D) of states."""
+    """Gradients of inputs and weights by a loop over the words of each text, for the gradient
+    ``above`` (B, T, D) of states."""
     at_inputs, at_weights = torch.zeros_like(inputs), []
     for k, module in enumerate(encoder.layers[0]):
         into, across, *biases = (own.detach() for own in module.parameters())
@@ -125,7 +128,8 @@ def by_hand(way, encoder, inputs, above):
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("ends", [True, False])
 def test_other_ways_back_are_those_of_a_loop_by_hand(way, bidirectional, ends, inputs, monkeypatch):
-    """Also where a gradient comes from the last states alone, which leaves others with nothing from above."""
+    """Also where a gradient comes from the last states alone, which leaves others with nothing from
+    above."""
     monkeypatch.setattr(batched_lstm, "_STEPS", 4)
     torch.manual_seed(2)
     encoder = Encoder(5, 6, bidirectional=bidirectional, forget_bias=1.0, backward=way).double()
@@ -149,7 +153,10 @@ def test_other_ways_back_are_those_of_a_loop_by_hand(way, bidirectional, ends, i
 def test_its_own_loops_have_the_gradient_of_torch(layers, inputs):
     encoder = Encoder(5, 6, layers=layers, drop_connect=0.3).double()
     given, found = inputs.clone().requires_grad_(), []
-    for way in (encoder, partial(encoder._learning_states, mask=word_mask(LENGTHS, 9).unsqueeze(-1))):
+    for way in (
+        encoder,
+        partial(encoder._learning_states, mask=word_mask(LENGTHS, 9).unsqueeze(-1)),
+    ):
         torch.manual_seed(5)  # the same weights are dropped
         states = way(given, LENGTHS) if way is encoder else way(given)
         loss = (states * torch.arange(12)).sum()
@@ -172,31 +179,48 @@ def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
     assert 1e-11 < found[0, 0].norm() < 1e-7
 
 
-@pytest.mark.parametrize(("kind", "arguments", "message"), [
-    *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
-    (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
-    (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
-    (Encoder, {"forget_bias": "high"}, "'high' is unknown; choose one of low, chrono"),
-    (Encoder, {"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
-    (Encoder, {"cell": "gru", "backward": "open"}, "backward needs cell='lstm'; leave it out"),
-    (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
-    (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        *(
+            (without_recurrence, {name: value}, f"{name}={value!r}")
+            for name, value in LACKED.items()
+        ),
+        (
+            TextClassifier,
+            {"pooling": "maximum"},
+            "'maximum' is unknown; choose one of last, mean, max",
+        ),
+        (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
+        (Encoder, {"forget_bias": "high"}, "'high' is unknown; choose one of low, chrono"),
+        (Encoder, {"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
+        (Encoder, {"cell": "gru", "backward": "open"}, "backward needs cell='lstm'; leave it out"),
+        (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
+        (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
+    ],
+)
 def test_bad_arguments_are_named(kind, arguments, message):
     with pytest.raises(InputError, match=message):
         kind(5, 6, **arguments)
 
 
 @pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
-@pytest.mark.parametrize(("lengths", "message"), [
-    (torch.ones(4, 9), "a batch of 4 texts needs 4 lengths, whole numbers, not .4, 9."),
-    (torch.ones(4), "needs 4 lengths, whole numbers, not .4,. of torch.float32"),
-    (torch.tensor([10, 1, 1, 1]), "a text has 10 words, but the batch only 9 positions"),
-    (torch.tensor([9, 9, 0, 9]), "text 2 has no words; leave it out, or give it one unknown word"),
-    (torch.ones(4, dtype=torch.bool), "needs 4 lengths, whole numbers, not .4,. of torch.bool"),
-    (None, "lengths are missing; give a tensor"),
-    ([9, 9, 9, 9], "lengths are no tensor; give a tensor"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        (torch.ones(4, 9), "a batch of 4 texts needs 4 lengths, whole numbers, not .4, 9."),
+        (torch.ones(4), "needs 4 lengths, whole numbers, not .4,. of torch.float32"),
+        (torch.tensor([10, 1, 1, 1]), "a text has 10 words, but the batch only 9 positions"),
+        (
+            torch.tensor([9, 9, 0, 9]),
+            "text 2 has no words; leave it out, or give it one unknown word",
+        ),
+        (torch.ones(4, dtype=torch.bool), "needs 4 lengths, whole numbers, not .4,. of torch.bool"),
+        (None, "lengths are missing; give a tensor"),
+        ([9, 9, 9, 9], "lengths are no tensor; give a tensor"),
+    ],
+    ids=str,
+)
 def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):
     with pytest.raises(InputError, match=message):
         kind(5, 6).double()(inputs, lengths)
@@ -211,7 +235,9 @@ def test_a_classifier_starts_from_vectors_that_fit_and_needs_lengths():
         assert torch.equal(model.embed(ids)[0, 0], vectors[2])
         with pytest.raises(InputError, match="lengths are missing"):
             model(ids)
-        with pytest.raises(InputError, match=r"the shape \(9, 5\), but the embedding needs \(9, 6\)"):
+        with pytest.raises(
+            InputError, match=r"the shape \(9, 5\), but the embedding needs \(9, 6\)"
+        ):
             kind(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
         with pytest.raises(
             InputError, match=r"must be a tensor \(9, 5\), not a dict; of a dict of words"

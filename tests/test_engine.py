@@ -42,7 +42,10 @@ def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(plac
 def test_a_run_that_fails_is_reported_and_the_others_go_on(place, here, together):
     (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\nof 4 5 6\n")
     faults = dict.fromkeys((BAD, replace(BAD, pooling="mean")), TOO_MANY)
-    faults |= {DIVERGING: "the loss became", replace(SMALL, vectors="glove.6B.100d"): "have the shape"}
+    faults |= {
+        DIVERGING: "the loss became",
+        replace(SMALL, vectors="glove.6B.100d"): "have the shape",
+    }
     report = run_all([*faults, *GRID], place, Workforce(models_per_batch=together))
     assert (report.done, report.failed.keys()) == (len(GRID), faults.keys())
     assert all(reason in report.failed[run] for run, reason in faults.items())
@@ -58,7 +61,10 @@ def test_a_result_says_in_which_precision_it_was_computed(place, here):
     assert place.store.rows("training")["precision"].tolist() == ["float32"] * 2
     assert not transformer.recurrent
     assert not GradientProfile(transformer).recurrent
-    assert [FewShot("imdb", system).recurrent for system in ("bert", "max_attention")] == [False, True]
+    assert [FewShot("imdb", system).recurrent for system in ("bert", "max_attention")] == [
+        False,
+        True,
+    ]
 
 
 def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch):
@@ -83,7 +89,9 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
     assert Workforce.default() == Workforce("ray", "head:6379", 3)
     for value in ("none", "0"):
         monkeypatch.setenv("WHENPOOL_WORKERS", value)
-        with pytest.raises(InputError, match=f"_WORKERS must be a whole number from 1, not '{value}'"):
+        with pytest.raises(
+            InputError, match=f"_WORKERS must be a whole number from 1, not '{value}'"
+        ):
             Workforce.default()
 
 
@@ -91,11 +99,16 @@ def test_the_processes_of_a_gpu_fill_it_together(monkeypatch):
     monkeypatch.setattr(engine, "models_that_fill", lambda device: 33)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for options, models in (
-        ({}, 1), ({"device": "cuda"}, 16), ({"device": "cuda:1"}, 16), ({"device": "cuda", "workers": 2}, 33),
-        ({"device": "cuda", "workers": 8}, 8), ({"device": "cuda", "workers": 200}, 1),
-        ({"device": "cuda", "engine": "ray"}, 1), ({"device": "cuda", "models_per_batch": 5}, 5),
+        ({}, 1),
+        ({"device": "cuda"}, 16),
+        ({"device": "cuda:1"}, 16),
+        ({"device": "cuda", "workers": 2}, 33),
+        ({"device": "cuda", "workers": 8}, 8),
+        ({"device": "cuda", "workers": 200}, 1),
+        ({"device": "cuda", "engine": "ray"}, 1),
+        ({"device": "cuda", "models_per_batch": 5}, 5),
         ({"models_per_batch": 5}, 5),
-    ):  # fmt: skip
+    ):
         assert engine.models_at_once(Workforce(**options)) == models, options
 
 
@@ -144,7 +157,9 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
     here.kind = Deadly
     report = run_all(PAIRED, place, Workforce(models_per_batch=4))
     assert report.done == len(PAIRED) - 1
-    assert report.failed == {deadly: "its process died 2 times (exit code -9); it may need more memory"}
+    assert report.failed == {
+        deadly: "its process died 2 times (exit code -9); it may need more memory"
+    }
     sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
     assert sizes == [4, 2, 1, 1]
 

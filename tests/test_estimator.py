@@ -1,5 +1,6 @@
-"""The classifier as a scikit-learn estimator: in pipelines, searches, pickles and folders; and checkpoints:
-what is saved comes back, and nothing that is wrong with one goes further than a line."""
+"""The classifier as a scikit-learn estimator: in pipelines, searches, pickles and folders; and
+checkpoints: what is saved comes back, and nothing that is wrong with one goes further than a
+line."""
 
 import json
 import pickle
@@ -24,7 +25,9 @@ from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.explain.diagnosis import survey
 from whenpool.training.loop import Objective, Weighted
 
-TEXTS = [f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")] * 8
+TEXTS = [
+    f"a {one} {thing} indeed" for one in ("fine", "dull") for thing in ("film", "book", "song")
+] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
 SMALL = {"epochs": 6, "hidden_size": 8, "embedding_size": 8, "learning_rate": 0.02, "batch_size": 8}
 
@@ -63,7 +66,10 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     line = Pipeline([("lower", lower), ("classify", small(epochs=3))])
     assert cross_val_score(line, TEXTS, LABELS, cv=3).mean() > 0.9
-    grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2)}  # a search gives numpy's numbers
+    grid = {
+        "hidden_size": np.array([4, 8]),
+        "epochs": np.arange(1, 2),
+    }  # a search gives numpy's numbers
     grid["forget_bias"] = ["chrono", np.float32(40)]
     search = GridSearchCV(small("last"), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
     gate = search.best_estimator_.checkpoint_.model.encoder.layers[0][0].bias_ih_l0.chunk(4)[1]
@@ -76,8 +82,13 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
 def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labels, tmp_path):
     given = pd.Series(labels)[[int(label == "good") for label in LABELS]].convert_dtypes()
     model = small(epochs=2, class_weight={labels[0]: np.float32(2)}).fit(TEXTS, given)
-    for again in (pickle.loads(pickle.dumps(model)), PoolingClassifier.load(model.save(tmp_path / "m"))):
-        np.testing.assert_allclose(again.predict_proba(TEXTS), model.predict_proba(TEXTS), atol=1e-7)
+    for again in (
+        pickle.loads(pickle.dumps(model)),
+        PoolingClassifier.load(model.save(tmp_path / "m")),
+    ):
+        np.testing.assert_allclose(
+            again.predict_proba(TEXTS), model.predict_proba(TEXTS), atol=1e-7
+        )
         assert again.get_params() == model.get_params()
         assert again.classes_.tolist() == sorted(labels)
         assert set(again.predict(TEXTS).tolist()) <= set(labels)
@@ -102,7 +113,9 @@ def test_markup_is_no_part_of_a_text_whoever_reads_it(tmp_path):
     models = [small(epochs=1).fit(texts, LABELS) for texts in (tagged, plain)]
     for model in (models[0], PoolingClassifier.load(models[0].save(tmp_path / "m"))):
         for texts in (tagged, plain):
-            np.testing.assert_array_equal(model.predict_proba(texts), models[1].predict_proba(plain))
+            np.testing.assert_array_equal(
+                model.predict_proba(texts), models[1].predict_proba(plain)
+            )
     assert models[0].checkpoint_.words("<unk> of <p>") == ["<unk>", "of"]
 
 
@@ -130,7 +143,10 @@ def test_labels_may_be_an_enum_of_words():
 
 def test_a_whole_weight_counts_as_a_text_that_is_there_so_often():
     torch.manual_seed(0)
-    model, weights = TextClassifier(9, 2, "max", embedding_size=4, hidden_size=3).double(), [3, 1, 2, 1]
+    model, weights = (
+        TextClassifier(9, 2, "max", embedding_size=4, hidden_size=3).double(),
+        [3, 1, 2, 1],
+    )
     rows, labels = [[2, 3], [4, 5, 6], [7], [8, 2, 5]], torch.tensor([0, 1, 1, 0])
     texts = Texts(Ragged.of(rows), labels)
     again = texts.take(torch.arange(4).repeat_interleave(torch.tensor(weights)))
@@ -155,10 +171,13 @@ RARE_LABELS = ["bad" if text.startswith("dull") else "good" for text in RARE]
 
 
 def test_balanced_weights_let_a_small_model_learn_a_rare_class():
-    """One of twenty texts is bad, and the training is so short that the usual one says "good" of all."""
+    """One of twenty texts is bad, and the training is so short that the usual one says "good" of
+    all."""
 
     def macro(**how):
-        model = small("mean", epochs=2, batch_size=32, learning_rate=0.01, **how).fit(RARE, RARE_LABELS)
+        model = small("mean", epochs=2, batch_size=32, learning_rate=0.01, **how).fit(
+            RARE, RARE_LABELS
+        )
         return f1_score(RARE_LABELS, model.predict(RARE), average="macro")
 
     assert macro() < 0.5 < 0.9 < macro(class_weight="balanced")
@@ -187,45 +206,72 @@ def test_weights_go_where_scikit_learn_sends_them():
     how = {"cv": 3, "error_score": "raise", "return_estimator": True}
     before = cross_validate(line, TEXTS, LABELS, params={"classify__sample_weight": weights}, **how)
     with config_context(enable_metadata_routing=True):
-        asks = small(epochs=1).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        asks = (
+            small(epochs=1)
+            .set_fit_request(sample_weight=True)
+            .set_score_request(sample_weight=True)
+        )
         line = Pipeline([("lower", lower), ("classify", asks)])
         after = cross_validate(line, TEXTS, LABELS, params={"sample_weight": weights}, **how)
-    chances = ([fold.predict_proba(TEXTS) for fold in made["estimator"]] for made in (before, after))
+    chances = (
+        [fold.predict_proba(TEXTS) for fold in made["estimator"]] for made in (before, after)
+    )
     np.testing.assert_array_equal(*chances)
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    ({"sample_weight": [1.0] * 47}, "sample_weight must be 48 numbers from 0"),
-    ({"sample_weight": [-1.0] + [1.0] * 47}, "sample_weight must be 48 numbers from 0"),
-    ({"sample_weight": ["a"] * 48}, "sample_weight must be one number for each text"),
-    ({"sample_weight": [0.0] * 48}, "no text has a weight above 0"),
-    ({"class_weight": "even"}, 'class_weight must be "balanced", a dict or None, not .even.'),
-    ({"class_weight": {"god": 2}}, r"class_weight has \['god'\], no classes; choose from \['bad', 'good'\]"),
-    ({"class_weight": {"good": 0}}, r"class_weight must be positive numbers, not \[0\]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sample_weight": [1.0] * 47}, "sample_weight must be 48 numbers from 0"),
+        ({"sample_weight": [-1.0] + [1.0] * 47}, "sample_weight must be 48 numbers from 0"),
+        ({"sample_weight": ["a"] * 48}, "sample_weight must be one number for each text"),
+        ({"sample_weight": [0.0] * 48}, "no text has a weight above 0"),
+        ({"class_weight": "even"}, 'class_weight must be "balanced", a dict or None, not .even.'),
+        (
+            {"class_weight": {"god": 2}},
+            r"class_weight has \['god'\], no classes; choose from \['bad', 'good'\]",
+        ),
+        ({"class_weight": {"good": 0}}, r"class_weight must be positive numbers, not \[0\]"),
+    ],
+)
 def test_weights_that_make_no_sense_are_named(given, said):
     weights = given.pop("sample_weight", None)
     with pytest.raises(InputError, match=said):
         small(**given).fit(TEXTS, LABELS, sample_weight=weights)
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    (("one text", LABELS), "not one string"),
-    (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
-    ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
-    ((TEXTS, ["good"] * 48), "only one class"),
-    ((TEXTS, [*LABELS[:-1], None]), r"labels \[47\] are missing"),
-    ((TEXTS, [Tone[label] for label in LABELS]), r"Tone have no order; .*\[y.name for y in labels\]"),
-    ((TEXTS, [*LABELS[:-1], 1]), "some labels are words and others are not"),
-    ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), r"labels \[3\] are missing"),
-    ((TEXTS, [[label] for label in LABELS]), r"labels \[0, 1, 2\] are no single class; .*OneVsRest"),
-    ((TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})), "labels must be one class .* as one column"),
-    ((pd.DataFrame({"text": TEXTS}), LABELS), "of a table give table"),
-    ((TEXTS, np.linspace(0, 1, 48)), "must be classes; these numbers are nearly all different"),
-    ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
-    ((TEXTS, LABELS, ([], [])), "there are 0 validation texts"),
-    ((["这部电影很好看", "演员糟糕极了很难看"] * 24, LABELS), "no spaces between words; add them"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("one text", LABELS), "not one string"),
+        (([*TEXTS[:-1], None], LABELS), "text 47 must be a string, not NoneType"),
+        ((TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
+        ((TEXTS, ["good"] * 48), "only one class"),
+        ((TEXTS, [*LABELS[:-1], None]), r"labels \[47\] are missing"),
+        (
+            (TEXTS, [Tone[label] for label in LABELS]),
+            r"Tone have no order; .*\[y.name for y in labels\]",
+        ),
+        ((TEXTS, [*LABELS[:-1], 1]), "some labels are words and others are not"),
+        ((TEXTS, pd.Series(LABELS).where(np.arange(48) != 3)), r"labels \[3\] are missing"),
+        (
+            (TEXTS, [[label] for label in LABELS]),
+            r"labels \[0, 1, 2\] are no single class; .*OneVsRest",
+        ),
+        (
+            (TEXTS, pd.DataFrame({"a": LABELS, "b": LABELS})),
+            "labels must be one class .* as one column",
+        ),
+        ((pd.DataFrame({"text": TEXTS}), LABELS), "of a table give table"),
+        ((TEXTS, np.linspace(0, 1, 48)), "must be classes; these numbers are nearly all different"),
+        ((TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
+        ((TEXTS, LABELS, ([], [])), "there are 0 validation texts"),
+        (
+            (["这部电影很好看", "演员糟糕极了很难看"] * 24, LABELS),
+            "no spaces between words; add them",
+        ),
+    ],
+)
 def test_what_cannot_be_used_is_told(given, said):
     with pytest.raises(InputError, match=said):
         small().fit(*given)
@@ -240,10 +286,20 @@ def test_the_only_text_of_a_class_is_never_held_out(seed):
     assert np.bincount(labels[held_out]).tolist() == [2, 2]  # of the others as many
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("epochs", 0), ("hidden_size", 8.0), ("seed", -1), ("max_words", 0), ("validation_fraction", 2),
-    ("learning_rate", "0.1"), ("device", "gpu"), ("forget_bias", "high"), ("forget_bias", [1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", 0),
+        ("hidden_size", 8.0),
+        ("seed", -1),
+        ("max_words", 0),
+        ("validation_fraction", 2),
+        ("learning_rate", "0.1"),
+        ("device", "gpu"),
+        ("forget_bias", "high"),
+        ("forget_bias", [1]),
+    ],
+)
 def test_a_parameter_out_of_its_range_is_named(name, value):
     with pytest.raises(InputError, match=f"{name} .*{value!r}"):
         small(**{name: value}).fit(TEXTS, LABELS)
@@ -282,14 +338,21 @@ def folder(tmp_path):
     return save_checkpoint(tmp_path / "model", model_of(), WORDS, CLASSES, test_accuracy=accuracy)
 
 
-@pytest.mark.parametrize(("pooling", "options"), [
-    *((pooling, {}) for pooling in whenpool.POOLINGS),
-    ("attention", {"cell": "elman", "layers": 3}), ("max", {"cell": "mingru", "layers": 2}),
-    ("last", {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6}),
-    ("last_attention", {"bidirectional": False, "drop_connect": 0.25}), ("mean", {"masked": False}),
-    ("last", {"forget_bias": "chrono", "orthogonal": True}), ("last", {"through": "attention"}),
-    ("attention", {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "layers": 2}),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("pooling", "options"),
+    [
+        *((pooling, {}) for pooling in whenpool.POOLINGS),
+        ("attention", {"cell": "elman", "layers": 3}),
+        ("max", {"cell": "mingru", "layers": 2}),
+        ("last", {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6}),
+        ("last_attention", {"bidirectional": False, "drop_connect": 0.25}),
+        ("mean", {"masked": False}),
+        ("last", {"forget_bias": "chrono", "orthogonal": True}),
+        ("last", {"through": "attention"}),
+        ("attention", {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "layers": 2}),
+    ],
+    ids=str,
+)
 def test_every_kind_of_model_comes_back_the_same(tmp_path, pooling, options):
     model = model_of(pooling, **options)
     numbers = {word: WORDS.index(word) for word in sorted(WORDS)}  # in any order
@@ -313,7 +376,11 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     torch.testing.assert_close(probabilities, model_of()(ids, lengths).softmax(1))
     assert found.predict(iter(READ)) == [CLASSES[i] for i in probabilities.argmax(1)]
     assert found.about == {"test_accuracy": 81.5}
-    given = ("a film", "a list, not one string"), ([], "no texts"), (["a", " "], "text 1 has no words")
+    given = (
+        ("a film", "a list, not one string"),
+        ([], "no texts"),
+        (["a", " "], "text 1 has no words"),
+    )
     for texts, message in given:
         with pytest.raises(InputError, match=message):
             found.predict(texts)
@@ -321,23 +388,31 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     assert (found.words("<b>Ab</b> C"), brief.words("<b>Ab</b> C")) == (["<b>ab</b>", "c"], ["ab"])
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
-    ({"vocabulary": WORDS[:-1]}, "does not describe the weights: .*size mismatch for embedding.weight"),
-    ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with <unk> and <pad>"),
-    ({"vocabulary": dict.fromkeys(WORDS, 0)}, "vocabulary must number its words 0, 1, 2"),
-    ({"accuracy": CLASSES.copy}, "must be plain values, not builtin_function_or_method"),
-    ({"classes": ["a", 1]}, "classes must be a list of at least two different strings"),
-    ({"max_words": 0}, "max_words must be at least 1, or null, not 0"),
-    ({"max_words": 2.0}, "max_words must be at least 1, or null, not 2.0"),
-    ({"tokenizer": "spacy"}, "tokenizer 'spacy' is unknown; choose one of basic_english"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
+        (
+            {"vocabulary": WORDS[:-1]},
+            "does not describe the weights: .*size mismatch for embedding.weight",
+        ),
+        ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with <unk> and <pad>"),
+        ({"vocabulary": dict.fromkeys(WORDS, 0)}, "vocabulary must number its words 0, 1, 2"),
+        ({"accuracy": CLASSES.copy}, "must be plain values, not builtin_function_or_method"),
+        ({"classes": ["a", 1]}, "classes must be a list of at least two different strings"),
+        ({"max_words": 0}, "max_words must be at least 1, or null, not 0"),
+        ({"max_words": 2.0}, "max_words must be at least 1, or null, not 2.0"),
+        ({"tokenizer": "spacy"}, "tokenizer 'spacy' is unknown; choose one of basic_english"),
+    ],
+)
 def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     given = {"model": model_of(), "vocabulary": WORDS, "classes": CLASSES} | change
     with pytest.raises(InputError, match=message):
         save_checkpoint(tmp_path / "model", **given)
     assert not (tmp_path / "model").exists()
-    if message.startswith(("vocabulary must begin", "classes", "max_words", "tokenizer")):  # nor used
+    if message.startswith(
+        ("vocabulary must begin", "classes", "max_words", "tokenizer")
+    ):  # nor used
         with pytest.raises(InputError, match=message):
             whenpool.Checkpoint(**given)
 
@@ -347,12 +422,22 @@ def test_a_checkpoint_fits_its_model():
         whenpool.Checkpoint(model_of(), WORDS[:-1], CLASSES)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (b"\xff\xfe{}", "is damaged"), (b"{}", "is damaged .KeyError: 'format'"),
-    ({"version": 2}, "model.json: another whenpool saved it"),
-    ({"model": {"pooling": "median"}}, "does not describe the weights: pooling .median. is unknown"),
-    ({"model": {"hidden_size": 4}}, "model.json does not describe the weights: .*size mismatch"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (b"\xff\xfe{}", "is damaged"),
+        (b"{}", "is damaged .KeyError: 'format'"),
+        ({"version": 2}, "model.json: another whenpool saved it"),
+        (
+            {"model": {"pooling": "median"}},
+            "does not describe the weights: pooling .median. is unknown",
+        ),
+        (
+            {"model": {"hidden_size": 4}},
+            "model.json does not describe the weights: .*size mismatch",
+        ),
+    ],
+)
 def test_a_description_that_is_wrong_is_named(folder, change, message):
     file = folder / FACTS_FILE
     if isinstance(change, dict):

@@ -1,4 +1,5 @@
-"""Explanations: what they say of a text, weights shown on its words, and every mistake in one line."""
+"""Explanations: what they say of a text, weights shown on its words, and every mistake in one
+line."""
 
 import csv
 import math
@@ -83,7 +84,9 @@ def test_of_a_long_text_all_words_predict_and_the_first_thousand_are_explained(t
 def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     hostile = "<script>alert(1)</script>"
     checkpoint = load_checkpoint(made(tmp_path, classes=(hostile, "a&b")))
-    found = explain(checkpoint, f'{hostile} \x1b[31mred\x07 <img src=x onerror="y"> good', label=hostile)
+    found = explain(
+        checkpoint, f'{hostile} \x1b[31mred\x07 <img src=x onerror="y"> good', label=hostile
+    )
     assert not re.search("<script|<img", found._repr_html_())
     assert "&lt;script&gt;" in found._repr_html_()
     assert not {"\x1b", "\x07"} & set(found.text)
@@ -102,18 +105,28 @@ def test_the_command_explains_a_text_of_any_origin(tmp_path):
     assert shown("--text", "-", input="A good film\n") == plain
     assert "for or against pos" in shown("--text", "A good film", "--label", "pos")
     assert (
-        shown("--text", "A good film", "--text", "the bad") == f"{plain}\n{shown('--text', 'the bad')}"
+        shown("--text", "A good film", "--text", "the bad")
+        == f"{plain}\n{shown('--text', 'the bad')}"
     )
 
 
-@pytest.mark.parametrize(("name", "column", "content"), [
-    ("a.csv", "body", 'id,body\n1,"A good film, the end"\n2,\n3,the bad\n'),
-    ("a.jsonl", "text", '{"text": "A good film, the end"}\n{"text": null}\n{"text": "the bad"}\n'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "column", "content"),
+    [
+        ("a.csv", "body", 'id,body\n1,"A good film, the end"\n2,\n3,the bad\n'),
+        (
+            "a.jsonl",
+            "text",
+            '{"text": "A good film, the end"}\n{"text": null}\n{"text": "the bad"}\n',
+        ),
+    ],
+)
 def test_all_texts_of_a_file_are_explained_as_each_alone(tmp_path, name, column, content):
     (tmp_path / name).write_text(content)
     checkpoint, out = load_checkpoint(made(tmp_path)), tmp_path / "out.csv"
-    words = f"--model {tmp_path / 'model'} --file {tmp_path / name} --out {out} --text-column {column}"
+    words = (
+        f"--model {tmp_path / 'model'} --file {tmp_path / name} --out {out} --text-column {column}"
+    )
     assert f"2 texts are explained in {out}" in told("explain", *words.split())
     first, empty, last = csv.DictReader(out.open(newline=""))
     assert {**empty} == {"text": "", "answer": "", "probability": "", "words": ""}
@@ -122,15 +135,21 @@ def test_all_texts_of_a_file_are_explained_as_each_alone(tmp_path, name, column,
         assert (row["text"], row["answer"]) == (text, found.label)
         assert float(row["probability"]) == pytest.approx(max(found.probabilities), abs=5e-4)
         assert row["words"] == repr(strip(found.words, found.effects[found.label]))
-    assert re.fullmatch(r"a\(0\) good\(\S+\) film\(\S+\) ,\(\S+\) the\(\S+\) end\(0\)", first["words"])
+    assert re.fullmatch(
+        r"a\(0\) good\(\S+\) film\(\S+\) ,\(\S+\) the\(\S+\) end\(0\)", first["words"]
+    )
 
 
 def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
     for name, content, texts in (
-        ("a.csv", 'id,text\n1,"Dear Sir\nI am, yours"\n2,fine\n', ["Dear Sir\nI am, yours", "fine"]),
+        (
+            "a.csv",
+            'id,text\n1,"Dear Sir\nI am, yours"\n2,fine\n',
+            ["Dear Sir\nI am, yours", "fine"],
+        ),
         ("a.tsv", 'id\ttext\n1\t"Great\n2\tof 3"\n', ['"Great', 'of 3"']),
         ("a.jsonl", '{"text": "half \\ud800"}', ["half \ufffd"]),
-    ):  # fmt: skip
+    ):
         (tmp_path / name).write_text(content)
         assert read_texts(tmp_path / name) == texts
     (tmp_path / "a.csv").write_bytes("text\ncafé\n".encode("cp1252"))
@@ -138,20 +157,32 @@ def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
         read_texts(tmp_path / "a.csv")
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    ([], "give what to explain: --text, or --file and --out"),
-    (["--text", "a", "--file", __file__], "give what to explain: --text, or --file and --out"),
-    (["--file", __file__], "--file needs --out, the .csv file to write"),
-    (["--file", __file__, "--out", "a.csv"], "is not a .csv, .tsv, .jsonl"),
-    (["--file", "a.csv", "--out", "b.csv"], "no column 'text'; name one of ['body'] with --text-column"),
-    (["--file", "a.csv", "--out", "no/b.csv"], "folder no does not exist; make it"),
-    (["--file", "a.csv", "--out", "a.csv"], "a.csv is the file of the texts; write to another --out"),
-    (["--file", "a.csv", "--out", "b.txt"], "b.txt must end with .csv"),
-    (["--file", "no.csv", "--out", "b.csv"], "no.csv has no rows; give at least one text"),
-    (["--text", ""], "the text has no words"),
-    (["--text", "a", "--label", "x"], "class 'x' is unknown; choose one of neg, pos"),
-    (["--text", "a", "--model", "."], ". is not the folder of a saved model: it has no model.json"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give what to explain: --text, or --file and --out"),
+        (["--text", "a", "--file", __file__], "give what to explain: --text, or --file and --out"),
+        (["--file", __file__], "--file needs --out, the .csv file to write"),
+        (["--file", __file__, "--out", "a.csv"], "is not a .csv, .tsv, .jsonl"),
+        (
+            ["--file", "a.csv", "--out", "b.csv"],
+            "no column 'text'; name one of ['body'] with --text-column",
+        ),
+        (["--file", "a.csv", "--out", "no/b.csv"], "folder no does not exist; make it"),
+        (
+            ["--file", "a.csv", "--out", "a.csv"],
+            "a.csv is the file of the texts; write to another --out",
+        ),
+        (["--file", "a.csv", "--out", "b.txt"], "b.txt must end with .csv"),
+        (["--file", "no.csv", "--out", "b.csv"], "no.csv has no rows; give at least one text"),
+        (["--text", ""], "the text has no words"),
+        (["--text", "a", "--label", "x"], "class 'x' is unknown; choose one of neg, pos"),
+        (
+            ["--text", "a", "--model", "."],
+            ". is not the folder of a saved model: it has no model.json",
+        ),
+    ],
+)
 def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
     model = [] if "--model" in words else ["--model", str(made(tmp_path))]
     monkeypatch.chdir(tmp_path)
@@ -166,14 +197,20 @@ def test_windows_are_spread_over_their_words():
     np.testing.assert_equal(per_word([], 2, 3), [math.nan] * 2)
 
 
-@pytest.mark.parametrize(("call", "given", "message"), [
-    (strip, ([], []), "there are 0 words"),
-    (strip, ("a fine film", [1, 2, 3]), "words must be a list, not one string"),
-    (strip, (["a", "fine", "film"], [1, 2]), "there are 3 words and 2 weights"),
-    (per_word, ([1], 4, 2), "4 words need 2 weights for windows of 2, not 1"),
-    (attention_weights, (TextClassifier(9, 2, "max"), torch.ones(1, 2).long(), torch.tensor([2])),
-     "MaxPool has no weights for words"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "given", "message"),
+    [
+        (strip, ([], []), "there are 0 words"),
+        (strip, ("a fine film", [1, 2, 3]), "words must be a list, not one string"),
+        (strip, (["a", "fine", "film"], [1, 2]), "there are 3 words and 2 weights"),
+        (per_word, ([1], 4, 2), "4 words need 2 weights for windows of 2, not 1"),
+        (
+            attention_weights,
+            (TextClassifier(9, 2, "max"), torch.ones(1, 2).long(), torch.tensor([2])),
+            "MaxPool has no weights for words",
+        ),
+    ],
+)
 def test_what_cannot_be_weighted_or_shown_is_told(call, given, message):
     with pytest.raises(InputError, match=message):
         call(*given)

@@ -57,18 +57,22 @@ def test_onnxruntime_computes_the_same(pooling, cell, layers, tmp_path):
     session = InferenceSession(file)
     for ids, lengths in RAGGED:
         (logits,) = session.run(None, {"ids": ids.numpy(), "lengths": lengths.numpy()})
-        torch.testing.assert_close(torch.from_numpy(logits), model(ids, lengths), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            torch.from_numpy(logits), model(ids, lengths), rtol=1e-4, atol=1e-5
+        )
 
 
 def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
-    with pytest.raises(InputError, match="ONNX has no cell 'mingru'; export one of lstm, gru, elman"):
+    with pytest.raises(
+        InputError, match="ONNX has no cell 'mingru'; export one of lstm, gru, elman"
+    ):
         model_of("mean", "mingru")(*RAGGED[0])
 
 
 def test_training_steps_run_on_a_device_that_is_not_the_processor():
-    """The tests of ``stand_in.py``, in a process of their own: torch counts its devices once, in the first
-    backward pass."""
+    """The tests of ``stand_in.py``, in a process of their own: torch counts its devices once, in
+    the first backward pass."""
     options = "-p no:xdist -p no:cacheprovider -rA tests/stand_in.py".split()
     done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, **CAPTURED)
     assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in

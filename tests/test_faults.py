@@ -1,7 +1,7 @@
 """Disturbing whole commands: kill -9, ctrl-C, two at once, a full disk, a store from elsewhere.
 
-``WHENPOOL_FAULT_TRIES`` says how many times something is killed at a random moment; the default is 5,
-continuous integration has 50.
+``WHENPOOL_FAULT_TRIES`` says how many times something is killed at a random moment; the default is
+5, continuous integration has 50.
 """
 
 import os
@@ -46,8 +46,8 @@ def undisturbed(shared, all_here):
 
 @pytest.mark.parametrize("together", [1, 3])
 def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbed, together):
-    """Parent or worker, again and again, over as many grids as that takes; a third of the tries with
-    models trained together."""
+    """Parent or worker, again and again, over as many grids as that takes; a third of the tries
+    with models trained together."""
     tries = -(-TRIES * (2 if together == 1 else 1) // 3)
     chance, file = random.Random(tries), tmp_path / "grid.py"
     found = []  # how many runs were stored at each kill
@@ -80,12 +80,16 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
 
 
 def disturb(parent, place, chance, found):
-    """Kill the parent or a worker when up to two more runs are stored; the workers that there were, or
-    None where the grid is left to end."""
-    goal = len(stored(place)) + chance.randint(0 if found else 1, 2)  # at first in the middle of a grid
+    """Kill the parent or a worker when up to two more runs are stored; the workers that there were,
+    or None where the grid is left to end."""
+    goal = len(stored(place)) + chance.randint(
+        0 if found else 1, 2
+    )  # at first in the middle of a grid
     if goal >= len(RUNS):
         return None
-    wait_for(lambda: parent.poll() is not None or (children(parent.pid) and len(stored(place)) >= goal))
+    wait_for(
+        lambda: parent.poll() is not None or (children(parent.pid) and len(stored(place)) >= goal)
+    )
     time.sleep(chance.uniform(0, 0.3))
     others, before = children(parent.pid), stored(place)
     if parent.poll() is not None or not others:

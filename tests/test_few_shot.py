@@ -1,5 +1,5 @@
-"""Few-shot runs: which texts they read, other versions of unlabelled ones, what is stored and refused; and
-VAMPIRE (thesis §1.10.2) against slow copies of its formulas."""
+"""Few-shot runs: which texts they read, other versions of unlabelled ones, what is stored and
+refused; and VAMPIRE (thesis §1.10.2) against slow copies of its formulas."""
 
 import copy
 import json
@@ -24,12 +24,26 @@ from whenpool.runs.run import key
 
 CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
 SMALL = {
-    "per_class": 2, "validation": 6, "test": 12, "max_tokens": 10, "steps": 4, "looks": 2,
-    "batch_size": 2, "encoder": MINILM, "hidden_size": 4, "unlabelled": 30, "unlabelled_batch": 2,
-    "topics": 4, "pretraining": 6,
-}  # fmt: skip
+    "per_class": 2,
+    "validation": 6,
+    "test": 12,
+    "max_tokens": 10,
+    "steps": 4,
+    "looks": 2,
+    "batch_size": 2,
+    "encoder": MINILM,
+    "hidden_size": 4,
+    "unlabelled": 30,
+    "unlabelled_batch": 2,
+    "topics": 4,
+    "pretraining": 6,
+}
 RUNS = {system: FewShot(CORPUS, system, **SMALL) for system in (*SYSTEMS, *CONTRAST)}
-TOLD = "the film is a dull film and the plot is thin", "the plot of the play is a joy", "a joy of a film"
+TOLD = (
+    "the film is a dull film and the plot is thin",
+    "the plot of the play is a joy",
+    "a joy of a film",
+)
 SENTENCES = [text.split() for text in (*TOLD, "the end")]
 
 
@@ -37,7 +51,11 @@ def item(text, *paraphrases):
     return json.dumps({"text": text, "paraphrases": paraphrases})
 
 
-GOOD = [item("One film.", "a", "b", "c"), item("Ünder\ntwo lines", "d", "e"), item("three", "f", "g")]
+GOOD = [
+    item("One film.", "a", "b", "c"),
+    item("Ünder\ntwo lines", "d", "e"),
+    item("three", "f", "g"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +233,9 @@ def test_the_mixture_is_its_formula():
     found = model(pad(ids, (0, 3), value=PADDING_INDEX), TEXTS.lengths)
     for row, logits in zip(ROWS, found, strict=True):  # each alone
         mixed = 0.0
-        for (layer,), share in zip(model.vae.features(counted([row])), weights.softmax(0), strict=True):
+        for (layer,), share in zip(
+            model.vae.features(counted([row])), weights.softmax(0), strict=True
+        ):
             centred = layer - layer.mean()
             mixed += 1.7 * share * centred / (centred.square().mean() + 1e-5).sqrt()
         torch.testing.assert_close(logits, model.classifier(mixed))

@@ -1,5 +1,6 @@
-"""A pretrained encoder under a classifier; TMix, UDA and MixText: what each minimises, and what it would
-be without its defining step (§1.10). The encoder is one of `transformers`, as small as can be."""
+"""A pretrained encoder under a classifier; TMix, UDA and MixText: what each minimises, and what it
+would be without its defining step (§1.10). The encoder is one of `transformers`, as small as can
+be."""
 
 from functools import partial
 
@@ -21,7 +22,12 @@ transformers = pytest.importorskip("transformers")
 
 def fine_tuned(name="bert"):
     """An encoder with random weights, large ones, so that tokens heed each other."""
-    plain = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
+    plain = {
+        "hidden_size": 8,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
     distilled = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 16}
     family, _, attention = name.partition(" ")
     sizes = distilled if family == "distilbert" else plain
@@ -46,7 +52,9 @@ def classified(model, states):
 
 def read(model, text, layers=None):
     """What the first layers of an encoder make of one text alone, unpadded: (n, E)."""
-    return through(find_layers(model.encoder)[:layers], model.encoder.embeddings(text.unsqueeze(0)))[0]
+    return through(
+        find_layers(model.encoder)[:layers], model.encoder.embeddings(text.unsqueeze(0))
+    )[0]
 
 
 def through(blocks, states):
@@ -70,12 +78,16 @@ def mixed_alone(model, text, other, share, layer):
     return classified(model, through(find_layers(model.encoder)[layer:], mixture.unsqueeze(0))[0])
 
 
-@pytest.mark.parametrize(("name", "layer"), [("bert sdpa", 1), ("bert eager", 3), ("distilbert", 1)])
+@pytest.mark.parametrize(
+    ("name", "layer"), [("bert sdpa", 1), ("bert eager", 3), ("distilbert", 1)]
+)
 @torch.no_grad()
 def test_texts_are_classified_by_the_mean_over_their_tokens_and_mixed_behind_a_layer(name, layer):
     model = fine_tuned(name)
     expected = torch.stack([classified(model, read(model, text)) for text in TEXTS])
-    longer = nn.functional.pad(IDS, (0, 3)).masked_fill(torch.arange(10) >= LENGTHS.unsqueeze(1), 17)
+    longer = nn.functional.pad(IDS, (0, 3)).masked_fill(
+        torch.arange(10) >= LENGTHS.unsqueeze(1), 17
+    )
     torch.testing.assert_close(model(longer, LENGTHS), expected, rtol=0, atol=1e-9)
     pairs = zip(TEXTS, PARTNER.tolist(), strict=True)
     expected = torch.stack([mixed_alone(model, text, TEXTS[j], 0.6, layer) for text, j in pairs])
@@ -153,7 +165,12 @@ def uda_by_hand(threshold, temperature, confidence):
         sure.append(softmax(goal).max() > confidence)
         divergence = rel_entr(softmax(goal / temperature), softmax(logits_of(other))).sum()
         divergences.append(divergence * sure[-1])
-    return sum(learnt) / max(1, len(learnt)), np.mean(divergences), 1 - len(learnt) / 4, np.mean(sure)
+    return (
+        sum(learnt) / max(1, len(learnt)),
+        np.mean(divergences),
+        1 - len(learnt) / 4,
+        np.mean(sure),
+    )
 
 
 @pytest.mark.parametrize("done", [0, 7, 30])
@@ -172,7 +189,9 @@ def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confid
 def mixtext_by_hand(seed, temperature, margin):
     """The three losses and the confidence, text by text."""
     order = torch.randperm(4, generator=torch.Generator().manual_seed(seed)).tolist()
-    predicted = np.array([[softmax(logits_of(t)) for t in texts] for texts in VERSIONS])  # (3, 4, C)
+    predicted = np.array(
+        [[softmax(logits_of(t)) for t in texts] for texts in VERSIONS]
+    )  # (3, 4, C)
     powers = predicted.mean(0) ** (1 / temperature)
     guesses = powers / powers.sum(1, keepdims=True)  # (4, C)
     texts = [*TEXTS, *(version[i] for version in VERSIONS for i in order)]
@@ -188,7 +207,9 @@ def mixtext_by_hand(seed, temperature, margin):
     return np.mean(losses[:4]), np.mean(losses[4:]), even, guesses.max(1).mean()
 
 
-@pytest.mark.parametrize(("seed", "sharpness", "margin"), [(0, 0.5, 0.7), (1, 1.0, 0.9), (2, 0.3, 0.5)])
+@pytest.mark.parametrize(
+    ("seed", "sharpness", "margin"), [(0, 0.5, 0.7), (1, 1.0, 0.9), (2, 0.3, 0.5)]
+)
 @pytest.mark.parametrize("done", [0, 5, 33])
 def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, sharpness, margin, done):
     how = {"temperature": sharpness, "margin": margin, "weight": 1.3, "margin_weight": 0.6}
@@ -196,7 +217,11 @@ def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, sharpness, mar
     loss, logits = objective.loss(MODEL, BATCH, INDICES)
     supervised, consistent, even, _ = expected = mixtext_by_hand(seed, sharpness, margin)
     grown = min(1, done / 20)
-    assert loss.item() == pytest.approx(supervised + grown * (1.3 * consistent + 0.6 * even), rel=1e-10)
+    assert loss.item() == pytest.approx(
+        supervised + grown * (1.3 * consistent + 0.6 * even), rel=1e-10
+    )
     names = "supervised", "consistency", "margin", "confidence"
-    assert objective.end_epoch(MODEL, None) == pytest.approx(dict(zip(names, expected, strict=True)))
+    assert objective.end_epoch(MODEL, None) == pytest.approx(
+        dict(zip(names, expected, strict=True))
+    )
     assert logits.shape == (4, CLASSES)

@@ -36,7 +36,8 @@ FIRST, ASKED = "executing, since it has not been executed yet", "executing, sinc
 
 @pytest.fixture
 def book(tmp_path, monkeypatch):
-    """A book of three chapters, and a build that executes and renders nothing but says what it would."""
+    """A book of three chapters, and a build that executes and renders nothing but says what it
+    would."""
     folder = clone(tmp_path, {"index": HEAD + code_cell(CELL), "runs": HEAD, "status": HEAD})
     for file in ("lib/whenpool/tiny.py", "book/beside.py"):
         (folder / file).write_text("VALUE = 1\n")
@@ -158,7 +159,9 @@ def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, 
 
 def test_an_interrupted_build_leaves_no_kernel(tmp_path):
     """Ctrl-C ends the kernels of both chapters, which would go on for an hour."""
-    wait = HEAD + code_cell("import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(3600)")
+    wait = HEAD + code_cell(
+        "import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(3600)"
+    )
     folder = clone(tmp_path, {"index": wait, "other": wait})
     program = (
         "import signal, sys; sys.path.append('../scripts'); from clones import builder; "

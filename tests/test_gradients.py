@@ -1,4 +1,5 @@
-"""The gradient probe against a loop over words in float64, finite differences, and its invariances."""
+"""The gradient probe against a loop over words in float64, finite differences, and its
+invariances."""
 
 import copy
 import re
@@ -26,7 +27,9 @@ LENGTHS = torch.tensor([11, 4, 1, 7])
 LABELS = torch.tensor([0, 2, 1, 2])
 
 
-def classifier(pooling="max_attention", cell="lstm", layers=1, bidirectional=True, units=5, **options):
+def classifier(
+    pooling="max_attention", cell="lstm", layers=1, bidirectional=True, units=5, **options
+):
     torch.manual_seed(0)
     return TextClassifier(20, 3, pooling, cell, 6, units, layers, bidirectional, **options).double()
 
@@ -41,7 +44,8 @@ def step(module, word, state):
 
 
 def loss_of(model, ids, label, added):
-    """The loss of one text, with ``added`` (n, D) put onto the states of the top layer one by one."""
+    """The loss of one text, with ``added`` (n, D) put onto the states of the top layer one by
+    one."""
     n, words = len(ids), model.embed(ids).detach()
     for number, layer in enumerate(model.encoder.layers):
         halves = []
@@ -71,9 +75,13 @@ def same(ours, theirs):
     return torch.allclose(ours, theirs, rtol=0, atol=1e-14, equal_nan=True)
 
 
-@pytest.mark.parametrize(("pooling", "cell", "layers"), [
-    *product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pooling", "cell", "layers"),
+    [
+        *product(POOLINGS, TORCH_CELLS, [1]),
+        *product(["last", "max_attention"], CELLS, [1, 2]),
+    ],
+)
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bidirectional):
     if cell in ("sum", "tanh_sum") and layers == 2:
@@ -82,7 +90,9 @@ def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bid
     norms = gradient_norms(model, torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1), LENGTHS, LABELS)
     assert same(norms[:, :11], norms_by_loop(model))
     assert norms[:, 11:].isnan().all()
-    assert same(gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2]), norms[1:2, :4])  # alone
+    assert same(
+        gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2]), norms[1:2, :4]
+    )  # alone
 
 
 def test_float32_keeps_what_is_far_below_its_squares():
@@ -101,7 +111,9 @@ def test_the_model_is_left_as_it_was(training):
     before, random = copy.deepcopy(model), torch.random.get_rng_state()
     norms = gradient_norms(model, IDS, LENGTHS, LABELS)
     assert torch.equal(random, torch.random.get_rng_state())
-    assert [part.training for part in model.modules()] == [part.training for part in before.modules()]
+    assert [part.training for part in model.modules()] == [
+        part.training for part in before.modules()
+    ]
     assert not any("forward" in vars(part) for part in model.modules())
     torch.testing.assert_close(model.state_dict(), before.state_dict(), rtol=0, atol=0)
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -126,18 +138,24 @@ class Theirs(nn.Module):
     def encode(self, embedded, lengths):
         if not self.first:
             embedded = embedded.transpose(0, 1)
-        packed = pack_padded_sequence(embedded, lengths, batch_first=self.first, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            embedded, lengths, batch_first=self.first, enforce_sorted=False
+        )
         return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
 
     def classify(self, states, lengths):
-        return self.out(torch.stack([own[:n].mean(0) for own, n in zip(states, lengths, strict=True)]))
+        return self.out(
+            torch.stack([own[:n].mean(0) for own, n in zip(states, lengths, strict=True)])
+        )
 
     def as_ours(self, cell):
         rnn = self.rnn
         ours = TextClassifier(20, 3, "mean", cell, 6, 5, rnn.num_layers, rnn.bidirectional).double()
         own = [*self.table.parameters(), *rnn.parameters(), *self.out.parameters()]
         theirs = (ours.embedding, ours.encoder, ours.classifier)
-        for given, taken in zip(own, (p for part in theirs for p in part.parameters()), strict=True):
+        for given, taken in zip(
+            own, (p for part in theirs for p in part.parameters()), strict=True
+        ):
             taken.data = given.data
         return ours
 
@@ -170,7 +188,8 @@ class OfTheCells(Theirs):
 
 
 def test_other_recurrences_of_a_model_are_an_input_as_any_other():
-    """Its words are embedded by one LSTM, and a frozen one adds to them, called before or after its own."""
+    """Its words are embedded by one LSTM, and a frozen one adds to them, called before or after its
+    own."""
     model, plain = Theirs(), Theirs()
     model.letters, model.frozen = (nn.LSTM(6, 6, batch_first=True).double() for _ in range(2))
     model.embed = lambda ids: model.letters(model.table(ids))[0]
@@ -189,7 +208,8 @@ def test_other_recurrences_of_a_model_are_an_input_as_any_other():
 
 
 class Loop(Theirs):
-    """Its recurrence is a loop over words, in one direction or both; ``added`` goes onto each state."""
+    """Its recurrence is a loop over words, in one direction or both; ``added`` goes onto each
+    state."""
 
     added = torch.zeros(11, 10).double()
 
@@ -259,7 +279,8 @@ def eleven_words(model, embedded):
 
 
 def fused(model, embedded):
-    """Torch's kernel of an LSTM without its module: in float32 a step of autograd's graph, else many."""
+    """Torch's kernel of an LSTM without its module: in float32 a step of autograd's graph, else
+    many."""
     torch.manual_seed(0)
     weights = [torch.randn(40, size, dtype=embedded.dtype) for size in (6, 10)]
     start = (embedded.new_zeros(1, len(embedded), 10),) * 2
@@ -276,17 +297,33 @@ def not_of_torch(model, embedded):
     return wide(torch.from_numpy(embedded.detach().numpy().cumsum(1)))
 
 
-@pytest.mark.parametrize(("model", "words"), [
-    *((of, "computes word by word, and a probe cannot see which states depend on others") for of in (
-        Loop(end=written), Loop(end=lambda states: torch.stack(states, 1) * torch.ones(1, 1, 1)),
-        Loop(end=lambda states: torch.stack([h.clone() for h in states], 1)), with_encode(eleven_words),
-        with_encode(fused), with_encode(fused).float(), with_encode(above, Theirs),
-        with_encode(lambda model, x: model.rnn(x)[0], partial(Theirs, torch.ao.nn.quantizable.LSTM)).float(),
-    )),
-    *((with_encode(of), "no gradient comes back to the words through encode of Loop") for of in (
-        not_of_torch, torch.no_grad()(lambda model, embedded: Loop.encode(model, embedded, LENGTHS)),
-    )),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        *(
+            (of, "computes word by word, and a probe cannot see which states depend on others")
+            for of in (
+                Loop(end=written),
+                Loop(end=lambda states: torch.stack(states, 1) * torch.ones(1, 1, 1)),
+                Loop(end=lambda states: torch.stack([h.clone() for h in states], 1)),
+                with_encode(eleven_words),
+                with_encode(fused),
+                with_encode(fused).float(),
+                with_encode(above, Theirs),
+                with_encode(
+                    lambda model, x: model.rnn(x)[0], partial(Theirs, torch.ao.nn.quantizable.LSTM)
+                ).float(),
+            )
+        ),
+        *(
+            (with_encode(of), "no gradient comes back to the words through encode of Loop")
+            for of in (
+                not_of_torch,
+                torch.no_grad()(lambda model, embedded: Loop.encode(model, embedded, LENGTHS)),
+            )
+        ),
+    ],
+)
 def test_a_recurrence_that_cannot_be_seen_is_refused(model, words):
     with pytest.raises(InputError, match=words):
         gradient_norms(model, IDS, LENGTHS, LABELS)
@@ -324,7 +361,9 @@ def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
         assert same(gradient_norms(custom, IDS, LENGTHS, LABELS), expected)
 
 
-@pytest.mark.filterwarnings("ignore:torch.ao.quantization is dep", "ignore:torch.quantize_per_tensor")
+@pytest.mark.filterwarnings(
+    "ignore:torch.ao.quantization is dep", "ignore:torch.quantize_per_tensor"
+)
 @pytest.mark.parametrize("dtype", [torch.qint8, torch.float16])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.Linear])
 def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind, tmp_path):
@@ -339,7 +378,9 @@ def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind
     close = {"rtol": 0, "atol": 0.02, "equal_nan": True}
     importance = (window_importance(each, *batch, k=2) for each in (model, quantised))
     torch.testing.assert_close(*importance, **close)
-    with pytest.raises(InputError, match="a quantised model cannot be saved; save it as it was before"):
+    with pytest.raises(
+        InputError, match="a quantised model cannot be saved; save it as it was before"
+    ):
         save_checkpoint(tmp_path, quantised, ["<unk>", "<pad>", *map(str, range(18))], "abc")
 
 
@@ -374,21 +415,33 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
             probe(torch.ones(2, 3), torch.tensor(lengths))
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
-    ({"model": Theirs(partial(nn.LSTM, proj_size=2))}, "LSTM cannot be probed"),
-    ({"ids": IDS + 30}, "but the model knows 20 words"),
-    ({"ids": IDS[0]}, "one text is ids.unsqueeze"),
-    ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),
-    ({"labels": torch.tensor([0, 3, 1, 2])}, "text 1 has the label 3, but the model has 3 classes"),
-    ({"model": TextClassifier(20, 1)}, "logits must be (B, C) of two classes or more, not (4, 1)"),
-    ({"labels": LABELS.to("meta")}, "labels are on meta"),
-    ({"labels": LABELS / 2}, "labels must be whole numbers, not torch.float32"),
-    ({"ids": IDS - 20}, "words are numbers from 0"),
-    ({"model": EverySecond()}, "it must read each word of each text"),
-    ({"model": OfTheCells()}, "the loss of OfTheCells is nan; a probe cannot see a model that reads the"),
-    ({"model": hooked()}, "LSTM cannot be probed; take away what stands in for its forward"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
+        ({"model": Theirs(partial(nn.LSTM, proj_size=2))}, "LSTM cannot be probed"),
+        ({"ids": IDS + 30}, "but the model knows 20 words"),
+        ({"ids": IDS[0]}, "one text is ids.unsqueeze"),
+        ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),
+        (
+            {"labels": torch.tensor([0, 3, 1, 2])},
+            "text 1 has the label 3, but the model has 3 classes",
+        ),
+        (
+            {"model": TextClassifier(20, 1)},
+            "logits must be (B, C) of two classes or more, not (4, 1)",
+        ),
+        ({"labels": LABELS.to("meta")}, "labels are on meta"),
+        ({"labels": LABELS / 2}, "labels must be whole numbers, not torch.float32"),
+        ({"ids": IDS - 20}, "words are numbers from 0"),
+        ({"model": EverySecond()}, "it must read each word of each text"),
+        (
+            {"model": OfTheCells()},
+            "the loss of OfTheCells is nan; a probe cannot see a model that reads the",
+        ),
+        ({"model": hooked()}, "LSTM cannot be probed; take away what stands in for its forward"),
+    ],
+)
 def test_bad_input_is_named(change, words):
     given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change
     with pytest.raises(InputError, match=re.escape(words)):

@@ -1,4 +1,5 @@
-"""Kinds of runs: their keys, their configurations in tables, and that a new one is one file and one line."""
+"""Kinds of runs: their keys, their configurations in tables, and that a new one is one file and one
+line."""
 
 from dataclasses import MISSING, fields, replace
 
@@ -66,9 +67,17 @@ def named(kind):
 
 @pytest.mark.parametrize("kind", PROBES.values(), ids=named)
 def test_the_key_of_a_probe_depends_on_its_training_and_on_what_is_not_at_its_default(place, kind):
-    changes = {}, {"seed": 1}, {"pooling": "max"}, {"setting": "mid"}, *({"trick": t} for t in TRICKS)
+    changes = (
+        {},
+        {"seed": 1},
+        {"pooling": "max"},
+        {"setting": "mid"},
+        *({"trick": t} for t in TRICKS),
+    )
     trainings = [replace(TINY, **change) for change in changes]
-    assert len({key(run, place) for one in trainings for run in (one, kind(one))}) == 2 * len(trainings)
+    assert len({key(run, place) for one in trainings for run in (one, kind(one))}) == 2 * len(
+        trainings
+    )
     assert key(kind(TINY, **DEFAULTS[kind]), place) == key(kind(TINY), place)
     taken = {field.name for field in fields(Training)} | {"probe", "protocol"}
     assert not taken & set(DEFAULTS[kind])  # a row and an identity hold both, side by side
@@ -82,10 +91,13 @@ def test_fields_that_a_few_shot_system_does_not_use_do_not_enter_its_key(place):
 
 @pytest.mark.parametrize("kind", [Training, Probe, FewShot, Tagging], ids=named)
 def test_runs_of_record_still_have_their_keys(kind):
-    """Fields at their default do not enter the key: another default would give old runs another meaning."""
+    """Fields at their default do not enter the key: another default would give old runs another
+    meaning."""
     rows = pd.read_csv(RECORDS / f"{kind.table}.csv", low_memory=False).to_dict("records")
     for row in rows:
-        data = {name[5:]: value for name, value in row.items() if name[:5] == "data_" and value == value}
+        data = {
+            name[5:]: value for name, value in row.items() if name[:5] == "data_" and value == value
+        }
         run = kind.of_row(row)
         training = (run.training or run).changed()
         identity = {"run": training, "data": data, "protocol": row["protocol"]}
@@ -120,23 +132,37 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
     assert changed == ({PaddingSweep} if setting == "standard" else {*PROBES.values()})
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
-    ({"cell": "transformer", "masked": False}, "does not take masked=False"),
-    ({"held": "W_ih"}, "held must be None, 'W_hh' or 'encoder', not 'W_ih'"),
-    ({"pooling": "max", "through": "max"}, "through must be another pooling than 'max'"),
-    ({"through": "least"}, "through 'least'"),
-    ({"trick": "hope"}, "trick must be None or one of teacher_forcing, .*, not 'hope'"),
-    ({"epochs": 0}, "epochs must be at least 1, not 0"),
-    ({"max_words": 0}, "max_words must be at least 1, not 0"),
-    ({"through": "max", "trick": TRICKS[1]}, "through cannot be combined with penalty_attention"),
-    ({"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
-    ({"cell": "gru", "backward": "even"}, "backward needs cell='lstm'"),
-    ({"backward": "open", "trick": TRICKS[3]}, "backward cannot be combined with gradient_directed"),
-    ({"clip": 0.0}, "clip must be above 0, not 0.0"),
-    ({"fresh": True, "trick": TRICKS[1]}, "fresh filler cannot be combined with penalty_attention"),
-])  # fmt: skip
-def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(place, changes, message):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
+        ({"cell": "transformer", "masked": False}, "does not take masked=False"),
+        ({"held": "W_ih"}, "held must be None, 'W_hh' or 'encoder', not 'W_ih'"),
+        ({"pooling": "max", "through": "max"}, "through must be another pooling than 'max'"),
+        ({"through": "least"}, "through 'least'"),
+        ({"trick": "hope"}, "trick must be None or one of teacher_forcing, .*, not 'hope'"),
+        ({"epochs": 0}, "epochs must be at least 1, not 0"),
+        ({"max_words": 0}, "max_words must be at least 1, not 0"),
+        (
+            {"through": "max", "trick": TRICKS[1]},
+            "through cannot be combined with penalty_attention",
+        ),
+        ({"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
+        ({"cell": "gru", "backward": "even"}, "backward needs cell='lstm'"),
+        (
+            {"backward": "open", "trick": TRICKS[3]},
+            "backward cannot be combined with gradient_directed",
+        ),
+        ({"clip": 0.0}, "clip must be above 0, not 0.0"),
+        (
+            {"fresh": True, "trick": TRICKS[1]},
+            "fresh filler cannot be combined with penalty_attention",
+        ),
+    ],
+)
+def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(
+    place, changes, message
+):
     run = replace(TINY, **changes)
     for asked in (run, *(kind(run) for kind in PROBES.values())):
         for refuse in (asked.identity, asked.execute):

@@ -1,5 +1,5 @@
-"""What "What the last state holds" rests on: starts of gates, parts that are held, draws, shuffled labels,
-the states of untrained models, and looks at held-out texts."""
+"""What "What the last state holds" rests on: starts of gates, parts that are held, draws, shuffled
+labels, the states of untrained models, and looks at held-out texts."""
 
 import copy
 import itertools
@@ -14,15 +14,28 @@ from whenpool import Encoder, InputError
 from whenpool.book.results import PLAIN, Runs, has
 from whenpool.corpora.settings import filler_lengths
 from whenpool.probes import gradient_norms, vanishing_ratio
-from whenpool.runs.kinds.probe import PENALTIES, GradientTrace, StatesCourse, UntrainedStates, Valleys
+from whenpool.runs.kinds.probe import (
+    PENALTIES,
+    GradientTrace,
+    StatesCourse,
+    UntrainedStates,
+    Valleys,
+)
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.run import key
 from whenpool.training.loop import evaluate, train
 
 SMALL = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
-    "mid", 40, "last", length="any", embedding_size=10, hidden_size=8, epochs=2, learning_rate=1e-2,
-)  # fmt: skip
+    "mid",
+    40,
+    "last",
+    length="any",
+    embedding_size=10,
+    hidden_size=8,
+    epochs=2,
+    learning_rate=1e-2,
+)
 LOOKED = {"texts": 5, "sample": 10, "shortest": 40, "longest": 50}
 
 
@@ -78,7 +91,9 @@ def test_what_is_held_stays_as_it_was_and_the_rest_learns(place, held):
 
 
 def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(place):
-    drawn = [prepare(replace(SMALL, setting="standard", draw=draw), place).dataset for draw in (0, 1)]
+    drawn = [
+        prepare(replace(SMALL, setting="standard", draw=draw), place).dataset for draw in (0, 1)
+    ]
     words, other = (
         [tuple(own.vocabulary[n] for n in row) for row in own.train.ids.to_lists()] for own in drawn
     )
@@ -86,7 +101,9 @@ def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(p
     assert len(other) == len(words) == 40
     with pytest.raises(InputError, match="120 train texts, but 160 were asked for"):
         prepare(replace(SMALL, draw=3), place)
-    plain, mixed = (prepare(replace(SMALL, shuffled=own), place).dataset.train for own in (False, True))
+    plain, mixed = (
+        prepare(replace(SMALL, shuffled=own), place).dataset.train for own in (False, True)
+    )
     assert torch.equal(plain.ids.flat, mixed.ids.flat)
     assert not torch.equal(plain.labels, mixed.labels)
     assert torch.equal(plain.labels.sort().values, mixed.labels.sort().values)
@@ -115,7 +132,8 @@ def test_fresh_filler_is_another_in_every_epoch_and_leaves_text_and_labels(place
 
 
 def regressed(model, dataset):
-    """The test accuracy of the regression on the last state, the mean and the maximum, text by text."""
+    """The test accuracy of the regression on the last state, the mean and the maximum, text by
+    text."""
     states, found = [], {}
     splits = dataset.train, dataset.validation, dataset.test
     for texts in splits:
@@ -166,7 +184,10 @@ def test_a_course_reads_the_states_of_the_model_as_it_is_then(place):
         own[look["readout"]] = look["accuracy"]
     assert found == {epoch: seen[epoch] for epoch in (0, 1, 2, 4, 5)}
     result, majority = row["result"], 2 * int(first.test.labels.bincount().max())
-    assert [result[f"{name}_accuracy"] for name in ("own", "majority")] == [found[5]["own"], majority]
+    assert [result[f"{name}_accuracy"] for name in ("own", "majority")] == [
+        found[5]["own"],
+        majority,
+    ]
     assert [result[f"accuracy_{name}"] for name in ("last", "mean")] == [
         found[5]["last"],
         found[5]["mean"],
@@ -201,7 +222,13 @@ def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, k
 
     def counted(model, dataset, recipe, seed, device, watch, **options):
         return train(
-            model, dataset, recipe, seed, device, watch=lambda n: (seen.append(n), watch(n)), **options
+            model,
+            dataset,
+            recipe,
+            seed,
+            device,
+            watch=lambda n: (seen.append(n), watch(n)),
+            **options,
         )
 
     monkeypatch.setattr("whenpool.runs.kinds.training.train", counted)
@@ -224,7 +251,14 @@ def test_other_ways_back_and_clipped_steps_are_other_runs_with_other_names(place
     assert len({key(run, place) for run in (SMALL, *runs)}) == 6
     for run in (SMALL, *runs):
         run.execute(place)
-    names = ["last", "last, open memory", "last, even gradient", "last", "last", "last, through max"]
+    names = [
+        "last",
+        "last, open memory",
+        "last, even gradient",
+        "last",
+        "last",
+        "last, through max",
+    ]
     keys = [key(run, place) for run in (SMALL, *runs)]
     rows = Runs(place).table("training").set_index("key").loc[keys]
     assert rows["model"].tolist() == names

@@ -1,6 +1,6 @@
-"""Training a model without pooling (§2.2): curricula, teacher forcing, penalty and dropout attention (§2.2.5,
-§2.2.6), gradient-directed gradients (§2.2.7), another start, and what is stored of it: against loops over
-words, finite differences, and each other."""
+"""Training a model without pooling (§2.2): curricula, teacher forcing, penalty and dropout
+attention (§2.2.5, §2.2.6), gradient-directed gradients (§2.2.7), another start, and what is stored
+of it: against loops over words, finite differences, and each other."""
 
 import math
 
@@ -20,11 +20,14 @@ TEXTS = Texts(Ragged.of(ROWS), torch.arange(7) % small.CLASSES)
 PADDED = BATCH._replace(ids=pad(BATCH.ids, (0, 5), value=PADDING))
 
 
-@pytest.mark.parametrize(("epochs", "up", "down"), [
-    (1, [1], [1]),
-    (3, [0, 1, 1], [1, 0, 0]),
-    (8, [0, 1 / 16, 4 / 16, 9 / 16, 1, 1, 1, 1], [1, 3 / 4, 2 / 4, 1 / 4, 0, 0, 0, 0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("epochs", "up", "down"),
+    [
+        (1, [1], [1]),
+        (3, [0, 1, 1], [1, 0, 0]),
+        (8, [0, 1 / 16, 4 / 16, 9 / 16, 1, 1, 1, 1], [1, 3 / 4, 2 / 4, 1 / 4, 0, 0, 0, 0]),
+    ],
+)
 def test_each_trick_has_its_curriculum_and_only_its_end_may_be_best(epochs, up, down):
     """It takes half of the epochs, whatever their number."""
     for epoch, rise in enumerate(up):
@@ -111,7 +114,13 @@ def check_by_steps(model, found, function):
 
 @pytest.mark.parametrize(
     ("cell", "layers", "bidirectional"),
-    [("lstm", 1, True), ("lstm", 1, False), ("lstm", 2, True), ("gru", 1, True), ("elman", 2, False)],
+    [
+        ("lstm", 1, True),
+        ("lstm", 1, False),
+        ("lstm", 2, True),
+        ("gru", 1, True),
+        ("elman", 2, False),
+    ],
 )
 @pytest.mark.parametrize("factor", [0.0, 0.3])
 def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
@@ -141,10 +150,14 @@ def watched(form, ids, lengths):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize("objective", [
-    learnability.DropoutAttention(20), learnability.GradientDirected(20),
-    learnability.GradientDirected(20, divergence="reverse"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "objective",
+    [
+        learnability.DropoutAttention(20),
+        learnability.GradientDirected(20),
+        learnability.GradientDirected(20, divergence="reverse"),
+    ],
+)
 def test_at_the_end_of_a_curriculum_it_is_the_plain_model_to_the_bit(objective, bidirectional):
     model = classifier(bidirectional=bidirectional).float()
     objective.start_epoch(10)
@@ -165,15 +178,21 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
         assert (weights[kept] > 0).all()
         renormalised = whole * kept / (whole * kept).sum(1, keepdim=True)
         torch.testing.assert_close(weights, renormalised, rtol=1e-12, atol=1e-15)
-        assert kept[torch.arange(40), 0 if direction else lengths - 1].all()  # the last is never dropped
+        assert kept[
+            torch.arange(40), 0 if direction else lengths - 1
+        ].all()  # the last is never dropped
         assert not kept[torch.arange(9) >= lengths.unsqueeze(1)].any()  # and no pad is attended to
 
 
 def test_what_cannot_be_learnt_is_named():
     for objective in (learnability.PenaltyAttention(20), learnability.DropoutAttention(20)):
-        with pytest.raises(InputError, match='must not have a pooling; make it with pooling="last"'):
+        with pytest.raises(
+            InputError, match='must not have a pooling; make it with pooling="last"'
+        ):
             objective.loss(classifier("max"), BATCH, INDICES)
-    with pytest.raises(InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"):
+    with pytest.raises(
+        InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"
+    ):
         learnability.GradientDirected(20, divergence="KL")
 
 
@@ -188,19 +207,23 @@ def divergence_of(norms, divergence):
 @by_divergence
 def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
     torch.manual_seed(0)
-    values = torch.randn(4, 7, 6).double() * torch.exp(3 * torch.randn(4, 7, 1).double())  # (B, T, E)
+    values = torch.randn(4, 7, 6).double() * torch.exp(
+        3 * torch.randn(4, 7, 1).double()
+    )  # (B, T, E)
     values = values.masked_fill((torch.arange(7) >= LENGTHS.unsqueeze(1)).unsqueeze(-1), 0.0)
     found = learnability.unevenness(values, LENGTHS, divergence)
     for text, n in enumerate(LENGTHS.tolist()):
         norms = values[text, :n].norm(dim=1).tolist()
-        assert found[text].item() == pytest.approx(divergence_of(norms, divergence), rel=1e-6, abs=1e-11)
+        assert found[text].item() == pytest.approx(
+            divergence_of(norms, divergence), rel=1e-6, abs=1e-11
+        )
     assert abs(found[2].item()) < 1e-11  # one word cannot be uneven
     assert found[0] > 0.5
 
 
 def total_loss(model, batch, factor, divergence):
-    """ℓ₁ + λ ℓ₂ averaged over the texts, from the cross-entropy of one text after the other as torch's
-    own recurrence reads it."""
+    """ℓ₁ + λ ℓ₂ averaged over the texts, from the cross-entropy of one text after the other as
+    torch's own recurrence reads it."""
     module, half, total = small.recurrence(model), model.encoder.output_size // 2, 0.0
     for text, label in zip(small.texts_of(batch), batch.labels, strict=True):
         words = model.embedding.weight[text].detach().requires_grad_()  # (n, E)
@@ -228,11 +251,19 @@ def error(ours, exact):
 @by_divergence
 @pytest.mark.parametrize(
     "of",
-    [("lstm", 1, True), ("lstm", 1, False), ("lstm", 2, True), ("gru", 1, True), ("elman", 1, True)],
+    [
+        ("lstm", 1, True),
+        ("lstm", 1, False),
+        ("lstm", 2, True),
+        ("gru", 1, True),
+        ("elman", 1, True),
+    ],
 )
 def test_gradients_are_those_of_finite_differences(divergence, of):
     model, factor = classifier("last", *of), 0.7
-    estimate, estimated = found_by(learnability.estimated_backward, model, factor, divergence, PADDED)
+    estimate, estimated = found_by(
+        learnability.estimated_backward, model, factor, divergence, PADDED
+    )
     found, exact = found_by(learnability.exact_backward, model, factor, divergence, PADDED)
     assert error(estimate, found) < 1e-5
     torch.testing.assert_close(estimated, exact, rtol=1e-10, atol=1e-12)

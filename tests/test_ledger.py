@@ -1,5 +1,5 @@
-"""The ledger of claims, the command that prints it, the advice (which pooling for which task) and the
-figure that rest on it."""
+"""The ledger of claims, the command that prints it, the advice (which pooling for which task) and
+the figure that rest on it."""
 
 import csv
 import html
@@ -35,9 +35,14 @@ from whenpool.runs.request import Request
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
     for chapter in {claim.chapter for claim in LEDGER}:
         text = (ROOT / "book" / f"{chapter}.md").read_text()
-        labels = {*re.findall(r'"(tab-[\w-]+)",', text), *re.findall(r"name: (fig-[\w-]+)$", text, re.M)}
+        labels = {
+            *re.findall(r'"(tab-[\w-]+)",', text),
+            *re.findall(r"name: (fig-[\w-]+)$", text, re.M),
+        }
         named = {claim.evidence for claim in LEDGER if claim.chapter == chapter} - labels
-        assert all(re.fullmatch(r"tab-thesis-1-[568]-\w+", label) for label in named)  # by thesis_table
+        assert all(
+            re.fullmatch(r"tab-thesis-1-[568]-\w+", label) for label in named
+        )  # by thesis_table
 
 
 @pytest.fixture
@@ -63,7 +68,8 @@ def test_verdicts_are_corrected_for_their_number():
     levels = {"a": 0.001, "b": 0.012, "c": 0.03, "d": 0.02, "e": math.nan, "f": 0.9}
     some = [
         Decision(
-            replace(LEDGER[0], id=name), {"thesis": Finding("holds" if p < 0.05 else "undecided", p=p)}
+            replace(LEDGER[0], id=name),
+            {"thesis": Finding("holds" if p < 0.05 else "undecided", p=p)},
         )
         for name, p in levels.items()
     ]
@@ -98,12 +104,14 @@ def test_nearly_every_claim_has_compact_runs_or_they_are_planned(decided, place)
         return {*claim.seeds["compact"]} <= {*rows["seed"]}
 
     without = [
-        claim.id for claim in waiting
-        for terms in claim.at("compact").comparisons("compact") for _, selection in terms
+        claim.id
+        for claim in waiting
+        for terms in claim.at("compact").comparisons("compact")
+        for _, selection in terms
         if not all(
             is_planned(claim, {**selection, **way}) for way in selection.get("best_of", [{}])
         )
-    ]  # fmt: skip
+    ]
     assert len({*without}) <= 3, without
 
 
@@ -123,7 +131,9 @@ def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
 def test_the_front_page_and_the_readmes_figure_agree(read_once, recorded, monkeypatch):
     monkeypatch.setattr(Chapter, "finished", recorded)
     # the figure shows no verdicts on cells, which take long
-    monkeypatch.setattr(thesis, "judged", lambda runs, cells: cells.assign(verdict="differs", ours=0.0))
+    monkeypatch.setattr(
+        thesis, "judged", lambda runs, cells: cells.assign(verdict="differs", ours=0.0)
+    )
     with plt.rc_context():
         page = drawn()
     drawing = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
@@ -139,31 +149,48 @@ def undecided(monkeypatch):
 
 
 def test_there_is_advice_for_any_texts(undecided):
-    for given in product([12.5, 99.5, 100, 240.3], [10, 100, 500, 1_000, 4_999, 20_000], advice.WHERE):
+    for given in product(
+        [12.5, 99.5, 100, 240.3], [10, 100, 500, 1_000, 4_999, 20_000], advice.WHERE
+    ):
         assert advice_for(*given), given
 
 
-@pytest.mark.parametrize(("name", "given", "other"), [
-    ("pool-long-texts", (100, 1_000), (99.9, 1_000)), ("pool-short-texts", (99.9, 1_000), (100, 1_000)),
-    ("few-labels", (200, 100), (200, 101)), ("much-data", (200, 10_000), (200, 9_999)),
-    ("pool-the-middle", (200, 1_000, "middle"), (200, 1_000, "unknown")),
-    ("last-state-at-the-start", (200, 1_000, "start"), (200, 1_000, "everywhere")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "given", "other"),
+    [
+        ("pool-long-texts", (100, 1_000), (99.9, 1_000)),
+        ("pool-short-texts", (99.9, 1_000), (100, 1_000)),
+        ("few-labels", (200, 100), (200, 101)),
+        ("much-data", (200, 10_000), (200, 9_999)),
+        ("pool-the-middle", (200, 1_000, "middle"), (200, 1_000, "unknown")),
+        ("last-state-at-the-start", (200, 1_000, "start"), (200, 1_000, "everywhere")),
+    ],
+)
 def test_advice_depends_on_length_data_and_place(undecided, name, given, other):
-    assert name in {each.id for each in advice_for(*given)} - {each.id for each in advice_for(*other)}
+    assert name in {each.id for each in advice_for(*given)} - {
+        each.id for each in advice_for(*other)
+    }
 
 
-@pytest.mark.parametrize(("verdicts", "expected"), [
-    (["holds", "holds"], "supported"), (["holds", "so far holds"], "supported so far"),
-    (["holds", "not run"], "supported in part"), (["so far does not hold", "not run"], "contradicted"),
-    (["undecided", "not run"], "undecided"), (["not run"], "untested"),
-    (["holds (compact)", "holds"], "supported"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (["holds", "holds"], "supported"),
+        (["holds", "so far holds"], "supported so far"),
+        (["holds", "not run"], "supported in part"),
+        (["so far does not hold", "not run"], "contradicted"),
+        (["undecided", "not run"], "undecided"),
+        (["not run"], "untested"),
+        (["holds (compact)", "holds"], "supported"),
+    ],
+)
 def test_what_verdicts_come_to(verdicts, expected):
     assert support(Advice("a", "Do.", ("a", "b"), tuple(verdicts))) == expected
 
 
 @pytest.mark.parametrize("given", [(-1, 10), (10, 10, "left")])
 def test_what_cannot_be_is_told(given):
-    with pytest.raises(InputError, match="not|choose one of unknown, everywhere, start, middle, end"):
+    with pytest.raises(
+        InputError, match="not|choose one of unknown, everywhere, start, middle, end"
+    ):
         advice_for(*given)

@@ -51,14 +51,19 @@ def twins(minimal, pooling):
 def named(theirs):
     """The names of the library's weights, and what the file calls them."""
     names = theirs.state_dict()
-    return {n: n.replace("encoder.layers.0", "lstms").replace("pooling.query", "query") for n in names}
+    return {
+        n: n.replace("encoder.layers.0", "lstms").replace("pooling.query", "query") for n in names
+    }
 
 
 @pytest.mark.parametrize("pooling", THESIS_POOLINGS)
 def test_a_pooling_is_that_of_the_library(minimal, pooling):
     torch.manual_seed(1)
     mask = word_mask(LENGTHS, 9)
-    for states in (torch.randn(4, 9, 8).double(), torch.randn(4, 9, 8).double() * mask.unsqueeze(2)):
+    for states in (
+        torch.randn(4, 9, 8).double(),
+        torch.randn(4, 9, 8).double() * mask.unsqueeze(2),
+    ):
         theirs = POOLINGS[pooling](8).double()
         ours = minimal.pool(pooling, states, mask, getattr(theirs, "query", None))
         torch.testing.assert_close(ours, theirs(states, mask)[0], **EXACT)
@@ -100,7 +105,11 @@ def test_it_needs_torch_numpy_and_python_alone():
     nodes = list(ast.walk(ast.parse(FILE.read_text("utf-8"))))
     names = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in names} <= {"torch", "numpy", *sys.stdlib_module_names}
+    assert {name.partition(".")[0] for name in names} <= {
+        "torch",
+        "numpy",
+        *sys.stdlib_module_names,
+    }
 
 
 def test_the_command_runs_from_anywhere(tmp_path):
@@ -126,11 +135,14 @@ def test_it_reads_a_table_of_texts_and_labels(minimal, tmp_path, capsys, setting
     assert capsys.readouterr().out.count("epoch") == 1
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    (None, r"own.csv cannot be read: .*No such file or directory.*"),
-    (b"text,stars\nfine,5\n", r"own.csv has no column 'label'"),
-    (b"text,label\nfine,1\n\ndull\n", r"own.csv is too small: 1 texts of 1 classes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, r"own.csv cannot be read: .*No such file or directory.*"),
+        (b"text,stars\nfine,5\n", r"own.csv has no column 'label'"),
+        (b"text,label\nfine,1\n\ndull\n", r"own.csv is too small: 1 texts of 1 classes"),
+    ],
+)
 def test_a_bad_table_is_one_line(minimal, tmp_path, monkeypatch, text, said):
     monkeypatch.chdir(tmp_path)
     if text is not None:

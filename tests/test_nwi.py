@@ -17,10 +17,14 @@ from whenpool.probes.faithfulness import faithfulness
 from whenpool.probes.word_importance import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
-LENGTHS = torch.tensor([5, 37, 12, 64, 23])  # one window of 5; not divisible; within a segment; long
+LENGTHS = torch.tensor(
+    [5, 37, 12, 64, 23]
+)  # one window of 5; not divisible; within a segment; long
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 PAIRS = [*product(POOLINGS, ["lstm"]), *product(["last", "attention"], ["gru", "elman"])]
-MODELS = [{"pooling": p, "cell": c, "bidirectional": both} for p, c in PAIRS for both in (True, False)]
+MODELS = [
+    {"pooling": p, "cell": c, "bidirectional": both} for p, c in PAIRS for both in (True, False)
+]
 
 
 def batch(lengths=LENGTHS):
@@ -42,8 +46,12 @@ def importance_by_loop(model, ids, lengths, labels, k):
     """Algorithm 1 up to δ, one text without padding and one window at a time."""
 
     def log_probability(words, label, hidden=()):
-        words = torch.tensor([UNKNOWN if t in hidden else word for t, word in enumerate(words.tolist())])
-        return model(words.unsqueeze(0), torch.tensor([len(words)])).log_softmax(-1)[0, label].item()
+        words = torch.tensor(
+            [UNKNOWN if t in hidden else word for t, word in enumerate(words.tolist())]
+        )
+        return (
+            model(words.unsqueeze(0), torch.tensor([len(words)])).log_softmax(-1)[0, label].item()
+        )
 
     found = []
     for text, n, label in zip(ids, lengths.tolist(), labels, strict=True):
@@ -133,16 +141,28 @@ def test_equal_importance_is_no_importance(pooling, dtype):
     assert (window_importance(bag, ids, lengths, labels, 5, UNKNOWN)[:, 0] > 1e-3).all()
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"k": 0}, "k, the words of a window, must be a whole number from 1, not 0"),
-    ({"k": 2.5}, "k, the words of a window, must be a whole number from 1, not 2.5"),
-    ({"model": classifier(vectors=torch.full((WORDS, 6), torch.nan))}, "TextClassifier gives logits"),
-    ({"k": 9}, "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k="),
-    ({"points": 0}, "points must be at least 1, not 0"),
-    ({"unknown_index": -1}, "unknown_index must be the number of a word, not -1"),
-    ({"unknown_index": 30}, "unknown_index is 30, but the model's embedding has 30"),
-    ({"labels": torch.tensor([0, 1, 3, 0, 1])}, "text 2 has the label 3, but the model has 3 classes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"k": 0}, "k, the words of a window, must be a whole number from 1, not 0"),
+        ({"k": 2.5}, "k, the words of a window, must be a whole number from 1, not 2.5"),
+        (
+            {"model": classifier(vectors=torch.full((WORDS, 6), torch.nan))},
+            "TextClassifier gives logits",
+        ),
+        (
+            {"k": 9},
+            "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k=",
+        ),
+        ({"points": 0}, "points must be at least 1, not 0"),
+        ({"unknown_index": -1}, "unknown_index must be the number of a word, not -1"),
+        ({"unknown_index": 30}, "unknown_index is 30, but the model's embedding has 30"),
+        (
+            {"labels": torch.tensor([0, 1, 3, 0, 1])},
+            "text 2 has the label 3, but the model has 3 classes",
+        ),
+    ],
+)
 @pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly
 def test_what_cannot_be_used_is_named(changes, message, layers):
     given = dict(zip(("ids", "lengths", "labels"), batch(), strict=True)) | {"k": 5}

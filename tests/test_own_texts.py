@@ -51,11 +51,14 @@ def test_formats_and_columns_may_be_others(tmp_path, monkeypatch):
     assert load("~/A.TSV").splits == load(tsv).splits == expected.splits
 
 
-@pytest.mark.parametrize(("suffix", "content", "text"), [
-    (".csv", '"He said ""no"", and\n\nleft",good\n"C:",bad\n', 'He said "no", and\n\nleft'),
-    (".tsv", '"Great" film\tgood\nFine\tbad\n', '"Great" film'),
-    (".tsv", '"He said ""no"""\tgood\nFine\tbad\n', 'He said "no"'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("suffix", "content", "text"),
+    [
+        (".csv", '"He said ""no"", and\n\nleft",good\n"C:",bad\n', 'He said "no", and\n\nleft'),
+        (".tsv", '"Great" film\tgood\nFine\tbad\n', '"Great" film'),
+        (".tsv", '"He said ""no"""\tgood\nFine\tbad\n', 'He said "no"'),
+    ],
+)
 def test_quotes_are_read_as_other_programs_write_them(tmp_path, suffix, content, text):
     path = tmp_path / f"a{suffix}"
     path.write_text(f"text{',' if suffix == '.csv' else chr(9)}label\n{content}")
@@ -90,13 +93,16 @@ def test_texts_of_several_lines_are_read_and_told(tmp_path, suffix, mark):
     assert re.match(r"2 rows span several lines between quotes, .*: lines 2 to 5, 66 to 67\.", note)
 
 
-@pytest.mark.parametrize(("content", "options"), [
-    (b"sep=;\ntext;label\nA, b;x\n", {}),
-    (b"\n \n# made by hand, in May\n\ntext,label\n\"A, b\",x\n", {}),
-    ("text,label\n\"A, b\",x\n".encode("utf-16"), {}),
-    (gzip.compress(b'text,label\n"A, b",x\n', mtime=0), {}),
-    ("sep=,\ntext,label\n\"A, b\",x\n".encode("utf-16-be"), {"encoding": "utf-16-be"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (b"sep=;\ntext;label\nA, b;x\n", {}),
+        (b'\n \n# made by hand, in May\n\ntext,label\n"A, b",x\n', {}),
+        ('text,label\n"A, b",x\n'.encode("utf-16"), {}),
+        (gzip.compress(b'text,label\n"A, b",x\n', mtime=0), {}),
+        ('sep=,\ntext,label\n"A, b",x\n'.encode("utf-16-be"), {"encoding": "utf-16-be"}),
+    ],
+)
 def test_a_header_may_stand_lower_and_a_file_be_packed_or_of_another_encoding(
     tmp_path, content, options
 ):
@@ -109,14 +115,19 @@ def test_an_encoding_and_a_column_that_begins_like_a_comment_may_be_named(tmp_pa
     path = written(tmp_path / "a.csv", rows, header=("#text", "label"), encoding="cp1252")
     corpus = load(f"{path}:text_column=#text,encoding=cp1252")
     assert (corpus.classes, len(corpus.train)) == (("là", "où"), 36)
-    assert {text for split in corpus.splits.values() for text, _ in split} == {text for text, _ in rows}
+    assert {text for split in corpus.splits.values() for text, _ in split} == {
+        text for text, _ in rows
+    }
 
 
-@pytest.mark.parametrize("content", [
-    '[{"text": "a", "label": 1}, {"text": "b", "label": null}]',
-    '{"text": "a", "label": 1}\n{"text": "b", "label": null}',
-    '{"text": {"0": "a", "1": "b"}, "label": {"0": 1, "1": null}}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[{"text": "a", "label": 1}, {"text": "b", "label": null}]',
+        '{"text": "a", "label": 1}\n{"text": "b", "label": null}',
+        '{"text": {"0": "a", "1": "b"}, "label": {"0": 1, "1": null}}',
+    ],
+)
 def test_json_may_be_a_list_lines_or_columns(tmp_path, content):
     (tmp_path / "a.json").write_text(content)
     read, gaps, _ = read_own(tmp_path / "a.json", "text", "label")
@@ -126,7 +137,13 @@ def test_json_may_be_a_list_lines_or_columns(tmp_path, content):
         read_own(tmp_path / "a.json", "text", "label")
 
 
-SHEET = [["Reviews", "", ""], ["text", "label", "more"], ["None", 1, 2.5], [7, "n/a", ""], [7, True, 1]]
+SHEET = [
+    ["Reviews", "", ""],
+    ["text", "label", "more"],
+    ["None", 1, 2.5],
+    [7, "n/a", ""],
+    [7, True, 1],
+]
 EXPECTED = ([("None", "1", ""), ("7", "True", "")], 1)
 
 
@@ -179,9 +196,11 @@ def test_all_classes_that_are_not_wanted_are_in_one_message(tmp_path):
         for said in (
             "4 of 8 classes are not usable: 'Spam' (3 different texts, like 'spam')",
             "'cafe\u0301' (2 different texts, like 'caf\u00e9')",
-            "'ham2' (4 different texts, like 'ham')", "'rest' (1 different texts). Add texts, ",
-            "give --merge-case to merge spellings and --drop-rare to leave out those of fewer than 10",
-        ):  # fmt: skip
+            "'ham2' (4 different texts, like 'ham')",
+            "'rest' (1 different texts). Add texts, ",
+            "give --merge-case to merge spellings and --drop-rare to leave out those of "
+            "fewer than 10",
+        ):
             assert said in str(error.value)
     corpus = load(f"{path}:merge_case=true,drop_rare=True")
     table, notes = survey(path, merge_case=True, drop_rare=True)
@@ -193,7 +212,9 @@ def test_all_classes_that_are_not_wanted_are_in_one_message(tmp_path):
     gaps = "3 rows were left out, without a text or a label; "
     dropped = "5 texts are of 2 rare classes and were left out (--drop-rare)."
     assert {merged, none, dropped} < {*notes}
-    assert any(note.startswith(gaps) and "label 'NaN' says that there is none" in note for note in notes)
+    assert any(
+        note.startswith(gaps) and "label 'NaN' says that there is none" in note for note in notes
+    )
 
 
 def test_the_command_reads_as_its_options_say(tmp_path, mistake):
@@ -204,25 +225,67 @@ def test_the_command_reads_as_its_options_say(tmp_path, mistake):
     assert "a.csv: fewer than two classes have 10 different texts; add texts" in said
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    ("", "has no header; write the names"),
-    ("body,stars\nx,1\n", "no column 'text'; name one of .*'body', 'stars'.*, as a.csv:text_column="),
-    ("text,label\nx,1\na, b,1\n", "line 3: the line has 3 fields, but the header has 2; put fields"),
-    ('text,label\nx,1\n"never ends,2\nx,1\n', "line 3: a quote is not closed"),
-    ("text,label\nx,1\ny,1\n", "there is one class, '1'; give texts"),
-    ("text,label\nx,1\nx,2\n", "'1' .1 different texts.; '2' .its texts have another label before"),
-    ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "2 of 2 classes are not usable: 'yyy.* .1 different"),
-    ("Text,Label\nx,1\n", "no column 'text'; did you mean 'Text'. Name one of .'Text', 'Label'"),
-    ("text,label\n" + "".join(f"{i % 2},film {i}\n" for i in range(9)), "swapped: .*--text-column label"),
-    ("text,label\n" + "".join(f"film,{i}\n" for i in range(30)), "30 different labels in 30 rows, as an id"),
-    ("text,label\n这部电影很好看我喜欢它,1\n", "no spaces between words; add them with a segmenter"),
-    ("text,label\nx,1\n".encode("utf-16-le"), "line 1 is binary, or UTF-16 without a mark; save"),
-    (b"text,label\nfine,1\ncaf\xe9,1\n", "line 3 is not UTF-8 .*0xe9 after 'caf'.; .* --encoding cp1252"),
-    ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
-    ('{"text": "x", "label": {}}', "'text' must hold a text, and 'label' a word or a number, not 'x' and {}"),
-    ('{"text": "x", "label": 1}\n{"text": "y", "label": 1.0}', "labels '1' and '1.0' are one number"),
-    ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: column 'label' is empty"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "has no header; write the names"),
+        (
+            "body,stars\nx,1\n",
+            "no column 'text'; name one of .*'body', 'stars'.*, as a.csv:text_column=",
+        ),
+        (
+            "text,label\nx,1\na, b,1\n",
+            "line 3: the line has 3 fields, but the header has 2; put fields",
+        ),
+        ('text,label\nx,1\n"never ends,2\nx,1\n', "line 3: a quote is not closed"),
+        ("text,label\nx,1\ny,1\n", "there is one class, '1'; give texts"),
+        (
+            "text,label\nx,1\nx,2\n",
+            "'1' .1 different texts.; '2' .its texts have another label before",
+        ),
+        (
+            "text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n",
+            "2 of 2 classes are not usable: 'yyy.* .1 different",
+        ),
+        (
+            "Text,Label\nx,1\n",
+            "no column 'text'; did you mean 'Text'. Name one of .'Text', 'Label'",
+        ),
+        (
+            "text,label\n" + "".join(f"{i % 2},film {i}\n" for i in range(9)),
+            "swapped: .*--text-column label",
+        ),
+        (
+            "text,label\n" + "".join(f"film,{i}\n" for i in range(30)),
+            "30 different labels in 30 rows, as an id",
+        ),
+        (
+            "text,label\n这部电影很好看我喜欢它,1\n",
+            "no spaces between words; add them with a segmenter",
+        ),
+        (
+            "text,label\nx,1\n".encode("utf-16-le"),
+            "line 1 is binary, or UTF-16 without a mark; save",
+        ),
+        (
+            b"text,label\nfine,1\ncaf\xe9,1\n",
+            "line 3 is not UTF-8 .*0xe9 after 'caf'.; .* --encoding cp1252",
+        ),
+        ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
+        (
+            '{"text": "x", "label": {}}',
+            "'text' must hold a text, and 'label' a word or a number, not 'x' and {}",
+        ),
+        (
+            '{"text": "x", "label": 1}\n{"text": "y", "label": 1.0}',
+            "labels '1' and '1.0' are one number",
+        ),
+        (
+            '{"text": "x", "label": NaN}',
+            "no row has a text and a label; .*line 1: column 'label' is empty",
+        ),
+    ],
+)
 def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message):
     data = content if isinstance(content, bytes) else content.encode()
     path = tmp_path / ("a.jsonl" if data[:1] in (b"{", b"[") else "a.csv")
@@ -233,13 +296,22 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
     assert len(str(error.value)) < 600
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"label_column": "more"}, "no row has a text and a label; .*a.csv, line 2: column 'more' is empty"),
-    ({"label_column": "text"}, "text and label are both in column 'text'; name two"),
-    ({"encoding": "latin-0"}, "encoding 'latin-0' is unknown; name one of Python's, such as cp1252"),
-    ({"drop_rare": "maybe"}, "drop_rare 'maybe' is unknown; choose one of true, false"),
-    ({"colour": "red"}, "option of .*a.csv .colour. is unknown; choose one of text_column"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"label_column": "more"},
+            "no row has a text and a label; .*a.csv, line 2: column 'more' is empty",
+        ),
+        ({"label_column": "text"}, "text and label are both in column 'text'; name two"),
+        (
+            {"encoding": "latin-0"},
+            "encoding 'latin-0' is unknown; name one of Python's, such as cp1252",
+        ),
+        ({"drop_rare": "maybe"}, "drop_rare 'maybe' is unknown; choose one of true, false"),
+        ({"colour": "red"}, "option of .*a.csv .colour. is unknown; choose one of text_column"),
+    ],
+)
 def test_gaps_and_wrong_options_of_a_corpus_are_named(tmp_path, options, message):
     (tmp_path / "a.csv").write_text("text,label,more\ngood,1\n,0\n")
     with pytest.raises(InputError, match=message):
@@ -251,8 +323,12 @@ def test_what_is_left_out_is_counted(tmp_path):
     again = [ROWS[0], (ROWS[1][0], "no")]
     found, notes = looked_at(written(tmp_path / "a.csv", [*ROWS, *gaps, *again]), words=2)
     assert Counter(found["label"]) == {"yes": 40, "no": 20}
-    for note in ("60 texts are longer than 2 words", "3 rows were left out, .*line 62",
-                 "2 rows repeat a text", "1 texts have several labels"):  # fmt: skip
+    for note in (
+        "60 texts are longer than 2 words",
+        "3 rows were left out, .*line 62",
+        "2 rows repeat a text",
+        "1 texts have several labels",
+    ):
         assert re.search(note, " ".join(notes))
 
 

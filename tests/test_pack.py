@@ -15,7 +15,9 @@ from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
-VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])}
+VECTORS = {
+    word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])
+}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
 
 
@@ -29,14 +31,21 @@ def place(place):
     return place
 
 
-def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives(place, here, tmp_path):
-    runs = [TRAINING, replace(TRAINING, setting="mid"), PaddingSweep(replace(TRAINING, setting="mid"))]
+def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives(
+    place, here, tmp_path
+):
+    runs = [
+        TRAINING,
+        replace(TRAINING, setting="mid"),
+        PaddingSweep(replace(TRAINING, setting="mid")),
+    ]
     runs.append(replace(TRAINING, size=7, draw=1))
     compute(runs, place)
     assert list(pack([*runs, Tagging("ud_ewt")], place, tmp_path / "packed")) == [
         "1 runs are left out: only trainings and probes are packed",
-        "imdb, long: 14 train, 10 validation, 8 test texts", "small.8d.txt: 3 of 4 words",
-    ]  # fmt: skip
+        "imdb, long: 14 train, 10 validation, 8 test texts",
+        "small.8d.txt: 3 of 4 words",
+    ]
     for file in ("aclImdb_v1.tar.gz", "wiki_sentences.jsonl", "small.8d.txt"):
         assert (tmp_path / "packed" / file).stat().st_size < 200
     packed = Place(Store(tmp_path / "store"), tmp_path / "packed", tmp_path / "packed" / "cache")

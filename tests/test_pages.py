@@ -11,7 +11,9 @@ from clones import PAGES, ROOT
 
 FRONT_PAGE_BYTES = 450_000  # with all that it loads, compressed
 TOUCH = "e => e.dispatchEvent(new PointerEvent('click', {cancelable: true, pointerType: 'touch'}))"
-DRAWN = "[...document.querySelectorAll('article picture img')].every(i => i.complete && i.clientWidth)"
+DRAWN = (
+    "[...document.querySelectorAll('article picture img')].every(i => i.complete && i.clientWidth)"
+)
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +31,8 @@ def test_a_page_is_whole_fits_the_screen_and_axe_finds_nothing_serious(
 ):
     with looked_at(chromium, html / f"{name}.html", size, scheme, axe=True) as page:
         images = page.eval_on_selector_all(
-            "article img", "all => all.map(i => [i.getAttribute('alt'), i.complete && i.naturalWidth])"
+            "article img",
+            "all => all.map(i => [i.getAttribute('alt'), i.complete && i.naturalWidth])",
         )
         assert all(alt and width for alt, width in images), images
         source = (ROOT / f"{name}.md").read_text() if name != "search" else ""
@@ -45,7 +48,9 @@ def test_a_page_is_whole_fits_the_screen_and_axe_finds_nothing_serious(
 def test_the_search_finds_max_attention(html, chromium):
     with looked_at(chromium, html / "search.html", query="?q=max-attention") as page:
         page.wait_for_selector("#search-results li a")
-        page.get_by_text("Search finished").wait_for()  # until then the list grows, and a click may miss
+        page.get_by_text(
+            "Search finished"
+        ).wait_for()  # until then the list grows, and a click may miss
         found = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
         assert all("/book/" in link for link in found)
         page.locator("#search-results li a").first.press("Enter")
@@ -75,7 +80,8 @@ def test_the_front_page_shows_stored_answers_of_the_text_that_it_opens_with_alon
         assert all(says.all_inner_texts())
         page.locator("#try-it-small [name=share]").fill("30")
         page.wait_for_function(
-            "() => ![...document.querySelectorAll('#try-it-small td:last-child')].some(t => t.innerText)"
+            "() => ![...document.querySelectorAll('#try-it-small td:last-child')].some(t "
+            "=> t.innerText)"
         )
 
 
@@ -95,7 +101,9 @@ def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html,
 
 def test_the_front_page_is_light(html, chromium):
     loaded = bytes_loaded(chromium, html / f"{PAGES[0]}.html")
-    assert sum(loaded.values()) < FRONT_PAGE_BYTES, sorted(loaded.items(), key=lambda item: -item[1])[:8]
+    assert sum(loaded.values()) < FRONT_PAGE_BYTES, sorted(
+        loaded.items(), key=lambda item: -item[1]
+    )[:8]
 
 
 def test_a_term_says_what_it_means_by_mouse_keyboard_and_touch(html, chromium):

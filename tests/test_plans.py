@@ -20,11 +20,18 @@ from whenpool.runs.run import VECTORS, key
 from whenpool.runs.store import Store
 
 COUNTS = {
-    "gradient_propagation": (17, 161, 45), "natural_bias": (8, 293, 100), "last_state": (8, 1124, 618),
-    "training_to_skip": (20, 1270, 3000), "word_importance": (20, 1130, 130), "few_shot": (8, 120, 80),
-    "learnability": (34, 102, 170), "recurrent_networks": (5, 15, 15), "sequence_labelling": (3, 21, 21),
-    "other_architectures": (47, 109, 47), "regularisation": (8, 186, 285),
-}  # fmt: skip
+    "gradient_propagation": (17, 161, 45),
+    "natural_bias": (8, 293, 100),
+    "last_state": (8, 1124, 618),
+    "training_to_skip": (20, 1270, 3000),
+    "word_importance": (20, 1130, 130),
+    "few_shot": (8, 120, 80),
+    "learnability": (34, 102, 170),
+    "recurrent_networks": (5, 15, 15),
+    "sequence_labelling": (3, 21, 21),
+    "other_architectures": (47, 109, 47),
+    "regularisation": (8, 186, 285),
+}
 """Runs of each chapter in the profiles quick, compact and paper."""
 PROBING = ("gradient_propagation", "natural_bias", "word_importance")
 
@@ -55,8 +62,12 @@ def test_each_chapter_has_its_runs_in_every_profile(chapter, place):
 def test_trainings_of_record_are_still_planned(place, tmp_path):
     """So that none has to be computed again: those of the thesis's model, padding masked or not."""
     rows = Store(tmp_path, RECORDS).rows("training")
-    rows = rows[rows["hidden_size"].eq(256) & rows["epochs"].eq(20) & rows["corpus_complete"].eq(True)]
-    recorded = {replace(Training.of_row(row), vectors=VECTORS[0]) for row in rows.to_dict("records")}
+    rows = rows[
+        rows["hidden_size"].eq(256) & rows["epochs"].eq(20) & rows["corpus_complete"].eq(True)
+    ]
+    recorded = {
+        replace(Training.of_row(row), vectors=VECTORS[0]) for row in rows.to_dict("records")
+    }
     requests = [Request("paper", masked=masked) for masked in (True, False)]
     runs = {run for request in requests for name in PLANS for run in plan(name, request, place)}
     assert len(recorded) > 30
@@ -85,7 +96,9 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
         gates = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU refuses
         assert len(runs) == len(usual) - len(gates)
         assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
-    tagged = [plan("sequence_labelling", Request(cell=cell), place) for cell in ("gru", "sum", None)]
+    tagged = [
+        plan("sequence_labelling", Request(cell=cell), place) for cell in ("gru", "sum", None)
+    ]
     assert [{run.cell for run in runs} for runs in tagged] == [{"gru"}, set(), {"lstm"}]
     runs = plan("last_state", Request("compact", cell="gru"), place)
     assert {(run.training.cell, run.training.corpus) for run in runs} == {("gru", "imdb")}
@@ -95,15 +108,21 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
     assert plan("other_architectures", Request(cell="gru"), place) == usual
 
 
-@pytest.mark.parametrize(("only", "message"), [
-    ({"sizes": 1_000}, "sizes must be a list, not 1000"),
-    ({"sizes": ["1K"]}, "sizes must be whole numbers from 1, not ('1K',)"),
-    ({"seeds": 0}, "seeds must be whole numbers from 1, not 0"),
-    ({"poolings": "last"}, "poolings must be a list, not 'last'"),
-    ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm"),
-    ({"size": [1_000]}, "only 'size' is unknown; choose one of sizes, settings, poolings, seeds"),
-    ([1_000], """only must be such as {"sizes": [1000]}, not [1000]"""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ({"sizes": 1_000}, "sizes must be a list, not 1000"),
+        ({"sizes": ["1K"]}, "sizes must be whole numbers from 1, not ('1K',)"),
+        ({"seeds": 0}, "seeds must be whole numbers from 1, not 0"),
+        ({"poolings": "last"}, "poolings must be a list, not 'last'"),
+        ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm"),
+        (
+            {"size": [1_000]},
+            "only 'size' is unknown; choose one of sizes, settings, poolings, seeds",
+        ),
+        ([1_000], """only must be such as {"sizes": [1000]}, not [1000]"""),
+    ],
+)
 def test_a_mistake_in_what_a_notebook_narrows_is_one_line(only, message):
     with pytest.raises(InputError, match=rf"\A{re.escape(message)}.*\Z"):
         open_chapter("training_to_skip", only=only)

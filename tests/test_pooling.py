@@ -1,4 +1,5 @@
-"""Each pooling against its formula, written out word by word; and in a model of sentence-transformers."""
+"""Each pooling against its formula, written out word by word; and in a model of
+sentence-transformers."""
 
 import numpy as np
 import pytest
@@ -124,7 +125,9 @@ def test_the_embedding_of_one_pooling_goes_with_the_gradient_of_another(name, st
 
 @pytest.mark.filterwarnings("ignore")
 @every_pooling
-def test_an_embedding_is_what_the_pooling_gives_of_each_text_alone_also_saved_and_loaded(name, tmp_path):
+def test_an_embedding_is_what_the_pooling_gives_of_each_text_alone_also_saved_and_loaded(
+    name, tmp_path
+):
     texts = ["a film", "a very long and rather dull film about nothing in particular", "fine"]
     sentence_transformers = pytest.importorskip("sentence_transformers")
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
@@ -167,7 +170,11 @@ def features_of(dtype, side, kind):
     if kind == "unmasked":
         return {"token_embeddings": batch, "prompt_length": torch.tensor([2])}
     mask = mask.to({"mask of truths": torch.bool, "weighted": torch.float32}.get(kind, torch.int64))
-    features = {"token_embeddings": batch, "attention_mask": mask, "prompt_length": torch.full((4,), 2)}
+    features = {
+        "token_embeddings": batch,
+        "attention_mask": mask,
+        "prompt_length": torch.full((4,), 2),
+    }
     return features | ({"token_weights_sum": torch.rand(4) + 1} if kind == "weighted" else {})
 
 
@@ -198,5 +205,7 @@ def test_the_switch_for_prompts_is_kept_with_the_model(tmp_path):
     assert not pooling.include_prompt
     pooling.save(str(tmp_path))
     assert SentencePooling.load(str(tmp_path)).get_config_dict() == {
-        "pooling": "mean", "size": None, "include_prompt": False,
-    }  # fmt: skip
+        "pooling": "mean",
+        "size": None,
+        "include_prompt": False,
+    }

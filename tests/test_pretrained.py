@@ -1,5 +1,5 @@
-"""Pretrained encoders: finding, loading and asking them, their frozen embeddings, and what is told where that
-fails."""
+"""Pretrained encoders: finding, loading and asking them, their frozen embeddings, and what is told
+where that fails."""
 
 import os
 import re
@@ -17,11 +17,21 @@ from whenpool.fewshot.pretrained import MINILM, locate
 
 transformers = pytest.importorskip("transformers")
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the film was good bad and long ##er , .".split()
-TEXTS = ["the film was good", "", "bad", "the longer film, and the longer film was bad.", "zebra film"]
+TEXTS = [
+    "the film was good",
+    "",
+    "bad",
+    "the longer film, and the longer film was bad.",
+    "zebra film",
+]
 SIZES = {
-    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
-    "vocab_size": len(WORDS), "max_position_embeddings": 32,
-}  # fmt: skip
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "vocab_size": len(WORDS),
+    "max_position_embeddings": 32,
+}
 E, TOKENS, LONGEST = 16, 50, 24
 LENGTHS = (5, 24, 2, 9, 1, 17, 9, 3, 24, 12, 6)  # neither from short to long nor from long to short
 HALF = 2e-3
@@ -59,11 +69,15 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
     encoder = load_encoder(str(tiny))
     ids, cut = encoder.tokenize(TEXTS, longest)
     full, end = [encoder.tokenizer(text)["input_ids"] for text in TEXTS], WORDS.index("[SEP]")
-    assert ids.to_lists() == [row if len(row) <= longest else [*row[: longest - 1], end] for row in full]
+    assert ids.to_lists() == [
+        row if len(row) <= longest else [*row[: longest - 1], end] for row in full
+    ]
     assert cut == (1 if longest < 15 else 0)  # one text has 15 tokens, the others 8 at most
     assert encoder.tokenize(TEXTS * 300, longest)[0].to_lists() == ids.to_lists() * 300
     whole = encoder.tokenize(["[PAD] [SEP]"], 32)[0].row(0).tolist()
-    assert not {WORDS.index("[PAD]"), end} & {*whole[1:-1]}  # words of a text are never special tokens
+    assert not {WORDS.index("[PAD]"), end} & {
+        *whole[1:-1]
+    }  # words of a text are never special tokens
     for limit in (33, 7):
         message = f"max_tokens must be from 8 to 32 for {tiny}, not {limit}"
         assert refusal(encoder.tokenize, TEXTS, limit) == message
@@ -71,10 +85,14 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
     assert refusal(encoder.tokenize, ["film", None], 8) == "text 1 must be a string, not NoneType"
 
 
-@pytest.mark.parametrize(("file", "named"), [
-    ("config.json", "config.json"), ("model.safetensors", "*.safetensors"),
-    ("vocab.txt", "tokenizer.json vocab* *.model"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        ("config.json", "config.json"),
+        ("model.safetensors", "*.safetensors"),
+        ("vocab.txt", "tokenizer.json vocab* *.model"),
+    ],
+)
 def test_a_file_that_is_missing_or_cut_short_is_named(copied, file, named):
     if file != "vocab.txt":
         os.truncate(copied / file, 100)
@@ -146,5 +164,7 @@ def test_other_texts_and_other_encoders_have_files_of_their_own(file):
     for encoder, given in ((tiny_bert(), texts), (tiny_bert(1), NUMBERED)):
         assert not torch.equal(embed(encoder, given, file).ids.flat, states)
     assert len([*file.parent.iterdir()]) == 3
-    (kept,) = (path for path in file.parent.iterdir() if torch.from_numpy(np.load(path)).equal(states))
+    (kept,) = (
+        path for path in file.parent.iterdir() if torch.from_numpy(np.load(path)).equal(states)
+    )
     assert re.fullmatch("states-[0-9a-f]{20}.npy", kept.name)

@@ -28,7 +28,9 @@ def clone(pages, tmp_path_factory):
 def printed(clone, **options):
     """The PDF, with the text of each page."""
     needs_browser()
-    with ThreadPoolExecutor(1) as other:  # a thread drives one browser, and this one's may be at work
+    with ThreadPoolExecutor(
+        1
+    ) as other:  # a thread drives one browser, and this one's may be at work
         reader = PdfReader(other.submit(print_book, clone, **options).result())
     return reader, [page.extract_text() for page in reader.pages]
 

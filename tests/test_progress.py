@@ -1,5 +1,5 @@
-"""The status table: what is done, missing and cannot be done; and how long it takes, on made-up stores and on
-the reference runs with one left out."""
+"""The status table: what is done, missing and cannot be done; and how long it takes, on made-up
+stores and on the reference runs with one left out."""
 
 from dataclasses import replace
 
@@ -36,7 +36,12 @@ def status(chapters, place, **workforce):
 
 def done(place, run, seconds, identity=None):
     """As if a run had been made here and had taken so long, weights apart."""
-    identity = identity or {"run": run.changed(), "data": {}, "protocol": run.protocol, "made": seconds}
+    identity = identity or {
+        "run": run.changed(),
+        "data": {},
+        "protocol": run.protocol,
+        "made": seconds,
+    }
     result = {"seconds": seconds, "probe_protocol": PROBE_PROTOCOL}
     provenance = {"device": "cpu: this one", "precision": "float32"}
     return place.store.put(identity, run.row(), result, provenance)
@@ -56,7 +61,9 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
     for workers, *times in (3, "1 min 20 s", "2 min 0 s"), (100, "1 min 0 s", "1 min 0 s"):
         table, notes = status(runs, place, workers=workers)
         assert table.loc[ALL, ["time left", "time of all"]].tolist() == times
-        assert notes == [f"Times are for {workers} workers on cpu, estimated from the most similar runs"]
+        assert notes == [
+            f"Times are for {workers} workers on cpu, estimated from the most similar runs"
+        ]
 
 
 def seconds(place, run, **workforce):

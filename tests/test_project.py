@@ -1,5 +1,5 @@
-"""The project holds together: versions, links, the workflow on GitHub, and notebooks that equal their
-chapters, whose first cell finds the library."""
+"""The project holds together: versions, links, the workflow on GitHub, and notebooks that equal
+their chapters, whose first cell finds the library."""
 
 import os
 import re
@@ -34,7 +34,10 @@ def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_t
     groups = PROJECT["optional-dependencies"]
     for line in [*PROJECT["dependencies"], *(item for group in groups.values() for item in group)]:
         requirement = Requirement(line)
-        if requirement.name in ("whenpool", "triton"):  # an extra that brings another; of a GPU alone
+        if requirement.name in (
+            "whenpool",
+            "triton",
+        ):  # an extra that brings another; of a GPU alone
             continue
         pinned = next(iter(PINS[requirement.name.lower()].specifier)).version
         assert requirement.specifier.contains(pinned), line
@@ -69,7 +72,9 @@ def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monk
         pytest.importorskip("sklearn")
     if "onnxruntime" in block:
         for package in ("onnx", "onnxscript", "onnxruntime"):
-            pytest.importorskip(package, reason=f"{package} is missing: pip install 'whenpool[onnx]'")
+            pytest.importorskip(
+                package, reason=f"{package} is missing: pip install 'whenpool[onnx]'"
+            )
     monkeypatch.chdir(tmp_path)
     words, classes = ("<unk>", "<pad>", "fine", "waste", "hours"), ("bad", "good")
     model = TextClassifier(5, 2, "max_attention", embedding_size=4, hidden_size=4)
@@ -83,7 +88,9 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
     schema = ["--builtin-schema", "vendor.github-workflows"]  # which the package brings along
     done = subprocess.run([sys.executable, "-m", "check_jsonschema", *schema, path], **CAPTURED)
     assert done.returncode == 0, done.stdout + done.stderr
-    steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    steps = [
+        step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]
+    ]
     lines = "\n".join(step["run"] for step in steps if "run" in step).splitlines()
     for program, *words in map(str.split, lines):
         if program == "make":
@@ -116,11 +123,14 @@ def test_the_committed_notebooks_are_what_their_chapters_give():
         committed = nbformat.read(chapter.with_suffix(".ipynb"), as_version=nbformat.NO_CONVERT)
         nbformat.validate(committed)
         assert "google.colab" in committed.cells[0].source
-        assert not any(MYST.search(cell.source) for cell in committed.cells if cell.cell_type != "code")
+        assert not any(
+            MYST.search(cell.source) for cell in committed.cells if cell.cell_type != "code"
+        )
 
 
 def first_cell_run(folder, modules="", code=0):
-    """Run the first cell of a notebook in a new process, after some lines that stand for modules."""
+    """Run the first cell of a notebook in a new process, after some lines that stand for
+    modules."""
     source = nbformat.read(ROOT / "book" / "theory.ipynb", as_version=4).cells[0].source
     told = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
     (folder / "cell.py").write_text(f"{source}\n{told}\n")
@@ -133,7 +143,7 @@ def first_cell_run(folder, modules="", code=0):
 def test_outside_the_clone_a_notebook_goes_where_the_package_is_or_says_where_to_start(tmp_path):
     assert first_cell_run(tmp_path).split()[1:] == [str(ROOT / "book"), str(ROOT / "lib")]
     alone = "import importlib.util\nimportlib.util.find_spec = lambda name: None"
-    said = f"no clone of the book is around {tmp_path}; start in one, as with papermill --cwd book\n"
+    said = f"no clone of the book is around {tmp_path}; start in one: papermill --cwd book\n"
     assert first_cell_run(tmp_path, alone, code=1) == said
 
 

@@ -1,4 +1,5 @@
-"""What the pages say in words is what the claims say in numbers, and their cells fit the library."""
+"""What the pages say in words is what the claims say in numbers, and their cells fit the
+library."""
 
 import ast
 import re
@@ -24,8 +25,8 @@ VERDICT = {"holds": "holds", "fails": "does not hold", "undecided": "undecided"}
 
 
 def test_sentences_that_rest_on_claims_agree_with_their_verdicts(decided):
-    """A line such as ``% holds: id`` or ``% undecided: id@compact`` above a sentence names the claims that it
-    rests on, at the best scale that has a verdict or at the one named."""
+    """A line such as ``% holds: id`` or ``% undecided: id@compact`` above a sentence names the
+    claims that it rests on, at the best scale that has a verdict or at the one named."""
     found = {decision.claim.id: decision.best.verdict for decision in decided}
     for decision in decided:
         found |= {f"{decision.claim.id}@{scale}": one.verdict for scale, one in decision.at.items()}
@@ -70,11 +71,14 @@ def padding_turns_the_model(means):
     return left[True] < 0 < left[False]
 
 
-@pytest.mark.parametrize(("finding", "is_so"), [
-    ("the BiLSTM and MeanPool have the lowest means", filler_costs_two_models_most),
-    ("In the middle of filler chrono is level with MaxAtt", chrono_alone_is_as_good),
-    ("reads it relied on the beginning", padding_turns_the_model),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("finding", "is_so"),
+    [
+        ("the BiLSTM and MeanPool have the lowest means", filler_costs_two_models_most),
+        ("In the middle of filler chrono is level with MaxAtt", chrono_alone_is_as_good),
+        ("reads it relied on the beginning", padding_turns_the_model),
+    ],
+)
 def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):
     def means(measure="accuracy", by="model", scale="compact", **asked):
         return results(recorded, measure, scale, **asked).groupby(by)["value"].mean()

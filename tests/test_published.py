@@ -1,4 +1,5 @@
-"""The publishers' files: fetched, read from small archives of our own, and the real ones where they are."""
+"""The publishers' files: fetched, read from small archives of our own, and the real ones where they
+are."""
 
 import gzip
 import hashlib
@@ -25,7 +26,9 @@ def test_imdb(tmp_path):
     assert all(" test " in text for text in corpus.validation.texts + corpus.test.texts)
     assert corpus.notes[0].startswith("aclImdb_v1.tar.gz is not the publisher's file (sha256")
     assert "hold 48 texts, fewer than the publisher's" in corpus.notes[1]
-    with pytest.raises(InputError, match="has no filler sentences: .*`whenpool data fetch wikitext`"):
+    with pytest.raises(
+        InputError, match="has no filler sentences: .*`whenpool data fetch wikitext`"
+    ):
         corpora.find("imdb", tmp_path).load_filler()
     path = tmp_path / "aclImdb_v1.tar.gz"
     path.write_bytes(path.read_bytes()[:500])
@@ -55,7 +58,8 @@ def test_amazon(tmp_path, monkeypatch):
 
 @pytest.fixture
 def served(monkeypatch):
-    """What pooch is asked for, and the bytes that it downloads; one small file takes the place of IMDb's."""
+    """What pooch is asked for, and the bytes that it downloads; one small file takes the place of
+    IMDb's."""
     asked, content = [], [CONTENT]
 
     def retrieve(url, known_hash, fname, path, downloader):
@@ -68,7 +72,10 @@ def served(monkeypatch):
 
     monkeypatch.setattr("pooch.retrieve", retrieve)
     monkeypatch.setenv("WHENPOOL_MIRROR", "https://mirror.invalid/")
-    values = {"url": "https://x.invalid/files/small.tgz", "sha256": hashlib.sha256(CONTENT).hexdigest()}
+    values = {
+        "url": "https://x.invalid/files/small.tgz",
+        "sha256": hashlib.sha256(CONTENT).hexdigest(),
+    }
     monkeypatch.setitem(published.DOWNLOADS, "imdb", (Download("small.tgz", **values),))
     return asked, content
 
@@ -84,7 +91,9 @@ def test_a_file_is_fetched_once_and_verified(served, tmp_path):
     assert "small.tgz (not the publisher's file (sha256" in " ".join(listing(tmp_path))
     file.unlink()
     served[1].clear()
-    with pytest.raises(InputError, match=r"tgz could not be downloaded \(ValueError: SHA.*try again"):
+    with pytest.raises(
+        InputError, match=r"tgz could not be downloaded \(ValueError: SHA.*try again"
+    ):
         fetch("imdb", tmp_path)
 
 
@@ -100,10 +109,16 @@ def test_one_file_is_taken_out_of_a_zip_archive(served, tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "wanted.txt"]
 
 
-@pytest.mark.parametrize(("name", "classes", "length"), [
-    ("imdb", 2, "long"), ("yelp", 2, "long"), ("yahoo", 10, "long"), ("amazon", 13, "long"),
-    ("amazon", 13, "short"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "classes", "length"),
+    [
+        ("imdb", 2, "long"),
+        ("yelp", 2, "long"),
+        ("yahoo", 10, "long"),
+        ("amazon", 13, "long"),
+        ("amazon", 13, "short"),
+    ],
+)
 def test_real_corpora_are_read_balanced_and_marked(real_data, name, classes, length):
     corpus = corpora.load(name, real_data, length)
     assert (len(corpus.classes), corpus.complete) == (classes, name == "imdb")

@@ -1,4 +1,5 @@
-"""The engine on a Ray cluster: two nodes, of which one is lost, and what a node does with a task."""
+"""The engine on a Ray cluster: two nodes, of which one is lost, and what a node does with a
+task."""
 
 import logging
 import os
@@ -78,7 +79,9 @@ def undisturbed(tmp_path_factory):
 
 
 def same(place, undisturbed):
-    both = (where.store.history("training").drop(columns="seconds") for where in (place, undisturbed))
+    both = (
+        where.store.history("training").drop(columns="seconds") for where in (place, undisturbed)
+    )
     left, right = (rows.sort_values(["key", "epoch"]).to_numpy() for rows in both)
     assert (left == right).all()
     return results(place.store) == results(undisturbed.store)
@@ -117,7 +120,8 @@ def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, und
     raylets, before = nodes.raylets[1:] if lost == "node" else nodes.raylets, {}
 
     def halted():
-        """A worker that is stopped in the middle of a task, which therefore cannot end before the harm."""
+        """A worker that is stopped in the middle of a task, which therefore cannot end before the
+        harm."""
         for worker in at_work(raylets):
             os.kill(worker, signal.SIGSTOP)
             if worker in at_work(raylets):
@@ -168,7 +172,9 @@ def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_
 def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     for address in ("127.0.0.1:1", "ray://somewhere", "somewhere"):
-        with pytest.raises(InputError, match=f"cluster at {address} cannot be used: .*ray start --head"):
+        with pytest.raises(
+            InputError, match=f"cluster at {address} cannot be used: .*ray start --head"
+        ):
             RayPool(place, replace(RAY, address=address))
 
 

@@ -13,7 +13,13 @@ from small_runs import SMALL, TINY, fresh, on_record, record
 
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
-from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
+from whenpool.runs.kinds.probe import (
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
@@ -22,11 +28,14 @@ KEPT = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
 START = replace(KEPT, setting="standard", size=500, epochs=1, test=1000)
 MEASURED = {
     GradientProfile(START): [{"position": p, "mean": 0.1 * p, "median": 0.2} for p in (1, 2)],
-    GradientTrace(replace(KEPT, setting="standard")): [{"examples": n, "ratio": 0.5} for n in (0, 128)],
-    PaddingSweep(KEPT):
-        [{"setting_added": "mid", "share_added": 0.1 * n, "accuracy": 60.0 - n} for n in range(3)],
+    GradientTrace(replace(KEPT, setting="standard")): [
+        {"examples": n, "ratio": 0.5} for n in (0, 128)
+    ],
+    PaddingSweep(KEPT): [
+        {"setting_added": "mid", "share_added": 0.1 * n, "accuracy": 60.0 - n} for n in range(3)
+    ],
     WordImportance(KEPT, shortest=400, longest=500): [{"position": 1, "mean": 0.5, "std": 0.25}],
-}  # fmt: skip
+}
 
 
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
@@ -39,7 +48,9 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
     assert [Training.of_row(row) for row in rows.to_dict("records")] == [KEPT]
     assert rows.loc[0, ["test_accuracy", "commit", "protocol"]].tolist() == [70.0, "abc", PROTOCOL]
     assert elsewhere.store.history("training")["validation_accuracy"].tolist() == [50.0]
-    assert export("training", elsewhere, elsewhere.store.published) == 1  # again, and nothing is lost
+    assert (
+        export("training", elsewhere, elsewhere.store.published) == 1
+    )  # again, and nothing is lost
     record(elsewhere, replace(KEPT, masked=False))
     assert export("training", elsewhere, elsewhere.store.published) == 2  # the authors' way as well
 
@@ -49,7 +60,9 @@ def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedenc
     record(place, PaddingSweep(TINY), [{"setting_added": "mid", "share_added": 0.5}])
     elsewhere = on_record(place, "probe")
     store, folder, sweep = elsewhere.store, elsewhere.store.published, PaddingSweep(KEPT)
-    names = {"probes.csv"} | {f"probes_{kind}.csv" for kind in ("gradients", "trace", "sweep", "nwi")}
+    names = {"probes.csv"} | {
+        f"probes_{kind}.csv" for kind in ("gradients", "trace", "sweep", "nwi")
+    }
     assert {file.name for file in folder.iterdir()} == names
     table = store.current("probe")
     assert {Probe.of_row(row): row["key"] for row in table.to_dict("records")} == keys
@@ -97,7 +110,8 @@ def stores(tmp_path):
 
 
 def put_pairs(stores, differences, run=SMALL, first=None, second=None):
-    """The same trainings in both stores, of other seeds, and so many points apart; compares them."""
+    """The same trainings in both stores, of other seeds, and so many points apart; compares
+    them."""
     for seed, difference in enumerate(differences):
         one, loss = replace(run, seed=seed), 0.5 - difference / 10
         record(stores[0], one, made=first, test_loss=0.5)
@@ -132,14 +146,26 @@ def test_differences_and_largest_by_hand(stores):
     assert cell["std_difference"] == pytest.approx(np.std(standard, ddof=1))
 
 
-@pytest.mark.parametrize(("count", "difference", "allowed"), [
-    (25, 0.29, True), (25, -0.29, True), (24, 0.0, False), (25, 0.31, False), (25, -0.31, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("count", "difference", "allowed"),
+    [
+        (25, 0.29, True),
+        (25, -0.29, True),
+        (24, 0.0, False),
+        (25, 0.31, False),
+        (25, -0.31, False),
+    ],
+)
 def test_the_rule_on_precision(stores, count, difference, allowed):
     cells = put_pairs(stores, [difference] * count, KEPT, EXACT, FAST)
     where = {"device": ["cuda: H100", "cpu"], "together": 1}
     runs = pd.DataFrame({"precision": ["bfloat16", "float32"], **where})
-    for change in ({"hidden_size": 64}, {"epochs": 8}, {"corpus": "synthetic"}, {"together_other": 5}):
+    for change in (
+        {"hidden_size": 64},
+        {"epochs": 8},
+        {"corpus": "synthetic"},
+        {"together_other": 5},
+    ):
         assert not admitted(runs, cells.assign(**change))[0][0]
     assert admitted(runs, cells)[0].tolist() == [allowed, True]
     assert admitted(runs, read_comparisons(None))[0].tolist() == [False, True]

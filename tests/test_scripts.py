@@ -20,10 +20,14 @@ SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
 @pytest.mark.parametrize("setting", ["standard", "mid"])
 def test_a_bag_of_words_counts_the_texts_of_a_training_and_learns_from_them(place, setting):
-    easy = "synthetic:train=200,validation=40,test=80,shortest=30,longest=40,density=0.2,agreement=1"
+    easy = (
+        "synthetic:train=200,validation=40,test=80,shortest=30,longest=40,density=0.2,agreement=1"
+    )
     run = Training(easy, setting, 150, "last", max_words=32, test=60)
     given, read = prepare(run, place).dataset, bag.read_texts(run, place)
-    texts = {split: getattr(given, split).ids.to_lists() for split in ("train", "validation", "test")}
+    texts = {
+        split: getattr(given, split).ids.to_lists() for split in ("train", "validation", "test")
+    }
     found = bag.measure(read)
     for split, rows in texts.items():  # measuring has left them as they were
         counted = bag.counts(getattr(read, split), len(read.vocabulary)).toarray()
@@ -36,7 +40,9 @@ def test_a_bag_of_words_counts_the_texts_of_a_training_and_learns_from_them(plac
 
 def run(**options):
     """The script with nothing of this environment's own options."""
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    environment = {
+        name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ
+    }
     environment |= {"OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
     environment |= {name: str(value) for name, value in options.items()}
     return subprocess.run(["bash", SCRIPT], env=environment, **CAPTURED)
@@ -45,10 +51,19 @@ def run(**options):
 def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
     """The script as it is, in folders of its own, without the book."""
     done = run(
-        PROFILE="smoke", DEVICE="cpu", CORPUS=SMALL, SETTINGS="mid", POOLINGS="max,last",
-        DEADLINE="10m", WORKERS=1, BOOK=0,
-        STORE=tmp_path / "runs", OUT=tmp_path / "out", DATA=tmp_path, WHENPOOL_CACHE=tmp_path / "cache",
-    )  # fmt: skip
+        PROFILE="smoke",
+        DEVICE="cpu",
+        CORPUS=SMALL,
+        SETTINGS="mid",
+        POOLINGS="max,last",
+        DEADLINE="10m",
+        WORKERS=1,
+        BOOK=0,
+        STORE=tmp_path / "runs",
+        OUT=tmp_path / "out",
+        DATA=tmp_path,
+        WHENPOOL_CACHE=tmp_path / "cache",
+    )
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "unpacked"
     with tarfile.open(tmp_path / "out" / "whenpool-results.tar.gz") as archive:

@@ -1,4 +1,5 @@
-"""The section "See it happen" of each core chapter runs, agrees with the library, and draws its figure."""
+"""The section "See it happen" of each core chapter runs, agrees with the library, and draws its
+figure."""
 
 import contextlib
 import io

@@ -24,7 +24,9 @@ def test_what_is_put_comes_back(tmp_path):
     key, other = put(store, weights=b"weights"), put(store, seed=2)
     assert Store(tmp_path).get(key)["result"] == {"test_accuracy": 61.0}
     assert store.weights_file(key).read_bytes() == b"weights"
-    found = [store.has(one, with_weights=weights) for one in (key, other) for weights in (False, True)]
+    found = [
+        store.has(one, with_weights=weights) for one in (key, other) for weights in (False, True)
+    ]
     assert found == [True, True, True, False]
     table = store.rows("training").set_index("key")
     assert set(table.index) == store.keys() == {key, other}
@@ -34,7 +36,8 @@ def test_what_is_put_comes_back(tmp_path):
 
 
 def test_new_runs_do_not_turn_a_published_column_of_numbers_into_objects(tmp_path):
-    """As pandas does where all of them lack it; tables with other columns could then not be merged."""
+    """As pandas does where all of them lack it; tables with other columns could then not be
+    merged."""
     published = tmp_path / "published"
     published.mkdir()
     (published / "trainings.csv").write_text("key,seed,max_words\nabc,1,140\n")
@@ -78,6 +81,8 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 Store(Path({str(tmp_path)!r})).put({{"run": 2}}, {{}}, {{"long": "x" * 5000}}, {{}})
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert re.search("cannot write .*finished work is kept", done.stderr)
     assert [file.stem for file in tmp_path.rglob("*")] == [first]

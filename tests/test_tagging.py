@@ -1,5 +1,5 @@
-"""Files of tagged words: what is read, what is refused, and how entities are counted; taggers: the model,
-what gradients do in it; and tagging runs."""
+"""Files of tagged words: what is read, what is refused, and how entities are counted; taggers: the
+model, what gradients do in it; and tagging runs."""
 
 import gzip
 import re
@@ -57,12 +57,15 @@ def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end
 
 
 @pytest.mark.parametrize("name", ["a.conll", "a.txt.gz"])
-@pytest.mark.parametrize("text", [
-    COLUMNS.replace(" ", "\t").replace("\n\n", "\n\t\n"),  # as WNUT's training file
-    "\ufeff" + COLUMNS.replace("\n", "\r\n"),
-    "-DOCSTART- -X-\n\n" + COLUMNS,
-    COLUMNS.replace(" ", " NN x "),  # as CoNLL 2003: the first column and the last
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        COLUMNS.replace(" ", "\t").replace("\n\n", "\n\t\n"),  # as WNUT's training file
+        "\ufeff" + COLUMNS.replace("\n", "\r\n"),
+        "-DOCSTART- -X-\n\n" + COLUMNS,
+        COLUMNS.replace(" ", " NN x "),  # as CoNLL 2003: the first column and the last
+    ],
+)
 def test_columns_are_words_and_tags(tmp_path, name, text):
     sentences = read_tagged(written(tmp_path, name, text))
     assert [*map(list, sentences)] == [[("Fred", "B-PER"), ("showed", "O")], [("Sue", "B-PER")]]
@@ -91,7 +94,9 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs):
     *_, f1, support = theirs(true, answers, zero_division=0)
     of_types = [100 * float(value) for value, count in zip(f1, support, strict=True) if count]
     types = sorted({e.type for tags in true for e in entities(tags)})
-    assert [entity_scores(true, answers, kind)["entity_f1"] for kind in types] == pytest.approx(of_types)
+    assert [entity_scores(true, answers, kind)["entity_f1"] for kind in types] == pytest.approx(
+        of_types
+    )
 
 
 def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
@@ -108,17 +113,28 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     assert corpus.notes == ()
 
 
-@pytest.mark.parametrize(("file", "text", "name", "says"), [
-    ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2 has not a word and its tag"),
-    ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
-    ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2 is not UTF-8 text"),
-    ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1 has not ten columns"),
-    (*ONE, "nowhere.conllu", "'nowhere.conllu': nowhere.conllu is not in .; give generated, ud_ewt"),
-    (*ONE, "generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
-    (*ONE, "ud_ewt", "en_ewt-ud-train.conllu is not in"),
-    (*ONE, "{}:dev=pos.conll,test=pos.conll", "is not O, B-TYPE or I-TYPE; of other schemes write S-"),
-    (*ONE, "{}", "one.conll has 1 sentences, too few for three splits"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "text", "name", "says"),
+    [
+        ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2 has not a word and its tag"),
+        ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
+        ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2 is not UTF-8 text"),
+        ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1 has not ten columns"),
+        (
+            *ONE,
+            "nowhere.conllu",
+            "'nowhere.conllu': nowhere.conllu is not in .; give generated, ud_ewt",
+        ),
+        (*ONE, "generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
+        (*ONE, "ud_ewt", "en_ewt-ud-train.conllu is not in"),
+        (
+            *ONE,
+            "{}:dev=pos.conll,test=pos.conll",
+            "is not O, B-TYPE or I-TYPE; of other schemes write S-",
+        ),
+        (*ONE, "{}", "one.conll has 1 sentences, too few for three splits"),
+    ],
+)
 def test_what_cannot_be_read_is_named_by_its_line(tmp_path, file, text, name, says):
     path = tmp_path / file
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -140,10 +156,19 @@ def test_published_corpora_are_whole_and_in_iob2(name, real_data):
 
 LENGTHS = torch.tensor([7, 4, 1])
 TINY = Tagging(
-    "generated:train=40,validation=12,test=20,clauses=2", embedding_size=6, hidden_size=5,
-    feature_size=3, epochs=2, learning_rate=1e-2, profiled=4,
-)  # fmt: skip
-OTHERS = {"encoding": "io"}, {"cell": "elman", "features": False}, {"corpus": f"{TINY.corpus},task=pos"}
+    "generated:train=40,validation=12,test=20,clauses=2",
+    embedding_size=6,
+    hidden_size=5,
+    feature_size=3,
+    epochs=2,
+    learning_rate=1e-2,
+    profiled=4,
+)
+OTHERS = (
+    {"encoding": "io"},
+    {"cell": "elman", "features": False},
+    {"corpus": f"{TINY.corpus},task=pos"},
+)
 RUNS = [TINY, *(replace(TINY, **one) for one in ({"bidirectional": False}, *OTHERS))]
 
 
@@ -177,11 +202,14 @@ def test_padding_and_the_order_of_a_batch_change_nothing(cell, bidirectional):
 
 
 def one_by_one(model, ids, length, tags, word):
-    """‖∂L/∂h_t‖ by a change of each state that is carried on, in float64: the recurrence by hand."""
+    """‖∂L/∂h_t‖ by a change of each state that is carried on, in float64: the recurrence by
+    hand."""
     (cell,) = model.encoder.layers[0]
     states, h = [], torch.zeros(model.encoder.hidden_size, dtype=torch.float64)
     for x in model.embed(ids[:length].unsqueeze(0))[0]:
-        h = torch.tanh(cell.weight_ih_l0 @ x + cell.bias_ih_l0 + cell.weight_hh_l0 @ h + cell.bias_hh_l0)
+        h = torch.tanh(
+            cell.weight_ih_l0 @ x + cell.bias_ih_l0 + cell.weight_hh_l0 @ h + cell.bias_hh_l0
+        )
         states.append(h)
     losses = cross_entropy(model.classifier(torch.stack(states)), tags[:length], reduction="none")
     loss = losses.sum() if word is None else losses[word]
@@ -209,7 +237,9 @@ def test_letters_are_read_as_a_loop_over_words_reads_them():
     forms = torch.tensor([[2, 3, 2], [3, 0, 0]])
     weight, bias = read.convolution.weight, read.convolution.bias
     for value, form in zip(read(forms).flatten(0, 1), forms.flatten(), strict=True):
-        word = pad(read.embedding.weight[letters[form][letters[form] > 0]], (0, 0, 1, 1))  # (n + 2, 6)
+        word = pad(
+            read.embedding.weight[letters[form][letters[form] > 0]], (0, 0, 1, 1)
+        )  # (n + 2, 6)
         seen = [(weight * window).sum((1, 2)) for window in word.unfold(0, 3, 1)]  # each (6, 3)
         torch.testing.assert_close(value, bias + torch.stack(seen).amax(0))
 

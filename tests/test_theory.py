@@ -1,5 +1,5 @@
-"""Theory: LSTMs built by hand and the bound on max-pooled parity, by loops (§2.1.3); how a gradient shrinks,
-against autograd, sampling, loops over steps and the probe."""
+"""Theory: LSTMs built by hand and the bound on max-pooled parity, by loops (§2.1.3); how a gradient
+shrinks, against autograd, sampling, loops over steps and the probe."""
 
 import math
 from itertools import product
@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 import torch
 from clones import defined
-from expected_gradient import LeakySum, expected_shrinkage, gradient_moments, keeping_biases, lstm_steps
+from expected_gradient import (
+    LeakySum,
+    expected_shrinkage,
+    gradient_moments,
+    keeping_biases,
+    lstm_steps,
+)
 from scipy.special import lambertw
 from torch import nn
 from torch.autograd.functional import jacobian
@@ -24,8 +30,8 @@ PAGE = defined("theory", r"^def \w+\(.*?(?=^\S)", NAMES)
 
 
 def texts_of(precision):
-    """(B, T) words in [-1, 1] that are hard in one way each: after the largest miss always down, slopes at
-    which the gate is half open, and noise."""
+    """(B, T) words in [-1, 1] that are hard in one way each: after the largest miss always down,
+    slopes at which the gate is half open, and noise."""
     K, _, _ = theory.running_max_slopes(precision, LONGEST)
     word, draw = torch.arange(LONGEST).double(), torch.Generator().manual_seed(0)
     missed = (1 + lambertw(LONGEST / math.e).real) / K - 1
@@ -73,7 +79,9 @@ def test_max_pooling_by_a_layer_and_by_an_end_token_and_a_last_state_by_max_pool
         states = wide(torch.cat([texts, end], 1))[0]
         assert torch.allclose(states[:, :-1, :H], lstm(texts)[0], atol=1e-12)
     assert (read_running_max(states[:, -1, H : 2 * H], 1e-4) - expected).abs().max() <= 1e-4
-    told = torch.arange(length + 1).eq(length).double().expand(5, -1).unsqueeze(2)  # where the end is
+    told = (
+        torch.arange(length + 1).eq(length).double().expand(5, -1).unsqueeze(2)
+    )  # where the end is
     marked = torch.cat([torch.cat([texts, end], 1), told], 2)
     found = pooled(MaxPool, PAGE["last_state_by_pooling"](lstm, 1e-4), marked)[:, H:]
     assert (found / (1e-4 * 3 / 2) ** 0.5 - pooled(LastState, lstm, texts)).abs().max() <= 1e-4
@@ -92,8 +100,8 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
 
 
 def parity_by_loops(states, units, values):
-    """The longest n such that some machine tells parity on 1 to n ones, max-pooled: every transition table,
-    and every assignment of values; far more words than any cycle."""
+    """The longest n such that some machine tells parity on 1 to n ones, max-pooled: every
+    transition table, and every assignment of values; far more words than any cycle."""
     best = 0
     for table in product(range(states), repeat=states):
         walk = [0]

@@ -1,5 +1,5 @@
-"""The thesis's tables as data, the verdicts on ours beside them, and the tables that show both; figures on
-phones and on dark pages."""
+"""The thesis's tables as data, the verdicts on ours beside them, and the tables that show both;
+figures on phones and on dark pages."""
 
 import html
 import math
@@ -45,12 +45,19 @@ def runs(accuracies, **changes):
     return with_model(pd.DataFrame(trained(accuracies, **CELL | PLAIN | changes), columns=COLUMNS))
 
 
-@pytest.mark.parametrize(("accuracies", "verdict"), [
-    ([80.0, 80.5, 79.5], "reproduced"), ([82.0, 82.2, 81.8], "reproduced"),
-    ([70.0, 70.5, 69.5], "differs"), ([90.0, 90.5, 89.5], "differs"),
-    ([75.0, 80.0, 85.0], "undecided"), ([83.0, 83.5, 82.5], "undecided"),  # the interval holds 3 points
-    ([80.0, 80.1], "so far"), ([], "not run"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("accuracies", "verdict"),
+    [
+        ([80.0, 80.5, 79.5], "reproduced"),
+        ([82.0, 82.2, 81.8], "reproduced"),
+        ([70.0, 70.5, 69.5], "differs"),
+        ([90.0, 90.5, 89.5], "differs"),
+        ([75.0, 80.0, 85.0], "undecided"),
+        ([83.0, 83.5, 82.5], "undecided"),  # the interval holds 3 points
+        ([80.0, 80.1], "so far"),
+        ([], "not run"),
+    ],
+)
 def test_the_rule(accuracies, verdict):
     cell = judge(runs(accuracies), PUBLISHED)
     assert (cell["verdict"], cell["n"]) == (verdict, len(accuracies))
@@ -58,11 +65,24 @@ def test_the_rule(accuracies, verdict):
         assert cell["ours"] == pytest.approx(np.mean(accuracies))
 
 
-@pytest.mark.parametrize("change", [
-    {"hidden_size": 64}, {"epochs": 8}, {"max_words": 140}, {"cell": "gru"}, {"forget_bias": "low"},
-    {"share": 0.5}, {"test": 2000}, {"vectors": None}, {"masked": False}, {"corpus_complete": False},
-    {"trick": "penalty_attention"}, {"orthogonal": True}, {"forget_bias": 2.0},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_size": 64},
+        {"epochs": 8},
+        {"max_words": 140},
+        {"cell": "gru"},
+        {"forget_bias": "low"},
+        {"share": 0.5},
+        {"test": 2000},
+        {"vectors": None},
+        {"masked": False},
+        {"corpus_complete": False},
+        {"trick": "penalty_attention"},
+        {"orthogonal": True},
+        {"forget_bias": 2.0},
+    ],
+)
 def test_another_protocol_or_a_part_of_a_corpus_is_not_judged(change):
     cell = judge(runs([80.0, 80.1, 79.9], **change), PUBLISHED)
     assert (cell["verdict"], cell["n"], cell["keys"], cell["compact"]) == ("not run", 0, (), "")
@@ -71,41 +91,59 @@ def test_another_protocol_or_a_part_of_a_corpus_is_not_judged(change):
 OTHER = runs([60.0, 61.0, 62.0, 63.0], vectors="wiki-reviews.100d")
 
 
-@pytest.mark.parametrize(("ours", "verdict", "n", "mean"), [
-    # runs from other vectors are pilots and never mixed with others
-    (OTHER, "pilot", 4, 61.5),
-    (pd.concat([OTHER, runs([80.0, 80.2])]), "pilot", 4, 61.5),
-    (pd.concat([OTHER, runs([80.0, 80.2, 79.8])]), "reproduced", 3, 80.0),
-    # a seed counts once
-    (pd.concat([runs([50.0, 50.2, 49.8]), runs([80.0, 80.2, 79.8])]), "reproduced", 3, 80.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ours", "verdict", "n", "mean"),
+    [
+        # runs from other vectors are pilots and never mixed with others
+        (OTHER, "pilot", 4, 61.5),
+        (pd.concat([OTHER, runs([80.0, 80.2])]), "pilot", 4, 61.5),
+        (pd.concat([OTHER, runs([80.0, 80.2, 79.8])]), "reproduced", 3, 80.0),
+        # a seed counts once
+        (pd.concat([runs([50.0, 50.2, 49.8]), runs([80.0, 80.2, 79.8])]), "reproduced", 3, 80.0),
+    ],
+)
 def test_runs_of_one_kind_count_and_each_seed_once(ours, verdict, n, mean):
     cell = judge(ours, PUBLISHED)
     assert (cell["verdict"], cell["n"], cell["ours"]) == (verdict, n, pytest.approx(mean))
 
 
-@pytest.mark.parametrize(("accuracies", "change", "text"), [
-    ([70.0, 71.0, 72.0], {}, "71.0 ± 1.0 (3)"), ([70.0], {}, "70.0 (1)"),
-    ([70.0, 71.0, 72.0], {"corpus_complete": False}, "71.0 ± 1.0 (3)*"),
-    ([70.0], {"test": None}, ""), ([70.0], {"vectors": "wiki-reviews.100d"}, ""),
-    ([70.0], {"vectors": None}, ""), ([70.0], {"masked": False}, ""), ([70.0], {"epochs": 20}, ""),
-    ([70.0], {"cell": "gru"}, ""), ([70.0], {"forget_bias": "chrono"}, ""),
-    ([70.0], {"corpus": "yelp"}, ""), ([70.0], {"corpus": "yelp", "test": None}, "70.0 (1)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("accuracies", "change", "text"),
+    [
+        ([70.0, 71.0, 72.0], {}, "71.0 ± 1.0 (3)"),
+        ([70.0], {}, "70.0 (1)"),
+        ([70.0, 71.0, 72.0], {"corpus_complete": False}, "71.0 ± 1.0 (3)*"),
+        ([70.0], {"test": None}, ""),
+        ([70.0], {"vectors": "wiki-reviews.100d"}, ""),
+        ([70.0], {"vectors": None}, ""),
+        ([70.0], {"masked": False}, ""),
+        ([70.0], {"epochs": 20}, ""),
+        ([70.0], {"cell": "gru"}, ""),
+        ([70.0], {"forget_bias": "chrono"}, ""),
+        ([70.0], {"corpus": "yelp"}, ""),
+        ([70.0], {"corpus": "yelp", "test": None}, "70.0 (1)"),
+    ],
+)
 def test_the_compact_replication_stands_beside_and_is_never_judged(accuracies, change, text):
     small = runs(accuracies, **COMPACT | change)
     cell = judge(small, PUBLISHED)
     assert (cell["verdict"], cell["n"], cell["compact"]) == ("not run", 0, text)
     assert set(cell["keys"]) == (set(small["key"]) if text else set())
     both = judge(pd.concat([small, runs([80.0, 80.5, 79.5])]), PUBLISHED)
-    assert (both["verdict"], both["ours"], both["compact"]) == ("reproduced", pytest.approx(80.0), text)
+    assert (both["verdict"], both["ours"], both["compact"]) == (
+        "reproduced",
+        pytest.approx(80.0),
+        text,
+    )
     assert len(both["keys"]) == 3 + (len(accuracies) if text else 0)
 
 
 def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     link = '<a href="ledger.html#a">a</a>: x'
     frame = pd.DataFrame({"a": ["**1**<br>2"], "b": ["see `nwi`"], "c": [link]})
-    table = CaptionedTable(frame, "Of <things>.", "tab-x", "From runs.", "x < y ({ref}`the rule <v>`).")
+    table = CaptionedTable(
+        frame, "Of <things>.", "tab-x", "From runs.", "x < y ({ref}`the rule <v>`)."
+    )
     bundle = table._repr_mimebundle_()
     assert bundle["text/markdown"].startswith(":::{table} Of <things>.\n:name: tab-x\n\n| a ")
     assert ":::{div} provenance\nFrom runs.\n:::" in bundle["text/markdown"]
@@ -144,9 +182,12 @@ def test_each_source_of_numbers_has_a_line_of_its_own():
     chance = cells.head(1).assign(pooling="majority class", text="50.1")
     lines = by_source(pd.concat([cells, chance]), ["pooling"])
     assert lines[["pooling", "source", "text"]].to_numpy().tolist() == [
-        ["max", "thesis", "80.0 ± 0.5"], ["max", "ours", "**80.0 ± 0.5 (3)** ✓"],
-        ["max", "compact", "70.0 (1)"], ["last", "thesis", "50.0 ± 0.5"], ["majority class", "", "50.1"],
-    ]  # fmt: skip
+        ["max", "thesis", "80.0 ± 0.5"],
+        ["max", "ours", "**80.0 ± 0.5 (3)** ✓"],
+        ["max", "compact", "70.0 (1)"],
+        ["last", "thesis", "50.0 ± 0.5"],
+        ["majority class", "", "50.1"],
+    ]
 
 
 def put_all(place, accuracies, **changes):
@@ -168,7 +209,10 @@ def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
 
 def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_path, monkeypatch):
     put_all(place, [80.0, 81.0])
-    rows, chapter = place.store.current("training"), Chapter("natural_bias", Request("quick"), place)
+    rows, chapter = (
+        place.store.current("training"),
+        Chapter("natural_bias", Request("quick"), place),
+    )
     assert chapter.provenance(rows.head(0), "fig-x").line == "No runs yet."
     assert chapter.provenance(rows, "fig-x").line.startswith("2 runs, the last of 20")
     assert not Path("rows").exists()  # a notebook that is opened by itself
@@ -192,8 +236,12 @@ def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_
         "key,seed\n1,2\n": "runs.csv has no column 'kind'; take one",
         "kind,corpus,seed\nrun,imdb,0\n": "kind in runs.csv 'run' is unknown",
         "kind,corpus,seed\ntraining,imdb,0\n": "runs.csv has no column 'setting'; take one",
-        "kind,corpus,seed,setting,size,pooling,probe\nprobe,imdb,0,mid,9,max,an\n": "probe in runs.csv 'an'",
-        "kind,corpus,seed,setting,size,pooling\ntraining,imdb,x,mid,9,max\n": "runs.csv: invalid .*'x'; take",
+        "kind,corpus,seed,setting,size,pooling,probe\nprobe,imdb,0,mid,9,max,an\n": (
+            "probe in runs.csv 'an'"
+        ),
+        "kind,corpus,seed,setting,size,pooling\ntraining,imdb,x,mid,9,max\n": (
+            "runs.csv: invalid .*'x'; take"
+        ),
     }.items():
         Path("runs.csv").write_text(text)
         with pytest.raises(InputError, match=message):
@@ -207,7 +255,9 @@ def closed():
 
 
 def size_of(svg):
-    return [float(x) for x in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()[::-1]]
+    return [
+        float(x) for x in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()[::-1]
+    ]
 
 
 def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():
@@ -224,7 +274,10 @@ def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_
 
 
 def test_on_a_dark_page_light_and_dark_change_places_and_colours_stay():
-    svg = '<svg><rect style="fill: #ffffff"/><path style="stroke: #262626"/><path fill="#e8a612"/></svg>'
+    svg = (
+        '<svg><rect style="fill: #ffffff"/><path style="stroke: #262626"/><path '
+        'fill="#e8a612"/></svg>'
+    )
     dark = with_dark_colours(svg)
     assert "--ffffff:#000000;" in dark
     assert "--262626:#d9d9d9;" in dark
@@ -234,12 +287,22 @@ def test_on_a_dark_page_light_and_dark_change_places_and_colours_stay():
 @pytest.mark.parametrize("name", your_run.KINDS)
 def test_your_run_has_a_figure_and_a_table_of_each_kind_of_result(name):
     kind = your_run.KINDS[name]
-    rows = pd.DataFrame([
-        {"model": model, "corpus": "/home/ann/own.csv", "size": 1_000, "seed": seed, kind.panel: "mid"}
-        | {kind.y: value + seed} | ({kind.x: place} if kind.x else {})
-        for model, value in (("last", 50.0), ("max_attention", 80.0)) for seed in (0, 1)
-        for place in (range(1, 11) if kind.x else [0])
-    ])  # fmt: skip
+    rows = pd.DataFrame(
+        [
+            {
+                "model": model,
+                "corpus": "/home/ann/own.csv",
+                "size": 1_000,
+                "seed": seed,
+                kind.panel: "mid",
+            }
+            | {kind.y: value + seed}
+            | ({kind.x: place} if kind.x else {})
+            for model, value in (("last", 50.0), ("max_attention", 80.0))
+            for seed in (0, 1)
+            for place in (range(1, 11) if kind.x else [0])
+        ]
+    )
     drawn = your_run.figure(kind, rows)
     (panel,) = drawn.axes
     assert panel.get_title() == "own.csv, 1,000 training texts\nmid"

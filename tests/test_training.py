@@ -26,13 +26,17 @@ TRICKS = {
     "penalty_attention": lambda dataset: learnability.PenaltyAttention(RECIPE.epochs),
     "dropout_attention": lambda dataset: learnability.DropoutAttention(RECIPE.epochs),
     "gradient_directed": lambda dataset: learnability.GradientDirected(RECIPE.epochs, strength=0.8),
-    "teacher_forcing": lambda dataset: learnability.TeacherForcing(model_of(dataset, "max", seed=3)),
+    "teacher_forcing": lambda dataset: learnability.TeacherForcing(
+        model_of(dataset, "max", seed=3)
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    return make_dataset(encode(corpora.find(SPEC), "any", tmp_path_factory.mktemp("cache")), size=120)
+    return make_dataset(
+        encode(corpora.find(SPEC), "any", tmp_path_factory.mktemp("cache")), size=120
+    )
 
 
 def test_learns_and_keeps_the_first_best_epoch(dataset):
@@ -104,7 +108,9 @@ def test_what_was_before_a_divergence_is_handed_over(what, dataset):
     left = raised.value.left
     expected = train(model_of(dataset), dataset, replace(recipe, epochs=2), 0)
     *before, diverged = left.history
-    assert [replace(e, seconds=0) for e in before] == [replace(e, seconds=0) for e in expected.history]
+    assert [replace(e, seconds=0) for e in before] == [
+        replace(e, seconds=0) for e in expected.history
+    ]
     assert math.isfinite(diverged.train_loss) == (what == "validation loss")
     assert math.isnan(left.test.loss)
     assert left.best_epoch == expected.best_epoch
@@ -118,12 +124,16 @@ OTHERS = [{"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}]
 UNLIKE = [{}, {"size": 13, "setting": "mid"}, {"size": 50, "epochs": 1}, {"forget_bias": "chrono"}]
 HELD = [replace(SHORT, pooling=pooling, held="encoder") for pooling in ("mean", "attention")]
 SWAPPED = (("max", "last"), ("last", "max"), ("mean", "attention"))
-BACKWARD = [replace(SHORT, pooling=name, backward="even", setting="mid") for name in ("last", "max")]
+BACKWARD = [
+    replace(SHORT, pooling=name, backward="even", setting="mid") for name in ("last", "max")
+]
 CLIPPED = [
     replace(SHORT, pooling=name, clip=0.2, layers=2, backward="open") for name in ("last", "mean")
 ]
 THROUGH = [replace(SHORT, pooling=one, through=other) for one, other in SWAPPED]
-BOTH = [[replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS]
+BOTH = [
+    [replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS
+]
 UNLIKE_RUNS = [replace(SHORT, batch_size=5 + n, **one) for n, one in enumerate(UNLIKE)]
 
 
@@ -140,7 +150,9 @@ def check_equal(found, expected, tolerance):
     for one, other in zip(found, expected, strict=True):
         assert (one.best_epoch, one.words) == (other.best_epoch, other.words)
         torch.testing.assert_close(one.weights, other.weights, rtol=tolerance, atol=tolerance)
-        mine, theirs = ([own.test.loss, *(e.train_loss for e in own.history)] for own in (one, other))
+        mine, theirs = (
+            [own.test.loss, *(e.train_loss for e in own.history)] for own in (one, other)
+        )
         assert mine == pytest.approx(theirs, rel=tolerance)
 
 

@@ -1,4 +1,5 @@
-"""The kernels of Triton for recurrences: in its interpreter, compiled, and on a GPU if there is one."""
+"""The kernels of Triton for recurrences: in its interpreter, compiled, and on a GPU if there is
+one."""
 
 import importlib.util
 import json
@@ -20,7 +21,8 @@ from whenpool.models.precision import precision
 from whenpool.runs.run import provenance
 
 with_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install '.[triton]'"
+    importlib.util.find_spec("triton") is None,
+    reason="Triton is not installed: pip install '.[triton]'",
 )
 SHARED_MEMORY, PROCESSORS = {80: 163, 90: 227}, {80: 108, 90: 132}
 """KB that a program may have, and how many run at a time, by compute capability: A100, H100."""
@@ -49,18 +51,23 @@ print(json.dumps(check_machine.largest_errors("cpu", *json.loads(sys.argv[1]))))
 
 @with_triton
 @pytest.mark.slow
-@pytest.mark.parametrize(("H", "shapes"), [
-    (20, [(3, 1), (18, 7), (5, 4)]),
-    (16, [(1, 30)]),
-    # several tiles of units and of depth, the last ones in part, and two blocks of texts
-    (136, [(33, 3), (2, 1), (16, 2)]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("H", "shapes"),
+    [
+        (20, [(3, 1), (18, 7), (5, 4)]),
+        (16, [(1, 30)]),
+        # several tiles of units and of depth, the last ones in part, and two blocks of texts
+        (136, [(33, 3), (2, 1), (16, 2)]),
+    ],
+)
 def test_in_the_interpreter_the_kernels_equal_loops_in_float64(H, shapes):
     done = subprocess.run(
         [sys.executable, "-c", INTERPRETED, json.dumps([H, shapes])],
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if "only 0-dimensional arrays can be converted" in done.stderr:
         pytest.skip("this Triton's interpreter is too old for this numpy: 3.7 can do with 2.4")
     assert done.returncode == 0, done.stderr
@@ -86,7 +93,9 @@ def compiled(kernel, way, R, H, capability, name, keep=True):
     aligned = [place[n] for n, kind in signature.items() if kind in ("*fp32", "*bf16")]
     attributes = {number: [["tt.divisibility", 16]] for number in aligned}
     source = triton.compiler.ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": WARPS})
+    return triton.compile(
+        source, target=GPUTarget("cuda", capability, 32), options={"num_warps": WARPS}
+    )
 
 
 @with_triton
@@ -94,7 +103,9 @@ def compiled(kernel, way, R, H, capability, name, keep=True):
 @pytest.mark.parametrize("capability", SHARED_MEMORY)
 @pytest.mark.parametrize(("R", "H"), [(50, 256), (50, 64), (120, 256)])
 @pytest.mark.parametrize("name", ["tf32x3", "bfloat16"])
-def test_the_kernels_compile_for_gpus_that_are_not_here(name, R, H, capability, monkeypatch, tmp_path):
+def test_the_kernels_compile_for_gpus_that_are_not_here(
+    name, R, H, capability, monkeypatch, tmp_path
+):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     from whenpool.models.triton_lstm import _read, _read_back
 
@@ -141,9 +152,11 @@ def test_kernels_are_remembered_for_this_gpu_these_versions_and_this_file(card, 
     assert found(monkeypatch) == right
     assert kernels_on("cuda")
     for owner, name, value in (
-        (torch, "__version__", "9.9"), (torch.cuda, "get_device_name", lambda device: "Another"),
-        (card, "__version__", "9.9"), (batched_lstm, "code_fingerprint", lambda file: "other"),
-    ):  # fmt: skip
+        (torch, "__version__", "9.9"),
+        (torch.cuda, "get_device_name", lambda device: "Another"),
+        (card, "__version__", "9.9"),
+        (batched_lstm, "code_fingerprint", lambda file: "other"),
+    ):
         with monkeypatch.context() as changed:
             changed.setattr(owner, name, value)
             assert not kernels_on("cuda")

@@ -25,7 +25,9 @@ from whenpool.runs.kinds.training import Training, trained
 from whenpool.settings import compose
 
 SCRIPTS = ROOT / "book" / "_static" / "try_it"
-SMALL = Training(SPEC, "standard", 60, "last", embedding_size=20, hidden_size=16, epochs=2, length="any")
+SMALL = Training(
+    SPEC, "standard", 60, "last", embedding_size=20, hidden_size=16, epochs=2, length="any"
+)
 slow = pytest.mark.slow
 FILES = ("text", "model", "worker", "examples", "first", "weights", "filler_weights")
 NAMES = ("last", "mean", "max", "attention", "max_attention", "chrono", "last untrained")
@@ -94,7 +96,9 @@ def test_the_page_has_the_models_of_reference_runs(contents, setting):
 
 def test_what_shows_before_a_model_is_loaded_is_what_the_models_say(contents):
     shown, computed = read_file(SCRIPTS / "first.js"), script.first_answers()
-    answers = {name: pytest.approx(answer, abs=0.002) for name, answer in computed["answers"].items()}
+    answers = {
+        name: pytest.approx(answer, abs=0.002) for name, answer in computed["answers"].items()
+    }
     assert shown == computed | {"answers": answers}
 
 
@@ -107,7 +111,9 @@ def test_in_filler_the_bilstm_says_the_same_of_every_review_and_others_read_it()
             said.setdefault(name, []).append((title, label, positive))
     assert all(0.445 < positive < 0.515 for *_, positive in said["last"])  # as the page says
     for name in ("attention", "max_attention", "chrono"):
-        opinions = [(label, positive) for title, label, positive in said[name] if "opinion" in title]
+        opinions = [
+            (label, positive) for title, label, positive in said[name] if "opinion" in title
+        ]
         assert [abs(label - positive) < 0.25 for label, positive in opinions] == [True] * 3
 
 
@@ -115,22 +121,31 @@ def test_in_filler_the_bilstm_says_the_same_of_every_review_and_others_read_it()
 def scripts(chromium, tmp_path_factory):
     """A page with the scripts that compute, and nothing to see."""
     file = tmp_path_factory.mktemp("page") / "page.html"
-    file.write_text("".join(f'<script src="{(SCRIPTS / name).as_uri()}.js"></script>' for name in FILES))
+    file.write_text(
+        "".join(f'<script src="{(SCRIPTS / name).as_uri()}.js"></script>' for name in FILES)
+    )
     with looked_at(chromium, file) as page:
         yield page
 
 
 @slow
-@pytest.mark.parametrize(("setting", "name", "padded"), [
-    *product(["standard"], NAMES, [False]), ("standard", "last", True), ("mid", "max_attention", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("setting", "name", "padded"),
+    [
+        *product(["standard"], NAMES, [False]),
+        ("standard", "last", True),
+        ("mid", "max_attention", True),
+    ],
+)
 def test_the_browser_computes_what_torch_does(scripts, contents, setting, name, padded):
     content, variable = contents[setting], try_it.FILES[setting][1]
     model, rng = try_it.read_model(content, name).double(), random.Random(0)
     words = content["words"].split(" ")[2:]
     texts = [[*rng.choices(words, k=rng.randint(5, 60)), "zzzz", "good", "."] for _ in range(20)]
     label = torch.tensor([1])
-    for text, answer in zip(texts, scripts.evaluate(READ, [variable, name, texts, padded]), strict=True):
+    for text, answer in zip(
+        texts, scripts.evaluate(READ, [variable, name, texts, padded]), strict=True
+    ):
         ids, lengths = torch.tensor([answer["ids"]]), torch.tensor([len(answer["ids"])])
         close(answer["logits"], model(ids, lengths)[0], atol=1e-3)
         weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]
@@ -144,7 +159,9 @@ def test_the_browser_computes_what_torch_does(scripts, contents, setting, name, 
 
 
 def close(values, expected, rtol=0.0, atol=0.0):
-    torch.testing.assert_close(torch.tensor(values).double(), expected.detach(), rtol=rtol, atol=atol)
+    torch.testing.assert_close(
+        torch.tensor(values).double(), expected.detach(), rtol=rtol, atol=atol
+    )
 
 
 @slow
@@ -170,7 +187,9 @@ def shown(chromium, folder, size=DESKTOP, scheme="light", axe=False):
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Try it</title>'
     head += '<meta name="viewport" content="width=device-width">'
     file = folder / "widget.html"
-    file.write_text(f"{head}<main>{part}</main></html>".replace("../_static", SCRIPTS.parent.as_uri()))
+    file.write_text(
+        f"{head}<main>{part}</main></html>".replace("../_static", SCRIPTS.parent.as_uri())
+    )
     with looked_at(chromium, file, size, scheme, axe=axe) as page:
         answered(page)
         yield page
@@ -224,13 +243,18 @@ def test_a_reader_brings_a_model_lays_two_over_each_other_and_sends_the_address(
         row.wait_for()
         chosen(page, share=0, review="a boring film of the music")
         mine = load_checkpoint(tmp_path / "mine")
-        (classes, probabilities) = mine.classes, mine.probabilities(["a boring film of the music"])[0]
+        (classes, probabilities) = (
+            mine.classes,
+            mine.probabilities(["a boring film of the music"])[0],
+        )
         most = int(probabilities.argmax())
         assert f"{round(100 * float(probabilities[most]))} % {classes[most]}" in row.inner_text()
         assert "61.3 %" in row.inner_text()
         page.locator("[name=own]").set_input_files([tmp_path / "mine" / "model.json", broken])
         page.locator(".try-state", has_text="cannot be used").wait_for()
-        chosen(page, texts="plain")  # the model that was there stays, and is there for other models, too
+        chosen(
+            page, texts="plain"
+        )  # the model that was there stays, and is there for other models, too
         row.locator("small", has_text=classes[most]).wait_for()
         page.locator("[name=over]").select_option("max_attention")
         page.locator("polyline.try-over[points*=',']").wait_for(state="attached")

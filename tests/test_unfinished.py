@@ -18,8 +18,12 @@ from whenpool.runs.run import key
 LONGER = replace(SMALL, epochs=6, batch_size=8)
 LEARNT = ("dropout_attention", "teacher_forcing", "gradient_directed")
 ALONE = {trick: replace(LONGER, pooling="last", trick=trick) for trick in LEARNT}
-ALONE["drop_connect"] = replace(LONGER, drop_connect=0.3)  # draws from torch's generator in each step
-GROUP = [replace(LONGER, pooling=pooling, seed=seed) for pooling in ("last", "max") for seed in (0, 1)]
+ALONE["drop_connect"] = replace(
+    LONGER, drop_connect=0.3
+)  # draws from torch's generator in each step
+GROUP = [
+    replace(LONGER, pooling=pooling, seed=seed) for pooling in ("last", "max") for seed in (0, 1)
+]
 
 
 class StoppedError(Exception):
@@ -66,7 +70,9 @@ def forget(run, place):
     place.store.directory.joinpath(f"{key(run, place)}.json").unlink()
 
 
-@pytest.mark.parametrize("runs", [*([run] for run in ALONE.values()), GROUP], ids=[*ALONE, "together"])
+@pytest.mark.parametrize(
+    "runs", [*([run] for run in ALONE.values()), GROUP], ids=[*ALONE, "together"]
+)
 def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
     apart = empty_place(tmp_path / "apart")
 
@@ -102,7 +108,9 @@ def test_a_part_of_a_group_goes_on_from_its_epoch(place, read):
 
 
 @pytest.mark.parametrize("what", ["version", "damaged", "full", "gone"])
-def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read, monkeypatch, what):
+def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(
+    place, read, monkeypatch, what
+):
     LONGER.execute(place)
     whole, result = read["read"], found(LONGER, place)
     forget(LONGER, place)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
-    "models.pooling": "POOLINGS Attention LastAttention LastState MaxAttention MaxPool MeanPool Pooling",
+    "models.pooling": (
+        "POOLINGS Attention LastAttention LastState MaxAttention MaxPool MeanPool Pooling"
+    ),
     "models.encoder": "Encoder",
     "models.sentence_pooling": "SentencePooling",
     "models.sequence_tagger": "SequenceTagger",
@@ -43,13 +45,33 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _ROOMS = ("corpora", "probes", "settings", "words")
-_EXTRAS = {"PoolingClassifier": "sklearn", "SentencePooling": "sentence_transformers"}  # others: "runs"
+_EXTRAS = {
+    "PoolingClassifier": "sklearn",
+    "SentencePooling": "sentence_transformers",
+}  # others: "runs"
 __all__ = [
-    "POOLINGS", "Attention", "Checkpoint", "Corpus", "Encoder", "InputError", "LastAttention", "LastState",
-    "MaxAttention", "MaxPool", "MeanPool", "Pooling", "PoolingClassifier", "SentencePooling",
-    "SequenceTagger", "TextClassifier", "TransformerEncoder", "__version__", "load", "load_checkpoint",
+    "POOLINGS",
+    "Attention",
+    "Checkpoint",
+    "Corpus",
+    "Encoder",
+    "InputError",
+    "LastAttention",
+    "LastState",
+    "MaxAttention",
+    "MaxPool",
+    "MeanPool",
+    "Pooling",
+    "PoolingClassifier",
+    "SentencePooling",
+    "SequenceTagger",
+    "TextClassifier",
+    "TransformerEncoder",
+    "__version__",
+    "load",
+    "load_checkpoint",
     "save_checkpoint",
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -60,7 +82,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:  # a package of an extra
         extra = _EXTRAS.get(name, "runs")
         raise ImportError(
-            f"{name} needs {(error.name or name).partition('.')[0]}: pip install 'whenpool[{extra}]'"
+            f"{name} needs {(error.name or name).partition('.')[0]}: pip install "
+            f"'whenpool[{extra}]'"
         ) from None
     return getattr(module, name) if name in _HOME_OF else module
 

@@ -1,8 +1,8 @@
 """Four ways to train an LSTM without pooling that leave the model as it is (thesis §2.2).
 
 Each is an `whenpool.training.loop.Objective`: it says what is minimised and how that changes over
-the epochs. The model that is trained has no pooling, and it is validated and tested as it is: its last
-states, forward →h_n and backward ←h_1, classify the text.
+the epochs. The model that is trained has no pooling, and it is validated and tested as it is: its
+last states, forward →h_n and backward ←h_1, classify the text.
 
 ===================  ======  ===================================================================
 teacher forcing      §2.2.4  its embedding follows that of a trained max-pooled model
@@ -12,8 +12,8 @@ gradient-directed    §2.2.7  gradients spread evenly over the words at first, l
 ===================  ======  ===================================================================
 """
 
-# Letters: B texts, N texts of the training set, T words of the longest, n words of one text, E units of an
-# embedding, D units of a state (both directions together), C classes.
+# Letters: B texts, N texts of the training set, T words of the longest, n words of one text, E
+# units of an embedding, D units of a state (both directions together), C classes.
 
 import warnings
 from typing import NamedTuple
@@ -31,10 +31,15 @@ from whenpool.probes.protocol import evaluating
 from whenpool.training.loop import EVALUATION_WORDS, Accuracy, Learnt, Objective
 
 __all__ = [
-    "AttentionForm", "DropoutAttention", "GradientDirected", "PenaltyAttention", "TeacherForcing",
-]  # fmt: skip
+    "AttentionForm",
+    "DropoutAttention",
+    "GradientDirected",
+    "PenaltyAttention",
+    "TeacherForcing",
+]
 
-STEP = 1e-3  # How far the word that moves most is moved, in units of its embedding: see bench/README.md
+# How far the word that moves most is moved, in units of its embedding: see bench/README.md
+STEP = 1e-3
 LEAST = 1e-12  # Below this, shares and lengths count as zero: no logarithm or division of less
 UNDERFLOW = 1e-30  # The smallest probability of error by which gradients are divided
 DIVERGENCES = ("forward", "reverse")
@@ -51,8 +56,9 @@ def falling(epoch: int, epochs: int) -> float:
 
 
 class TeacherForcing(Objective):
-    """ℓ = ‖s(x) - s'(x)‖² / D: the embedding s of the model follows s', the teacher's, whose classifier it
-    has. The ``teacher`` is trained, with max-pooling in the thesis; its sizes are the model's.
+    """ℓ = ‖s(x) - s'(x)‖² / D: the embedding s of the model follows s', the teacher's, whose
+    classifier it has. The ``teacher`` is trained, with max-pooling in the thesis; its sizes are the
+    model's.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged, Texts
@@ -104,10 +110,10 @@ class Attended(NamedTuple):
 
 
 class AttentionForm(nn.Module):
-    """The same model, which has pooling "last", with `LastAttention` instead of its last states; both share
-    all weights. ``drop`` is the probability p that the score of a state other than the last is dropped
-    before the softmax (§2.2.6), drawn for each text, word and direction from torch's generator. Raises
-    `InputError` for a model with another pooling.
+    """The same model, which has pooling "last", with `LastAttention` instead of its last states;
+    both share all weights. ``drop`` is the probability p that the score of a state other than the
+    last is dropped before the softmax (§2.2.6), drawn for each text, word and direction from
+    torch's generator. Raises `InputError` for a model with another pooling.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
@@ -147,7 +153,8 @@ class AttentionForm(nn.Module):
 
     @property
     def mass_left(self) -> float:
-        """The mean attention on other states, over all texts and directions that `forward` has read."""
+        """The mean attention on other states, over all texts and directions that `forward` has
+        read."""
         return torch.cat(self._masses).mean().item()
 
 
@@ -172,7 +179,8 @@ class LastAttentionObjective(Objective):
 
 class DropoutAttention(LastAttentionObjective):
     """Cross-entropy of last-attention whose scores of states other than the last are dropped before
-    the softmax, each with probability p = min(1, (epoch / m)²), where m is half of the ``epochs`` (§2.2.6).
+    the softmax, each with probability p = min(1, (epoch / m)²), where m is half of the ``epochs``
+    (§2.2.6).
 
     Examples:
         >>> [PenaltyAttention(20).factor, DropoutAttention(20).factor, GradientDirected(20).factor]
@@ -189,9 +197,9 @@ class DropoutAttention(LastAttentionObjective):
 
 
 class PenaltyAttention(LastAttentionObjective):
-    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = min(1, (epoch / m)⁴), where m is half of the
-    ``epochs`` (§2.2.5). α is the attention of `whenpool.models.pooling.LastAttention`; the penalty is the
-    mean over directions and over the texts of a batch."""
+    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = min(1, (epoch / m)⁴), where m is half of
+    the ``epochs`` (§2.2.5). α is the attention of `whenpool.models.pooling.LastAttention`; the
+    penalty is the mean over directions and over the texts of a batch."""
 
     power = 4.0
 
@@ -202,12 +210,13 @@ class PenaltyAttention(LastAttentionObjective):
 
 
 class GradientDirected(Objective):
-    """ℓ = ℓ₁ + λ ℓ₂: ℓ₁ is the cross-entropy, ℓ₂ the KL between the norms of ∂ℓ₁/∂x over the words, which sum
-    to 1, and the uniform distribution; λ = strength max(0, 1 - epoch / m), where m is half of the epochs.
+    """ℓ = ℓ₁ + λ ℓ₂: ℓ₁ is the cross-entropy, ℓ₂ the KL between the norms of ∂ℓ₁/∂x over the words,
+    which sum to 1, and the uniform distribution; λ = strength max(0, 1 - epoch / m), where m is
+    half of the epochs.
 
-    Learning from ℓ₂ takes second derivatives through the recurrence: `estimated_backward`, or where the
-    ``divergence`` is "reverse", KL(uniform ‖ norms), `exact_backward`. Raises `InputError` for another
-    divergence. ``strength`` is λ of the first of the ``epochs``."""
+    Learning from ℓ₂ takes second derivatives through the recurrence: `estimated_backward`, or where
+    the ``divergence`` is "reverse", KL(uniform ‖ norms), `exact_backward`. Raises `InputError` for
+    another divergence. ``strength`` is λ of the first of the ``epochs``."""
 
     def __init__(self, epochs: int, strength: float = 0.3, divergence: str = "forward") -> None:
         check_known("divergence", divergence, DIVERGENCES)
@@ -234,11 +243,14 @@ class GradientDirected(Objective):
 
 
 def unevenness(gradients: Tensor, lengths: Tensor, divergence: str) -> Tensor:
-    """KL, (B,) in nats, between the norms of gradients (B, T, E) over the words of a text, which sum to
-    1, and the uniform distribution: ``forward`` Σ p_t log(n p_t), ``reverse`` -1/n Σ log(n p_t)."""
+    """KL, (B,) in nats, between the norms of gradients (B, T, E) over the words of a text, which
+    sum to 1, and the uniform distribution: ``forward`` Σ p_t log(n p_t), ``reverse`` -1/n Σ log(n
+    p_t)."""
     mask = word_mask(lengths, gradients.shape[1])
     # the scale of a text drops out; without it squares of small numbers would be zero in float32
-    scale = gradients.detach().abs().amax((1, 2), keepdim=True).clamp(min=torch.finfo(torch.float).tiny)
+    scale = (
+        gradients.detach().abs().amax((1, 2), keepdim=True).clamp(min=torch.finfo(torch.float).tiny)
+    )
     norms = torch.linalg.vector_norm(gradients / scale, dim=-1) * mask  # (B, T)
     shares = norms / norms.sum(1, keepdim=True).clamp(min=LEAST)
     n = lengths.unsqueeze(1)
@@ -247,9 +259,9 @@ def unevenness(gradients: Tensor, lengths: Tensor, divergence: str) -> Tensor:
 
 
 def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
-    """log P(label) - log P(not label): (B, C), (B,) -> (B,). Its gradient at the words is that of the
-    cross-entropy but for a factor a text, -1 / P(not label), so that both spread alike over the words; but
-    it does not flatten out once a text is classified with confidence."""
+    """log P(label) - log P(not label): (B, C), (B,) -> (B,). Its gradient at the words is that of
+    the cross-entropy but for a factor a text, -1 / P(not label), so that both spread alike over the
+    words; but it does not flatten out once a text is classified with confidence."""
     is_label = functional.one_hot(labels, logits.shape[1]).bool()
     others = logits.masked_fill(is_label, -torch.inf).logsumexp(1)
     return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - others
@@ -258,8 +270,8 @@ def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
 def exact_backward(
     model: TextClassifier, batch: Batch, factor: float, divergence: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Add the gradients of ℓ₁ + λ ℓ₂, λ the factor, to those of the parameters by differentiating twice: ℓ₁
-    averaged over the texts, ℓ₂ of each text (B,), and the logits (B, C), all detached."""
+    """Add the gradients of ℓ₁ + λ ℓ₂, λ the factor, to those of the parameters by differentiating
+    twice: ℓ₁ averaged over the texts, ℓ₂ of each text (B,), and the logits (B, C), all detached."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's, about an accelerator that nobody asked for
         # without the fused kernels that cannot be differentiated twice, or only slowly
@@ -278,8 +290,9 @@ def estimated_backward(
     """The same by central differences, with the gradients of ℓ₁ exact and those of ℓ₂ estimated.
 
     With g = ∂ℓ₁/∂x and v = ∂ℓ₂/∂g, held fixed, the order of derivatives may be changed: ∂ℓ₂/∂θ =
-    ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv), for which two plain gradients do. It is off by O(ε²) and by rounding
-    (bench/README.md). Each text is moved along its v until its word that is moved most went ``step``.
+    ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv), for which two plain gradients do. It is off by O(ε²) and by
+    rounding (bench/README.md). Each text is moved along its v until its word that is moved most
+    went ``step``.
     """
     B = len(batch.lengths)
     words, logits, odds = _read(model, batch)
@@ -302,7 +315,8 @@ def estimated_backward(
 
 
 def _read(model: TextClassifier, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """The embeddings (B, T, E), which have a gradient even where they do not learn, logits and odds."""
+    """The embeddings (B, T, E), which have a gradient even where they do not learn, logits and
+    odds."""
     words = model.embed(batch.ids)
     words = words if words.requires_grad else words.detach().requires_grad_()
     logits = model.classify(model.encode(words, batch.lengths), batch.lengths)

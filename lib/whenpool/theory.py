@@ -1,9 +1,9 @@
-"""What can be said of recurrences and poolings without training them (thesis §2.1.3): how a gradient shrinks
-in drawn networks, an LSTM built by hand that does what max-pooling does, and a search for machines whose
-max-pooled states tell parity.
+"""What can be said of recurrences and poolings without training them (thesis §2.1.3): how a
+gradient shrinks in drawn networks, an LSTM built by hand that does what max-pooling does, and a
+search for machines whose max-pooled states tell parity.
 
-The thesis cites Chowdhury (2020) for this; constructions and search are our own, in float64. Gates are in
-torch's order i, f, g, o, and b_hh is zero:
+The thesis cites Chowdhury (2020) for this; constructions and search are our own, in float64. Gates
+are in torch's order i, f, g, o, and b_hh is zero:
 
     c' = f·c + i·g,  h' = o·tanh(c');  i, f, o = σ(W x + U h + b),  g = tanh(W x + U h + b)
 
@@ -26,24 +26,36 @@ from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import gradient_norms
 
 MODELS: dict[str, tuple[str, ForgetBias]] = {
-    "basic RNN": ("elman", None), "LSTM": ("lstm", None), "GRU": ("gru", None),
-    "LSTM, forget bias 1": ("lstm", 1.0), "LSTM, forget bias 2": ("lstm", 2.0),
+    "basic RNN": ("elman", None),
+    "LSTM": ("lstm", None),
+    "GRU": ("gru", None),
+    "LSTM, forget bias 1": ("lstm", 1.0),
+    "LSTM, forget bias 2": ("lstm", 2.0),
     "LSTM, chrono": ("lstm", "chrono"),
-}  # fmt: skip
+}
 """Cell and forget bias of each model that is compared."""
 
 
 def measured_shrinkage(
-    cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias = None, input_variance: float = 1.0,
-    distance: int = 40, seed: int = 0, texts: int = 8, *, repeated: bool = False,
+    cell: str,
+    hidden_size: int,
+    input_size: int,
+    forget_bias: ForgetBias = None,
+    input_variance: float = 1.0,
+    distance: int = 40,
+    seed: int = 0,
+    texts: int = 8,
+    *,
+    repeated: bool = False,
     change: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:  # fmt: skip
-    """√E‖∂L/∂h‖² over the distance from the last state, relative to that there, (K + 1,) for a ``distance``
+) -> Tensor:
+    """√E‖∂L/∂h‖² over the distance from the last state, relative to that there, (K + 1,) for a
+    ``distance``
     K: by `whenpool.probes.gradient_norms`, the root mean square over B ``texts``.
 
-    The network, drawn with ``seed``, reads from left to right and classifies from its last state at random,
-    so that the loss's gradient there points anywhere. Where ``repeated``, a text is the same word over and
-    over; ``change`` replaces the recurrent weights (H, H) of each gate.
+    The network, drawn with ``seed``, reads from left to right and classifies from its last state at
+    random, so that the loss's gradient there points anywhere. Where ``repeated``, a text is the
+    same word over and over; ``change`` replaces the recurrent weights (H, H) of each gate.
     """
     T, classes = distance + 1, 10
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -74,7 +86,8 @@ def factor_of(curve: Tensor, first: int, last: int) -> float:
 def step_changes(
     network: str, hidden_size: int, input_variance: float, first: int, last: int
 ) -> list[float]:
-    """By how many % the gradient norm of a network of `MODELS` changes with each step, of each draw."""
+    """By how many % the gradient norm of a network of `MODELS` changes with each step, of each
+    draw."""
     cell, bias = MODELS[network]
     setup = (cell, hidden_size, 100, bias, input_variance, last)
     curves = (measured_shrinkage(*setup, seed) for seed in range(5))
@@ -90,13 +103,13 @@ class Gate(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """The three numbers of a unit that keeps the largest of its inputs x in [-1, 1] (§2.1.3). With y = x + 1,
-    and u = h/a, which is to follow the maximum of y from u = 0:
+    """The three numbers of a unit that keeps the largest of its inputs x in [-1, 1] (§2.1.3). With
+    y = x + 1, and u = h/a, which is to follow the maximum of y from u = 0:
 
         f = o = 1,  i = σ(K(y - u) - b),  g = tanh(a(y - u)),  hence  h' = tanh(atanh(h) + i·g)
 
-    It is never too high, and too low by at most (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)a², with
-    Lambert's W (book/theory.md has the proof).
+    It is never too high, and too low by at most (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)a²,
+    with Lambert's W (book/theory.md has the proof).
     """
 
     gate: float  # K, how sharply the input gate tells a new maximum
@@ -105,8 +118,8 @@ class Slopes(NamedTuple):
 
 
 def running_max_slopes(precision: float, longest: int) -> Slopes:
-    """K, b and a for an error of at most ``precision`` after up to ``longest`` words: a third of it for a, as
-    this makes K/a, the largest weight, smallest."""
+    """K, b and a for an error of at most ``precision`` after up to ``longest`` words: a third of it
+    for a, as this makes K/a, the largest weight, smallest."""
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
     lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
     gate = (missed + longest * lost) / (precision * 2 / 3)
@@ -120,9 +133,9 @@ def read_running_max(states: Tensor, precision: float) -> Tensor:
 
 def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
     """Two layers of H units in each direction: below the given LSTM, of one layer and one or two
-    directions, above the running maximum of its states (§2.1.3). `read_running_max` of its last state,
-    [→h_n ; ←h_1] of two directions, is the max-pooled state of ``lstm``, right to ``precision`` in
-    texts of up to ``longest`` words."""
+    directions, above the running maximum of its states (§2.1.3). `read_running_max` of its last
+    state, [→h_n ; ←h_1] of two directions, is the max-pooled state of ``lstm``, right to
+    ``precision`` in texts of up to ``longest`` words."""
     H, slopes = lstm.hidden_size, running_max_slopes(precision, longest)
     both = blank_lstm(lstm.input_size, H, layers=2, bidirectional=lstm.bidirectional)
     for number, way in enumerate(["", "_reverse"] if lstm.bidirectional else [""]):
@@ -182,8 +195,9 @@ def largest_error() -> float:
 
 
 def parity_told(embeddings: np.ndarray) -> np.ndarray:
-    """On how many prefixes of 1, 1, 1, ... some label of the embedding tells whether the number of ones is
-    odd, (N,) (§2.1.3): as long as no number of ``embeddings`` (T, N) belongs to an odd and an even one."""
+    """On how many prefixes of 1, 1, 1, ... some label of the embedding tells whether the number of
+    ones is odd, (N,) (§2.1.3): as long as no number of ``embeddings`` (T, N) belongs to an odd and
+    an even one."""
     T, N = embeddings.shape
     first_clash = np.full(N, T)
     for t in reversed(range(T)):  # so that the first one is what stays
@@ -193,13 +207,14 @@ def parity_told(embeddings: np.ndarray) -> np.ndarray:
 
 
 def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[int, float]:
-    """The longest n such that the best of *all* finite machines tells parity on the prefixes of 1 to n
-    ones, max-pooled and by the last value (§2.1.3); ``math.inf`` where it tells it on all.
+    """The longest n such that the best of *all* finite machines tells parity on the prefixes of 1
+    to n ones, max-pooled and by the last value (§2.1.3); ``math.inf`` where it tells it on all.
 
-    A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled ``values``
-    in {0 .. V-1}^H, H ``units``, for each. It moves to new states, 0, 1, ... k-1 as they are met, until it
-    returns to one of them, and goes round from there: all such walks are tried, with all V^(HQ) assignments.
-    After 2Q words each state has been met with each parity that it will ever be met with.
+    A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled
+    ``values`` in {0 .. V-1}^H, H ``units``, for each. It moves to new states, 0, 1, ... k-1 as they
+    are met, until it returns to one of them, and goes round from there: all such walks are tried,
+    with all V^(HQ) assignments. After 2Q words each state has been met with each parity that it
+    will ever be met with.
     """
     digits = values ** np.arange(units)  # an embedding as one number
     word, pooled, last = np.arange(2 * states), 0, 0.0

@@ -21,16 +21,21 @@ from whenpool.models.pooling import Pooling
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
 __all__ = ["attention_weights", "per_word", "strip", "strips"]
-COLOUR, AGAINST = "#d55e00", "#0072b2"  # Of Okabe and Ito (2008), which the colour-blind see as well
-DEEPEST = 0.5  # Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5
+COLOUR, AGAINST = (
+    "#d55e00",
+    "#0072b2",
+)  # Of Okabe and Ito (2008), which the colour-blind see as well
+DEEPEST = (
+    0.5  # Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5
+)
 THICKEST = 4  # Pixels of the line below that word, for those who see no colour
 Weights = Sequence[float] | Tensor | np.ndarray
 
 
 @dataclass(frozen=True, repr=False)
 class WordStrip:
-    """One text, each word as deep in colour and as heavily underlined as its weight. A notebook shows it as
-    HTML, a terminal as words with their weights in brackets."""
+    """One text, each word as deep in colour and as heavily underlined as its weight. A notebook
+    shows it as HTML, a terminal as words with their weights in brackets."""
 
     words: tuple[str, ...]
     weights: tuple[float, ...]
@@ -83,19 +88,25 @@ class WordStrips(tuple[WordStrip, ...]):
 def strip(
     words: Sequence[str], weights: Weights, title: str = "", scale: float | None = None
 ) -> WordStrip:
-    """A text of T words with its T weights, to be shown by a notebook: those below zero in blue, NaN without
-    colour. The ``scale`` is the weight to show deepest, by default the largest one; give several strips the
-    same one to compare their colours. Raises `InputError` for words and weights that do not fit.
+    """A text of T words with its T weights, to be shown by a notebook: those below zero in blue,
+    NaN without colour. The ``scale`` is the weight to show deepest, by default the largest one;
+    give several strips the same one to compare their colours. Raises `InputError` for words and
+    weights that do not fit.
 
     Examples:
         >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
         MaxAtt: what(0.1) a(0) film(0.9)
     """
-    check(not isinstance(words, str), "words must be a list, not one string; split it as the model does")
+    check(
+        not isinstance(words, str),
+        "words must be a list, not one string; split it as the model does",
+    )
     names, values = tuple(map(str, words)), tuple(_floats(weights))
     counts = f"there are {len(names)} words and {len(values)} weights; give each word one"
     check(len(names) == len(values) > 0, counts)
-    check(not any(map(math.isinf, values)), "a weight is infinite; give a finite one, or NaN for none")
+    check(
+        not any(map(math.isinf, values)), "a weight is infinite; give a finite one, or NaN for none"
+    )
     check(scale is None or 0 < scale < math.inf, f"scale must be above 0, not {scale}")
     if scale is None:
         scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
@@ -113,10 +124,10 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
 
 
 def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
-    """The importance of the window of k words that each word is in: T numbers for as many ``words``, NaN
-    after the last full window. There is one weight for each of the ⌊words/k⌋ full windows, as
-    `whenpool.probes.nwi` cuts them (§1.9.3); NaN may follow, where a batch had longer texts. Raises
-    `InputError` for another number of windows.
+    """The importance of the window of k words that each word is in: T numbers for as many
+    ``words``, NaN after the last full window. There is one weight for each of the ⌊words/k⌋ full
+    windows, as `whenpool.probes.nwi` cuts them (§1.9.3); NaN may follow, where a batch had longer
+    texts. Raises `InputError` for another number of windows.
 
     Examples:
         >>> per_word([0.5, 0.1], words=5, k=2)
@@ -131,11 +142,11 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
 
 @torch.no_grad()
 def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Tensor]:
-    """The weight that a classifier's pooling gives to each word: a tensor for each text, as long as the text,
-    on the CPU; it sums to 1, or less where the model also pools padding (``masked=False``). The model is a
-    `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and ``pool``, which may be
-    one of `whenpool.POOLINGS`; ids (B, T) are right-padded, lengths (B,). Raises `InputError` for a pooling
-    without weights, or a bad batch.
+    """The weight that a classifier's pooling gives to each word: a tensor for each text, as long as
+    the text, on the CPU; it sums to 1, or less where the model also pools padding
+    (``masked=False``). The model is a `whenpool.TextClassifier`, or any module with its methods
+    ``embed``, ``encode`` and ``pool``, which may be one of `whenpool.POOLINGS`; ids (B, T) are
+    right-padded, lengths (B,). Raises `InputError` for a pooling without weights, or a bad batch.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -150,7 +161,9 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
         words = word_mask(lengths, states.shape[1]) if isinstance(model.pool, Pooling) else lengths
         weights = model.pool(states, words)[1]  # type: ignore[operator]
     without = f"{type(getattr(model, 'pooling', model)).__name__} has no weights for words"
-    check(weights is not None, f"{without}; choose mean, attention, max_attention or last_attention")
+    check(
+        weights is not None, f"{without}; choose mean, attention, max_attention or last_attention"
+    )
     return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
 
 

@@ -9,8 +9,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used: the message, one line, says what, where, and what to do. The
-    command line prints it alone and exits with 2.
+    """Something the user gave cannot be used: the message, one line, says what, where, and what to
+    do. The command line prints it alone and exits with 2.
 
     Examples:
         >>> try:

@@ -1,4 +1,5 @@
-"""Files written so that a crash leaves none half done, and read so that a mistake in one is a line."""
+"""Files written so that a crash leaves none half done, and read so that a mistake in one is a
+line."""
 
 import gzip
 import hashlib
@@ -57,8 +58,9 @@ MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
-    """The lines of a text file with their ends, unpacked where it is gzipped: in the encoding that its mark
-    names, else in the one that the user gives, "" if none, else in UTF-8; None where none can be given.
+    """The lines of a text file with their ends, unpacked where it is gzipped: in the encoding that
+    its mark names, else in the one that the user gives, "" if none, else in UTF-8; None where none
+    can be given.
     Raises `InputError` for a file that is missing, or bytes that are no such text."""
     try:
         with stream_of(path) as stream:
@@ -70,7 +72,9 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
                 where = f"{path}, line {number}"
                 binary = f"{where} is binary, or UTF-16 without a mark; save the file as UTF-8 text"
                 check(number > 1 or "\0" not in line, binary)
-                if wrong := re.search("[\udc80-\udcff]", line):  # how Python marks what it cannot decode
+                if wrong := re.search(
+                    "[\udc80-\udcff]", line
+                ):  # how Python marks what it cannot decode
                     before = line[max(wrong.start() - 20, 0) : wrong.start()]
                     byte = f"byte 0x{ord(wrong[0]) - 0xDC00:02x} after {before!r}"
                     other = ", or name its encoding, as --encoding cp1252" if encoding == "" else ""
@@ -81,16 +85,24 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
     except LookupError:
         known = "name one of Python's, such as cp1252 or utf-16"
         raise InputError(f"{path}: encoding {encoding!r:.60} is unknown; {known}") from None
-    except (OSError, EOFError, zlib.error, ValueError) as error:  # the last for names with a null byte
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        ValueError,
+    ) as error:  # the last for names with a null byte
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
+        raise InputError(
+            f"{path} cannot be read: {getattr(error, 'strerror', '') or error}"
+        ) from None
 
 
 def json_lines(
     path: Path, expected: str, encoding: str | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The place and the content of each object in a file of JSON lines, ``expected`` in messages."""
+    """The place and the content of each object in a file of JSON lines, ``expected`` in
+    messages."""
     for number, line in enumerate(lines_of(path, encoding), 1):
         if line.strip():
             where = f"{path}, line {number}"
@@ -107,9 +119,12 @@ POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "
 
 
 def fingerprint(path: Path) -> str:
-    """The SHA-256 of a file, or of a folder's names and hashes; remembered, since corpora can be large."""
+    """The SHA-256 of a file, or of a folder's names and hashes; remembered, since corpora can be
+    large."""
     if path.is_dir():
-        parts = [f"{file.name} {fingerprint(file)}" for file in sorted(path.iterdir()) if file.is_file()]
+        parts = [
+            f"{file.name} {fingerprint(file)}" for file in sorted(path.iterdir()) if file.is_file()
+        ]
         return hash_of(*parts)
 
     def compute() -> str:
@@ -120,11 +135,14 @@ def fingerprint(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     stamp = path.stat()
-    return remembered(hash_of(str(path.resolve()), str(stamp.st_size), str(stamp.st_mtime_ns)), compute)
+    return remembered(
+        hash_of(str(path.resolve()), str(stamp.st_size), str(stamp.st_mtime_ns)), compute
+    )
 
 
 def remembered(identity: str, compute: Callable[[], str]) -> str:
-    """A short text that depends on nothing but its identity, computed once and kept in the cache."""
+    """A short text that depends on nothing but its identity, computed once and kept in the
+    cache."""
     memory = cache_directory() / "fingerprints" / identity
     if not memory.exists():
         write_atomically(memory, compute())
@@ -143,6 +161,9 @@ def hash_of(*parts: str) -> str:
 
 @cache
 def code_fingerprint(folder_or_file: Path) -> str:
-    """The SHA-256 of Python sources and tables: what other code has made must not be taken for its like."""
-    files = sorted([*folder_or_file.glob("*.py"), *folder_or_file.glob("*.toml")]) or [folder_or_file]
+    """The SHA-256 of Python sources and tables: what other code has made must not be taken for its
+    like."""
+    files = sorted([*folder_or_file.glob("*.py"), *folder_or_file.glob("*.toml")]) or [
+        folder_or_file
+    ]
     return hash_of(*(file.read_text("utf-8") for file in files))

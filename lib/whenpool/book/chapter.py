@@ -44,13 +44,14 @@ class Chapter:
 
         Args:
             what: a measure, a key of `whenpool.book.measures.MEASURES`, such as "accuracy": a row
-                with a ``value`` for each number; or a kind of run ("training", "few-shot", "tagging" or
-                "probe"): a row each; or a kind of probe ("gradients", "trace", "sweep", "nwi", ...):
-                a row for each point that it measured.
-            scale: "thesis" or "compact": its model and training, on plain, masked, long IMDb reviews where
-                ``selection`` does not say otherwise; "yours": the runs of the request; None: all.
-            selection: what the columns must be, such as ``size=1000``, ``setting=["standard", "mid"]`` or
-                ``corpus=...`` for any.
+                with a ``value`` for each number; or a kind of run ("training", "few-shot",
+                "tagging" or "probe"): a row each; or a kind of probe ("gradients", "trace",
+                "sweep", "nwi", ...): a row for each point that it measured.
+            scale: "thesis" or "compact": its model and training, on plain, masked, long IMDb
+                reviews where ``selection`` does not say otherwise; "yours": the runs of the
+                request; None: all.
+            selection: what the columns must be, such as ``size=1000``, ``setting=["standard",
+                "mid"]`` or ``corpus=...`` for any.
 
         Raises `InputError` for a name that there is not."""
         if scale == "yours":
@@ -61,25 +62,37 @@ class Chapter:
         return results(self.finished, what, scale, **selection)
 
     def finding(
-        self, measure: str, scale: str, of: Mapping[str, Any],
-        against: Mapping[str, Any] | None = None, versus: Mapping[str, Any] | None = None,
-    ) -> Finding:  # fmt: skip
-        """The mean over seeds of a measure of the runs that are meant by ``of``, with its 95 % interval. With
-        ``against`` the mean of the same selection with these values is subtracted, or divided by;
-        with ``versus`` that difference once more, as in a claim. Empty where a run is missing."""
+        self,
+        measure: str,
+        scale: str,
+        of: Mapping[str, Any],
+        against: Mapping[str, Any] | None = None,
+        versus: Mapping[str, Any] | None = None,
+    ) -> Finding:
+        """The mean over seeds of a measure of the runs that are meant by ``of``, with its 95 %
+        interval. With ``against`` the mean of the same selection with these values is subtracted,
+        or divided by; with ``versus`` that difference once more, as in a claim. Empty where a run
+        is missing."""
         about = MEASURES[measure]
         (terms,) = compared(dict(of), against, versus)
         rows = ((sign, self.results(measure, scale, **each)) for sign, each in terms)
-        return Finding.of(*((sign, sample_of(each, about)) for sign, each in rows), ratio=about.ratio)
+        return Finding.of(
+            *((sign, sample_of(each, about)) for sign, each in rows), ratio=about.ratio
+        )
 
     def spoken(self, *asked: Any, **more: Any) -> str:
         """A `finding` as a sentence has it: mean and interval, or "not run"."""
         return self.finding(*asked, **more).spoken or "not run"
 
     def table(
-        self, frame: pd.DataFrame, caption: str, name: str, runs: pd.DataFrame | None = None,
-        legend: str = "", prose: bool = False,
-    ) -> CaptionedTable:  # fmt: skip
+        self,
+        frame: pd.DataFrame,
+        caption: str,
+        name: str,
+        runs: pd.DataFrame | None = None,
+        legend: str = "",
+        prose: bool = False,
+    ) -> CaptionedTable:
         """A numbered table, see `whenpool.book.tables.CaptionedTable`; below it stands where its
         numbers come from, given the ``runs`` (or anything with their ``key``)."""
         line = "" if runs is None else self.provenance(runs, name).line
@@ -87,13 +100,14 @@ class Chapter:
 
     @cached_property
     def finished(self) -> Runs:
-        """Every finished run, those of ``data/results`` included; in the profile "smoke" those alone."""
+        """Every finished run, those of ``data/results`` included; in the profile "smoke" those
+        alone."""
         return Runs(Place.default() if self.request.profile == "smoke" else self.place)
 
     def claims(self) -> dict[str, Decision]:
-        """The claims of this chapter with their verdicts, by id. For the text it glues ``claim_<id>``, the
-        verdict as a verb, ``measured_<id>``, what was measured, and ``thesis_<id>`` and ``compact_<id>``, the
-        same by scale."""
+        """The claims of this chapter with their verdicts, by id. For the text it glues
+        ``claim_<id>``, the verdict as a verb, ``measured_<id>``, what was measured, and
+        ``thesis_<id>`` and ``compact_<id>``, the same by scale."""
         decided = {decision.claim.id: decision for decision in decisions(self.finished, self.name)}
         for name, decision in decided.items():
             glue(f"claim_{name}", decision.as_verb)
@@ -102,8 +116,11 @@ class Chapter:
                 glue(f"{scale}_{name}", decision.spoken(scale))
         return decided
 
-    def claims_table(self, decided: Mapping[str, Decision], caption: str, name: str) -> CaptionedTable:
-        """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both scales."""
+    def claims_table(
+        self, decided: Mapping[str, Decision], caption: str, name: str
+    ) -> CaptionedTable:
+        """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both
+        scales."""
 
         def text(finding: Finding | None) -> str:
             if finding is None:
@@ -113,24 +130,31 @@ class Chapter:
 
         found = [finding for decision in decided.values() for finding in decision.at.values()]
         cells = (
-            (f"{d.claim.statement} ({d.claim.source})", d.claim.ruled,
-             *map(text, (d.thesis, d.at.get("thesis"), d.at.get("compact"))))
+            (
+                f"{d.claim.statement} ({d.claim.source})",
+                d.claim.ruled,
+                *map(text, (d.thesis, d.at.get("thesis"), d.at.get("compact"))),
+            )
             for d in decided.values()
-        )  # fmt: skip
-        rows = pd.DataFrame(cells, columns=["claim", "rule", "the thesis", "thesis's scale", "compact"])
+        )
+        rows = pd.DataFrame(
+            cells, columns=["claim", "rule", "the thesis", "thesis's scale", "compact"]
+        )
         rows, line = rows.loc[:, rows.ne("").any()], "No runs: computed as this page was made."
         if all(MEASURES[decision.claim.measure].drawn for decision in decided.values()):
             rows = rows.rename(columns={"thesis's scale": "computed here"})
         else:
             keys = {key for finding in found for key in finding.keys}
             line = doors(self.name, name, rows, self.finished.of(keys))
-        wider = "An interval above 95 % is one of 1 − 0.05/k, by which a claim of k comparisons fails."
+        wider = (
+            "An interval above 95 % is one of 1 − 0.05/k, by which a claim of k comparisons fails."
+        )
         legend = wider * any(finding.level > LEVEL for finding in found)
         return CaptionedTable(rows, caption, name, line, legend, prose=True)
 
     def provenance(self, rows: pd.DataFrame, name: str) -> Note:
-        """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a run; see
-        `whenpool.book.tables.doors`."""
+        """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a
+        run; see `whenpool.book.tables.doors`."""
         known = self.finished.of(rows.get("key", ()))
         if known.empty and len(rows):  # those of a request
             known = rows.drop_duplicates("key")
@@ -152,9 +176,9 @@ def open_chapter(
         profile: "smoke", "quick", "compact" or "paper".
         corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
         data: the folder of published corpora; None: ``WHENPOOL_DATA``.
-        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked"; puts
-            another model into them: "cell", "layers"; of few-shot runs "labels", "systems", "unlabelled",
-            "paraphrases".
+        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number),
+            "masked"; puts another model into them: "cell", "layers"; of few-shot runs "labels",
+            "systems", "unlabelled", "paraphrases".
         encoder: of few-shot runs: a name or folder that transformers loads.
     """
     use_style()
@@ -162,7 +186,9 @@ def open_chapter(
     check(isinstance(only, Mapping | None), such)
     for key in only or ():
         check_known("only", key, (*NARROWING, "masked", "paraphrases"))
-    narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
+    narrow: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()
+    }
     request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
     place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
     chapter = Chapter(name, request, place)
@@ -172,13 +198,15 @@ def open_chapter(
 
 
 def planned(name: str, request: Request, place: Place) -> list[Run]:
-    """The runs that a page computes and shows beside what is recorded: those of a chapter with a plan, where
-    the request names a corpus, another profile, a cell or fewer runs; none for the usual request."""
+    """The runs that a page computes and shows beside what is recorded: those of a chapter with a
+    plan, where the request names a corpus, another profile, a cell or fewer runs; none for the
+    usual request."""
     return plan(name, request, place) if name in PLANS and request != Request() else []
 
 
 def glue(name: str, value: Any) -> None:
-    """Make a value available to the text as ``{glue:text}`name```; a notebook opened by itself prints it."""
+    """Make a value available to the text as ``{glue:text}`name```; a notebook opened by itself
+    prints it."""
     if not os.environ.get(COMPUTED):
         print(f"{name} = {value}")
         return

@@ -1,16 +1,18 @@
 """What the thesis claims, decided by our runs: ``data/paper/claims.yml``.
 
-A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.measures`), or the
-difference of two means over seeds, or their ratio; the rule is a threshold or a band. A claim may ask
-for k comparisons. It *holds* when the 95 % interval of each satisfies the rule. It *does not hold* when
-the interval of at least one, at level 1 - 0.05 / k, lies wholly outside (Bonferroni). Else it is *undecided*;
-until the seeds that decide it are run the means say *so far*. The same rule is applied to runs at the
-thesis's scale, to the compact replication, and to the thesis's own numbers. A verdict is *firm* when it stays
-the same with thresholds that are a quarter stricter or laxer, and without any one of the seeds.
+A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.measures`),
+or the difference of two means over seeds, or their ratio; the rule is a threshold or a band. A
+claim may ask for k comparisons. It *holds* when the 95 % interval of each satisfies the rule. It
+*does not hold* when the interval of at least one, at level 1 - 0.05 / k, lies wholly outside
+(Bonferroni). Else it is *undecided*; until the seeds that decide it are run the means say *so far*.
+The same rule is applied to runs at the thesis's scale, to the compact replication, and to the
+thesis's own numbers. A verdict is *firm* when it stays the same with thresholds that are a quarter
+stricter or laxer, and without any one of the seeds.
 
-Verdicts read only runs that began after the rule was registered; what older runs say is a pilot. A claim
-names the seeds that decide it before they are run: a verdict that is looked at again with each new seed is
-wrong more often than its interval says. Later seeds are shown beside the verdict and decide nothing.
+Verdicts read only runs that began after the rule was registered; what older runs say is a pilot. A
+claim names the seeds that decide it before they are run: a verdict that is looked at again with
+each new seed is wrong more often than its interval says. Later seeds are shown beside the verdict
+and decide nothing.
 """
 
 import math
@@ -34,8 +36,14 @@ from whenpool.book.tables import number_text, spoken_number
 OTHER_ENCODER = "not tested: other encoder"
 """Of claims whose runs read another encoder, or trained other baselines, than the thesis's."""
 VERDICTS = (
-    "holds", "does not hold", "undecided", "so far holds", "so far does not hold", OTHER_ENCODER, "not run"
-)  # fmt: skip
+    "holds",
+    "does not hold",
+    "undecided",
+    "so far holds",
+    "so far does not hold",
+    OTHER_ENCODER,
+    "not run",
+)
 DECIDED = VERDICTS[:2]
 LEVEL = 0.95  # of intervals
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
@@ -73,9 +81,9 @@ class Rule:
         return min(below, math.inf if self.high == math.inf else self.high - value)
 
     def moved(self, part: float, measure: Measure) -> "Rule":
-        """The same a part stricter, or laxer where it is negative: a threshold is moved by a part of itself,
-        or of its distance from the most that the quantity can be; the ends of a band by a part of half its
-        width, of ratios on a log scale. A threshold of 0 stays as it is."""
+        """The same a part stricter, or laxer where it is negative: a threshold is moved by a part
+        of itself, or of its distance from the most that the quantity can be; the ends of a band by
+        a part of half its width, of ratios on a log scale. A threshold of 0 stays as it is."""
         low, high = self.low, self.high
         if math.isinf(high):
             return Rule(low + part * abs(low - (measure.most or 0)), high)
@@ -107,12 +115,14 @@ class Finding:
     firmness: str = ""  # of a verdict "firm", see the module, or what it hangs on
     part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
     keys: tuple[str, ...] = ()  # of the runs
-    p: float = math.nan  # the smallest α at which the verdict stands; of an undecided one the likelier's
+    p: float = (
+        math.nan
+    )  # the smallest α at which the verdict stands; of an undecided one the likelier's
 
     @classmethod
     def of(cls, *terms: Term, ratio: bool = False, level: float = LEVEL) -> "Finding":
-        """A sum of means and its interval, without a verdict; ``ratio``: the samples are of logarithms.
-        Empty where a sample is missing."""
+        """A sum of means and its interval, without a verdict; ``ratio``: the samples are of
+        logarithms. Empty where a sample is missing."""
         known = [(sign, sample) for sign, sample in terms if sample is not None]
         if len(known) < len(terms):
             return cls()
@@ -139,7 +149,9 @@ class Finding:
         if not self.n:
             return ""
         level = f"{100 * self.level:.3g} % interval: " if self.level > LEVEL else ""
-        interval = f" ({level}{text(self.low)} to {text(self.high)})" if self.low < self.high else ""
+        interval = (
+            f" ({level}{text(self.low)} to {text(self.high)})" if self.low < self.high else ""
+        )
         return text(self.value) + interval
 
     def as_data(self) -> dict[str, Any]:
@@ -204,13 +216,15 @@ class Claim:
         return claim
 
     def at(self, scale: str) -> "Claim":
-        """As it is read at a scale: the compact replication may need other texts, or another threshold."""
+        """As it is read at a scale: the compact replication may need other texts, or another
+        threshold."""
         changed = self.compact if scale == "compact" else {}
         of = {**self.of, **changed.get("of", {})}
         return replace(self, of=of, rule=changed.get("rule", self.rule))
 
     def comparisons(self, scale: str) -> list[list[tuple[int, Selection]]]:
-        """What each comparison adds (1) and subtracts (-1); each combination of several values has one."""
+        """What each comparison adds (1) and subtracts (-1); each combination of several values has
+        one."""
         fixed = MEASURES[self.measure].fixed.get(scale, {})
         return compared({**fixed, **self.of}, self.against, self.versus)
 
@@ -246,13 +260,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Decision:
-    """A claim and what is said of it: by our runs at both scales, by pilots, and by the thesis itself."""
+    """A claim and what is said of it: by our runs at both scales, by pilots, and by the thesis
+    itself."""
 
     claim: Claim
     at: Mapping[str, Finding]  # by scale; without those that do not decide the claim
-    pilots: Mapping[str, Finding] = field(default_factory=dict)  # the same by runs older than the rule
+    pilots: Mapping[str, Finding] = field(
+        default_factory=dict
+    )  # the same by runs older than the rule
     thesis: Finding | None = None  # by the thesis's own numbers, none where it published none
-    later: Mapping[str, Finding] = field(default_factory=dict)  # of all seeds, where later ones were run
+    later: Mapping[str, Finding] = field(
+        default_factory=dict
+    )  # of all seeds, where later ones were run
 
     def verdict(self, scale: str) -> str:
         """At a scale, or nothing where it does not decide the claim."""
@@ -272,8 +291,8 @@ class Decision:
         return self.at.get(self.scale, Finding())
 
     def spoken(self, scale: str) -> str:
-        """What runs at a scale measured, as a sentence has it; of pilots, and it says so, where there is no
-        younger run."""
+        """What runs at a scale measured, as a sentence has it; of pilots, and it says so, where
+        there is no younger run."""
         runs, pilots = self.at[scale], self.pilots.get(scale, Finding())
         if runs.n or not pilots.n:
             return runs.spoken or "not run"
@@ -295,7 +314,8 @@ class Decision:
 
 
 def claims(file: Path | None = None) -> list[Claim]:
-    """All claims of the ledger. Raises `InputError` outside a clone, or for an incomplete entry, named."""
+    """All claims of the ledger. Raises `InputError` outside a clone, or for an incomplete entry,
+    named."""
     return entries_of(file or paper_file("claims.yml"), Claim.read)
 
 
@@ -313,10 +333,12 @@ def entries_of(file: Path, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
 
 
 def compared(
-    first: Selection, against: Mapping[str, Any] | None = None, versus: Mapping[str, Any] | None = None
+    first: Selection,
+    against: Mapping[str, Any] | None = None,
+    versus: Mapping[str, Any] | None = None,
 ) -> list[list[tuple[int, Selection]]]:
-    """A selection, minus the same with other values, and that once more with others: for each combination of
-    several values what is added (1) and subtracted (-1)."""
+    """A selection, minus the same with other values, and that once more with others: for each
+    combination of several values what is added (1) and subtracted (-1)."""
     comparisons = []
     for one in _each(first):
         for rival in _each(against or {}):
@@ -324,14 +346,18 @@ def compared(
             if len(terms) == 2 and terms[0][1] == terms[1][1]:
                 continue
             more = [] if versus is None else _each(versus)
-            terms += [(-sign, {**selection, **other}) for other in more for sign, selection in terms[:2]]
+            terms += [
+                (-sign, {**selection, **other}) for other in more for sign, selection in terms[:2]
+            ]
             comparisons.append(terms)
     return comparisons
 
 
 def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
     """A selection for each combination of several values; ``best_of`` stays as it is."""
-    lists = (v if isinstance(v, list | tuple) and n != "best_of" else [v] for n, v in selection.items())
+    lists = (
+        v if isinstance(v, list | tuple) and n != "best_of" else [v] for n, v in selection.items()
+    )
     return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
 
 
@@ -352,7 +378,8 @@ def sample_of(rows: DataFrame, measure: Measure) -> Sample | None:
 def _sample(
     table: Numbers, selection: Selection, measure: Measure, admits: Callable[[int], bool]
 ) -> Sample | None:
-    """Of the admitted runs of a selection; of several ways those that validate best, where all were tried."""
+    """Of the admitted runs of a selection; of several ways those that validate best, where all were
+    tried."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
     ways = ({**plain, **way} for way in selection.get("best_of", [{}]))
     tried = [table.brief.iloc[[*filter(admits, table.places(way))]] for way in ways]
@@ -374,13 +401,17 @@ def judge(claim: Claim, terms: Sequence[Terms], enough: int = SEEDS_NEEDED) -> F
     if finding.verdict in DECIDED:
         moved = [rule.moved(part, measure) for part in (LENIENCE, -LENIENCE)]
         others = (_decided(other, terms, measure, enough) for other in moved)
-        hangs = ["the threshold"] if any(other.verdict != finding.verdict for other in others) else []
+        hangs = (
+            ["the threshold"] if any(other.verdict != finding.verdict for other in others) else []
+        )
         seeds = {seed for sample in samples if sample.n > 1 for seed in sample.values}
         fewer = (
             [[(sign, sample and sample.without(seed)) for sign, sample in each] for each in terms]
             for seed in seeds
         )
-        if any(_decided(rule, rest, measure, enough - 1).verdict != finding.verdict for rest in fewer):
+        if any(
+            _decided(rule, rest, measure, enough - 1).verdict != finding.verdict for rest in fewer
+        ):
             hangs.append("one seed")
         finding = replace(finding, firmness=" and ".join(hangs) or "firm")
     if finding.verdict in (*DECIDED, "undecided") and not measure.exact:
@@ -393,8 +424,8 @@ def judge(claim: Claim, terms: Sequence[Terms], enough: int = SEEDS_NEEDED) -> F
 
 
 def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDED) -> Finding:
-    """What a rule says of all comparisons, of ratios in logarithms, with the one that decides; ``enough``
-    seeds make a verdict."""
+    """What a rule says of all comparisons, of ratios in logarithms, with the one that decides;
+    ``enough`` seeds make a verdict."""
     rule = rule.in_logs() if measure.ratio else rule
 
     def at(level: float) -> list[Finding]:
@@ -420,14 +451,17 @@ def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDE
         verdict = f"so far {rule.verdict(worst.value, worst.value)}"
         return replace(worst, verdict=verdict, n=min(each.n for each in usual))
     worst, wider = min(zip(usual, wide, strict=True), key=lambda pair: slack(pair[0])[0])
-    if worst.verdict == "does not hold":  # at the usual level, but not at that of several comparisons
+    if (
+        worst.verdict == "does not hold"
+    ):  # at the usual level, but not at that of several comparisons
         worst = wider
     return worst if worst.verdict == "holds" else replace(worst, verdict="undecided")
 
 
 def _smallest_level(rule: Rule, terms: Any, measure: Measure, verdict: str) -> float:
-    """The smallest α at which an interval of level 1 - α gives a verdict: of k comparisons the largest where
-    all must hold, k times the smallest where any may speak against the claim; undecided, the lower one."""
+    """The smallest α at which an interval of level 1 - α gives a verdict: of k comparisons the
+    largest where all must hold, k times the smallest where any may speak against the claim;
+    undecided, the lower one."""
     rule = rule.in_logs() if measure.ratio else rule
     inside, outside = [], []
     for each in terms:
@@ -443,9 +477,9 @@ def _smallest_level(rule: Rule, terms: Any, measure: Measure, verdict: str) -> f
 
 def by_runs(
     claim: Claim, runs: Runs, scale: str, pilots: bool = False, later: bool = False
-) -> Finding:  # fmt: skip
-    """What runs at a scale say of a claim: those of the seeds that decide it which began after its rule was
-    registered; with ``later`` those of all seeds; or pilots, which began before."""
+) -> Finding:
+    """What runs at a scale say of a claim: those of the seeds that decide it which began after its
+    rule was registered; with ``later`` those of all seeds; or pilots, which began before."""
     claim, measure = claim.at(scale), MEASURES[claim.measure]
     if measure.drawn and pilots:
         return Finding()
@@ -463,7 +497,9 @@ def by_runs(
     for each in claim.comparisons(scale):
         if pilots and "vectors" not in claim.of:  # pilots may have other vectors
             each = [(sign, {**one, "vectors": ...}) for sign, one in each]
-        terms.append([(sign, _sample(table, selection, measure, admits)) for sign, selection in each])
+        terms.append(
+            [(sign, _sample(table, selection, measure, admits)) for sign, selection in each]
+        )
     finding = judge(claim, terms, len(deciding) or SEEDS_NEEDED)
     if finding.n and scale in claim.untested:
         return replace(finding, verdict=OTHER_ENCODER, firmness="", p=math.nan)
@@ -487,7 +523,9 @@ def decide(claim: Claim, runs: Runs) -> Decision:
     """All that is said of a claim."""
     at = {scale: by_runs(claim, runs, scale) for scale in claim.scales}
     every = {scale: by_runs(claim, runs, scale, later=True) for scale in claim.seeds}
-    later = {scale: finding for scale, finding in every.items() if {*finding.keys} - {*at[scale].keys}}
+    later = {
+        scale: finding for scale, finding in every.items() if {*finding.keys} - {*at[scale].keys}
+    }
     pilots = {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales}
     decision = Decision(claim, at, pilots, by_the_thesis(claim), later)
     note(["claim", claim.id], [repr(decision)])

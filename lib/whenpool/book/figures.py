@@ -1,8 +1,10 @@
-"""Figures in one style, and a second layout of each for a phone: its panels below each other, or two in a
-line.
+"""Figures in one style, and a second layout of each for a phone: its panels below each other, or
+two in a line.
 
-A figure carries it in its metadata; a drawing made by hand names its panels, ``data-phone="x y width height;
-..."``. ``scripts/finish_pages.py`` makes a file of it for narrow screens; a notebook shows the wide one.
+A figure carries it in its metadata; a drawing made by hand names its panels, ``data-phone="x y
+width height;
+..."``. ``scripts/finish_pages.py`` makes a file of it for narrow screens; a notebook shows the wide
+one.
 """
 
 import math
@@ -31,7 +33,9 @@ def use_style() -> None:
     """Set the style, and sharp drawings where a notebook shows them, with a layout for phones."""
     sns.set_theme(context="notebook", style="whitegrid", font_scale=0.85)
     plt.rcParams |= {"figure.constrained_layout.use": True, "svg.hashsalt": "whenpool"}
-    warnings.filterwarnings("ignore", "The figure layout has changed")  # by seaborn's grids, on purpose
+    warnings.filterwarnings(
+        "ignore", "The figure layout has changed"
+    )  # by seaborn's grids, on purpose
     if shell := get_ipython():
         set_matplotlib_formats("svg")
         shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, drawn_twice)
@@ -50,8 +54,8 @@ def drawn_twice(figure: Figure) -> str | None:
 
 
 def stack(figure: Figure) -> None:
-    """Lay a figure out for a phone: legends above, panels in one column, or an even number of more in two. Of
-    two rows of many panels each becomes a column."""
+    """Lay a figure out for a phone: legends above, panels in one column, or an even number of more
+    in two. Of two rows of many panels each becomes a column."""
     places: dict[Axes, Any] = {axes: axes.get_subplotspec() for axes in figure.axes}
     rows, wide = places[figure.axes[0]].get_gridspec().get_geometry()
     by_column = rows == 2 < wide
@@ -94,23 +98,29 @@ def _label(axes: Axes, name: str) -> str:
 
 def _put_above(figure: Figure, legend: Legend) -> None:
     """Put a legend above the panels, in as few lines as fit, without heads of its entries."""
-    entries = zip(legend.legend_handles, (text.get_text() for text in legend.get_texts()), strict=True)
+    entries = zip(
+        legend.legend_handles, (text.get_text() for text in legend.get_texts()), strict=True
+    )
     shown = [(mark, name) for mark, name in entries if mark and getp(mark, "linewidth") != 0]
     legend.remove()
     look: dict[str, Any] = {"frameon": False, "columnspacing": 1, "handlelength": 2.5}
     look["loc"] = "outside upper center"
     for lines in range(1, len(shown) + 1):
-        above = figure.legend(*zip(*shown, strict=True), ncols=math.ceil(len(shown) / lines), **look)
+        above = figure.legend(
+            *zip(*shown, strict=True), ncols=math.ceil(len(shown) / lines), **look
+        )
         if lines == len(shown) or above.get_window_extent().width < figure.bbox.width:
             break
         above.remove()
 
 
 def _fit(axes: Axes) -> None:
-    """Break titles and labels that are longer than a panel, and names beside it that take half of the
-    screen; turn what is below an axis and runs into each other."""
+    """Break titles and labels that are longer than a panel, and names beside it that take half of
+    the screen; turn what is below an axis and runs into each other."""
     box = axes.get_window_extent()
-    titles = [text for text in axes.get_children() if isinstance(text, Text) and text not in axes.texts]
+    titles = [
+        text for text in axes.get_children() if isinstance(text, Text) and text not in axes.texts
+    ]
     rooms = dict.fromkeys([*titles, axes.xaxis.label], box.width) | {axes.yaxis.label: box.height}
     for text, room in rooms.items():
         extent, words = text.get_window_extent(), text.get_text()

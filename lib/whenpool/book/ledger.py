@@ -1,5 +1,5 @@
-"""The ledger: every claim with its rule, what the thesis's own numbers say to it, and our verdicts at both
-scales, as text, JSON and CSV."""
+"""The ledger: every claim with its rule, what the thesis's own numbers say to it, and our verdicts
+at both scales, as text, JSON and CSV."""
 
 import json
 import math
@@ -32,8 +32,8 @@ def firm(decided: Sequence[Decision], scale: str) -> tuple[int, int]:
 
 
 def tested(decided: Sequence[Decision], scale: str) -> dict[str, float]:
-    """Of each claim that its seeds have tested at a scale, undecided or not, the smallest α at which its
-    verdict stands, the lowest first."""
+    """Of each claim that its seeds have tested at a scale, undecided or not, the smallest α at
+    which its verdict stands, the lowest first."""
     levels = {d.claim.id: d.at[scale].p for d in decided if scale in d.at}
     known = [(name, p) for name, p in levels.items() if not math.isnan(p)]
     return dict(sorted(known, key=lambda each: each[1]))
@@ -50,22 +50,28 @@ def surviving_holm(decided: Sequence[Decision], scale: str) -> set[str]:
 
 
 def surviving_fdr(decided: Sequence[Decision], scale: str) -> set[str]:
-    """The claims that stay when a share of 0.05 of them may be wrong (Benjamini and Hochberg 1995)."""
+    """The claims that stay when a share of 0.05 of them may be wrong (Benjamini and Hochberg
+    1995)."""
     levels = tested(decided, scale)
     within = [rank for rank, p in enumerate(levels.values(), 1) if p <= ALPHA * rank / len(levels)]
     return {*list(levels)[: max(within, default=0)]}
 
 
 def wrong_at_most(decided: Sequence[Decision]) -> float:
-    """How many verdicts at both scales are expected to be wrong at most: each of the claims tested is decided
-    wrongly with a chance of half of 0.05, since a wrong verdict lies beyond one end of its interval."""
+    """How many verdicts at both scales are expected to be wrong at most: each of the claims tested
+    is decided wrongly with a chance of half of 0.05, since a wrong verdict lies beyond one end of
+    its interval."""
     return ALPHA / 2 * sum(len(tested(decided, scale)) for scale in SCALES)
 
 
 def row_of(decision: Decision) -> dict[str, Any]:
     """A claim as plain data, with null for a verdict or number that there is not."""
     claim, at = decision.claim, decision.at
-    findings = {"verdict": at.get("thesis"), "compact": at.get("compact"), "thesis": decision.thesis}
+    findings = {
+        "verdict": at.get("thesis"),
+        "compact": at.get("compact"),
+        "thesis": decision.thesis,
+    }
     return {
         **{name: getattr(claim, name) for name in ("id", "chapter", "section", "statement")},
         "registered": claim.registered.date().isoformat(),
@@ -74,7 +80,9 @@ def row_of(decision: Decision) -> dict[str, Any]:
         **{name: finding and finding.as_data() for name, finding in findings.items()},
         "seeds": {scale: [*seeds] for scale, seeds in claim.seeds.items()},
         "later": {scale: finding.as_data() for scale, finding in decision.later.items()},
-        "pilots": {scale: finding.as_data() for scale, finding in decision.pilots.items() if finding.n},
+        "pilots": {
+            scale: finding.as_data() for scale, finding in decision.pilots.items() if finding.n
+        },
         **{name: getattr(claim, name) for name in ("contradiction", "remark", "needs")},
         "reduced": dict(claim.compact),
         "evidence": f"book/{claim.chapter}.html#{claim.evidence}",
@@ -99,7 +107,9 @@ def as_text(decided: Sequence[Decision]) -> str:
     lines = [left.to_string(index=False, justify="left"), f"{len(decided)} claims"]
     for scale, name in SCALE_NAMES.items():
         each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
-        stand = f"{firm(decided, scale)[0]} firm, {len(surviving_holm(decided, scale))} survive Holm"
+        stand = (
+            f"{firm(decided, scale)[0]} firm, {len(surviving_holm(decided, scale))} survive Holm"
+        )
         lines.append(f"{name}: {', '.join(each)} ({stand})")
     return "\n".join(lines)
 
@@ -107,8 +117,9 @@ def as_text(decided: Sequence[Decision]) -> str:
 def written(
     place: Place, style: str = "table", chapter: str | None = None, verdict: str | None = None
 ) -> str:
-    """The ledger in one of `FORMATS`, or what it has of one ``chapter``, which may be a part of a name, or
-    with one of `VERDICTS` at either scale. Raises `InputError` for any of these that there is not."""
+    """The ledger in one of `FORMATS`, or what it has of one ``chapter``, which may be a part of a
+    name, or with one of `VERDICTS` at either scale. Raises `InputError` for any of these that there
+    is not."""
     check_known("format", style, FORMATS)
     if verdict is not None:
         check_known("verdict", verdict, VERDICTS)

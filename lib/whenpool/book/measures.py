@@ -1,7 +1,8 @@
-"""The numbers that claims are about: of each finished run one, or several with what they were measured at.
+"""The numbers that claims are about: of each finished run one, or several with what they were
+measured at.
 
-A measure is a column of one of a few tables, which have a row for each number or set of numbers: the
-configuration of the run (columns of `whenpool.runs.store.Store.rows`; ``model`` is what
+A measure is a column of one of a few tables, which have a row for each number or set of numbers:
+the configuration of the run (columns of `whenpool.runs.store.Store.rows`; ``model`` is what
 `whenpool.book.results.variant_of` calls it), ``seed``, ``key`` and ``began``.
 """
 
@@ -59,7 +60,8 @@ CHOICES: dict[str, Sequence[str]] = {
 }
 """The values of columns that do not take any; a model may have more behind a comma or a space."""
 LAMBDA_IN_USE = {name: [None, getattr(Training, name)] for name in ("strength", "divergence")}
-"""The strength of gradient-directed training and the divergence that it lowers; other trainings have none."""
+"""The strength of gradient-directed training and the divergence that it lowers; other trainings
+have none."""
 _EARLY = {"size": 500, "epochs": 1}
 SEEN = {"thesis": 12_800, "compact": 8_000}  # Texts learnt from: when claims look at a trace
 
@@ -116,22 +118,29 @@ def tested_trainings(runs: Runs) -> DataFrame:
 def trainings(runs: Runs) -> DataFrame:
     """The same, with more numbers."""
     rows, epochs = runs.table(tested_trainings), runs.table("epochs")
-    epochs = epochs.reindex(columns=recorded_columns("trainings_history")).sort_values(["key", "epoch"])
+    epochs = epochs.reindex(columns=recorded_columns("trainings_history")).sort_values(
+        ["key", "epoch"]
+    )
     each = epochs.groupby("key")
     late = epochs[(epochs["train_accuracy"] >= SATURATED).groupby(epochs["key"]).cummax()]
     late = late.groupby("key")["validation_accuracy"]
-    attending, ended = (epochs[some].groupby("key") for some in (epochs.factor < 1, epochs.factor == 1))
+    attending, ended = (
+        epochs[some].groupby("key") for some in (epochs.factor < 1, epochs.factor == 1)
+    )
     numbers = {
         "last_train_accuracy": each["train_accuracy"].last(),
         "epoch_seconds": each["seconds"].min(),
         # the best after the first epoch with `SATURATED` accuracy, minus that one
         "gain_after_saturation": late.agg(lambda values: values.iloc[1:].max() - values.iloc[0]),
         # points lost from one epoch to the next
-        "largest_fall": each["validation_accuracy"].agg(lambda values: -min(values.diff().min(), 0)),
+        "largest_fall": each["validation_accuracy"].agg(
+            lambda values: -min(values.diff().min(), 0)
+        ),
         "teacher_error": each["train_loss"].min(),
         # on states other than the last, just before attention goes, and the points that this costs
         "attention_left": attending["mass_left"].last(),
-        "ending_cost": attending["attention_accuracy"].last() - ended["validation_accuracy"].first(),
+        "ending_cost": attending["attention_accuracy"].last()
+        - ended["validation_accuracy"].first(),
     }
     rows = _with(rows, numbers)
     alone = has(rows, {"together": [None, 1], "threads": [None, 1], "seed": [*plans.TIMED_SEEDS]})
@@ -150,8 +159,9 @@ def draws(runs: Runs) -> DataFrame:
 
 
 def _highest_mean(runs: Runs) -> DataFrame:
-    """In how many % of the cases of Tables 1.3 and 1.4, those with three seeds of all five models, MaxAtt has
-    the highest mean: a number over all runs, and one over later seeds alone once they fill every case."""
+    """In how many % of the cases of Tables 1.3 and 1.4, those with three seeds of all five models,
+    MaxAtt has the highest mean: a number over all runs, and one over later seeds alone once they
+    fill every case."""
     trained = runs.table(tested_trainings)
     trained = trained[has(trained, {"model": list(THESIS_POOLINGS), "masked": True})]
     case = ["corpus", "length", "setting", "size"]
@@ -174,8 +184,8 @@ def _highest_mean(runs: Runs) -> DataFrame:
 
 
 def gradients(runs: Runs, kind: str = "gradients") -> DataFrame:
-    """Of the model that one epoch on the first 500 texts leaves (§1.5): the norm in the middle, also divided
-    by that at the ends."""
+    """Of the model that one epoch on the first 500 texts leaves (§1.5): the norm in the middle,
+    also divided by that at the ends."""
     points = runs.table(kind)
     points = points[has(points, _EARLY) & ~points["untrained"].eq(True)]
     wide = points.pivot_table("mean", "key", "position").reindex(columns=range(1, 101))
@@ -184,8 +194,8 @@ def gradients(runs: Runs, kind: str = "gradients") -> DataFrame:
 
 
 def traces(runs: Runs) -> DataFrame:
-    """What was seen while a training went on, also at the look nearest to a number of texts learnt from, the
-    column ``examples``; not where the training ended long before."""
+    """What was seen while a training went on, also at the look nearest to a number of texts learnt
+    from, the column ``examples``; not where the training ended long before."""
     looks = runs.table("trace").sort_values("examples")
     seen = looks["max_words"].isna().map({True: SEEN["thesis"], False: SEEN["compact"]})
     each, ratios = looks.groupby("key"), looks.groupby("key")["ratio"]
@@ -198,7 +208,8 @@ def traces(runs: Runs) -> DataFrame:
         "band_ratio_at_95": at_95["band_ratio"].first(),
         "ratio_after": near["ratio"].first(),
         "train_accuracy_after": near["train_accuracy"].first(),
-        # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.
+        # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their
+        # number.
         "low_ratio": ratios.quantile(0.05),
         "ratio_recovery": ratios.last() / ratios.first(),
     }
@@ -206,11 +217,13 @@ def traces(runs: Runs) -> DataFrame:
 
 
 def sweeps(runs: Runs) -> DataFrame:
-    """A row for each share of filler and place of the text: its accuracy and what that lost. The row of the
-    middle also compares left with right, and the lower of these with the middle."""
+    """A row for each share of filler and place of the text: its accuracy and what that lost. The
+    row of the middle also compares left with right, and the lower of these with the middle."""
     points = runs.table("sweep")
     points = points[has(points, {"texts": [None, PaddingSweep.texts]})]
-    points = points.assign(added=points["setting_added"], share_added=points["share_added"].round(3))
+    points = points.assign(
+        added=points["setting_added"], share_added=points["share_added"].round(3)
+    )
     if points.empty:
         return points
     start = points[points["share_added"] == 0].set_index(["key", "added"])["accuracy"]
@@ -237,7 +250,8 @@ def where_the_text_stands(setting: str, share: float, points: int = 100) -> Any:
 
 
 def ends_and_middle(profile: Any) -> tuple[float, float]:
-    """Mean word importance of both outer tenths together, and of the middle fifth, of (100,) positions."""
+    """Mean word importance of both outer tenths together, and of the middle fifth, of (100,)
+    positions."""
     return (profile[:10].mean() + profile[90:].mean()) / 2, profile[40:60].mean()
 
 
@@ -254,7 +268,8 @@ def importance(runs: Runs) -> DataFrame:
         numbers[key] = {"ends_to_middle": np.divide(*ends_and_middle(profile))}
         if setting != "standard":
             text = where_the_text_stands(setting, share)
-            # Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean.
+            # Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of
+            # the mean.
             for name, of in (("text_to_filler", profile), ("by_code", profile - profile.min())):
                 numbers[key][name] = np.divide(of[text].mean(), max(of[~text].mean(), 1e-300))
             numbers[key]["end_peaks"] = profile[end & ~text].mean() / profile[~text & ~end].mean()
@@ -264,7 +279,8 @@ def importance(runs: Runs) -> DataFrame:
 
 
 def faithful(runs: Runs) -> DataFrame:
-    """By method, what the words that matter most are to a prediction: in points of its probability."""
+    """By method, what the words that matter most are to a prediction: in points of its
+    probability."""
     rows = runs.table("faithfulness")
     names = ("confidence", "without", "kept")
     confidence, without, kept = (100 * column(rows, name).astype(float) for name in names)
@@ -284,13 +300,16 @@ def probes(runs: Runs) -> DataFrame:
 
 
 def few_shot_scale(rows: DataFrame) -> Series:
-    """Of runs with few labels: at the thesis's scale systems start from its encoder, read all texts, as many
-    tokens as it did, and take its steps; the compact replication starts from MiniLM."""
+    """Of runs with few labels: at the thesis's scale systems start from its encoder, read all
+    texts, as many tokens as it did, and take its steps; the compact replication starts from
+    MiniLM."""
     reads = rows["system"].isin(READ_BY_ENCODER)
     bert, mini = (~reads | (rows["encoder"] == name) for name in (DEFAULT_ENCODER, MINILM))
     whole = rows["test"].isna() & (rows["steps"] >= rows["system"].map(STEPS))
     whole &= rows["max_tokens"] >= np.where(rows["system"] == "max_attention", 512, 256)
-    return Series(np.select([mini & ~whole, bert & whole], ["compact", "thesis"], "other"), rows.index)
+    return Series(
+        np.select([mini & ~whole, bert & whole], ["compact", "thesis"], "other"), rows.index
+    )
 
 
 def few_labels(runs: Runs) -> DataFrame:
@@ -300,7 +319,8 @@ def few_labels(runs: Runs) -> DataFrame:
 
 
 def taggers(runs: Runs) -> DataFrame:
-    """Taggers of one layer, trained for as many epochs as the compact settings of their corpus say."""
+    """Taggers of one layer, trained for as many epochs as the compact settings of their corpus
+    say."""
     rows = runs.table("tagging")
     wanted = {name: settings["epochs"] for name, settings in plans.SMALL_TAGGERS.items()}
     usual = rows["epochs"].eq(rows["corpus"].map(wanted))
@@ -312,11 +332,14 @@ def taggers(runs: Runs) -> DataFrame:
     )
 
 
-# What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold, the ratio
-# of gradients on held-out texts while they learn, and what they reach.
+# What the last state holds: starts of a BiLSTM without pooling, what their untrained states hold,
+# the ratio of gradients on held-out texts while they learn, and what they reach.
 
 EARLY = 3_000  # Texts learnt from: the course of a ratio is judged up to there
-HELD = {"readout": "last", "size": 4_000}  # What the last state holds, unless fewer texts are asked for
+HELD = {
+    "readout": "last",
+    "size": 4_000,
+}  # What the last state holds, unless fewer texts are asked for
 FEWEST_STARTS = 14  # That an agreement is computed over
 LEARNS = 60.0  # The test accuracy in %, of two classes, from which on a start has learnt
 _ALIKE = [*PLAIN, "seed"]  # What runs compared agree in
@@ -338,8 +361,8 @@ def states_after(runs: Runs) -> DataFrame:
 
 
 def _held_out_looks(looks: DataFrame) -> DataFrame:
-    """Those at held-out texts; a ratio that float32 rounds to 0 counts as its smallest number. Whether labels
-    were shuffled is a column of its own."""
+    """Those at held-out texts; a ratio that float32 rounds to 0 counts as its smallest number.
+    Whether labels were shuffled is a column of its own."""
     looks = looks[looks["median_ratio"].notna()]
     return looks.assign(
         median_ratio=looks["median_ratio"].clip(lower=np.finfo(np.float32).tiny),
@@ -358,7 +381,8 @@ def held_out(runs: Runs) -> DataFrame:
 
 
 def _over_chrono(runs: Runs) -> DataFrame:
-    """Of each run the smallest quotient of its ratio and chrono's, with its seed, after as many texts."""
+    """Of each run the smallest quotient of its ratio and chrono's, with its seed, after as many
+    texts."""
     looks, same = _held_out_looks(runs.table("trace")), [*_ALIKE, "size", "examples"]
     looks = looks[~looks["shuffled"] & looks["examples"].le(EARLY)]
     chrono = looks[looks["model"] == "chrono"][[*same, "median_ratio", "began"]]
@@ -369,7 +393,8 @@ def _over_chrono(runs: Runs) -> DataFrame:
 
 
 def _over_memory(runs: Runs) -> DataFrame:
-    """Test accuracy minus that of a logistic regression on the untrained last states of as many texts."""
+    """Test accuracy minus that of a logistic regression on the untrained last states of as many
+    texts."""
     trained, read = runs.table(tested_trainings), runs.table("states")
     if trained.empty or read.empty:
         return DataFrame()
@@ -386,13 +411,15 @@ def _agreement(one: Series, other: Series) -> float:
 
 
 def _auc(one: Series, accuracy: Series) -> float:
-    """The area under the ROC curve of one number for learning, `LEARNS`; NaN where all do or none."""
+    """The area under the ROC curve of one number for learning, `LEARNS`; NaN where all do or
+    none."""
     learns = accuracy >= LEARNS
     return float(_wins(one, learns).mean()) if learns.any() and not learns.all() else np.nan
 
 
 def _wins(one: Series, learns: Series) -> Any:
-    """Whether the number of each that learns is above that of each that does not, (P, N); 1/2 of equals."""
+    """Whether the number of each that learns is above that of each that does not, (P, N); 1/2 of
+    equals."""
     apart = one[learns].to_numpy()[:, None] - one[~learns].to_numpy()
     return (np.sign(apart) + 1) / 2
 
@@ -400,9 +427,10 @@ def _wins(one: Series, learns: Series) -> Any:
 def auc_by_bootstrap(
     learns: Series, one: Series, other: Series | None = None, resamples: int = 10_000, seed: int = 0
 ) -> tuple[float, float, float]:
-    """The area under the ROC curve of one number of each start for whether it learns, or by how much it is
-    larger than that of another, and its 95 % interval: as many starts are drawn again from those that learn,
-    and from those that do not. Raises `InputError` unless there are some of both.
+    """The area under the ROC curve of one number of each start for whether it learns, or by how
+    much it is larger than that of another, and its 95 % interval: as many starts are drawn again
+    from those that learn, and from those that do not. Raises `InputError` unless there are some of
+    both.
 
     Examples:
         >>> learns = Series([True, True, False, False])
@@ -410,7 +438,9 @@ def auc_by_bootstrap(
         (1.0, 1.0, 1.0)
     """
     learns = learns.astype(bool)
-    check(learns.any() and not learns.all(), "an AUC needs starts that learn and starts that do not")
+    check(
+        learns.any() and not learns.all(), "an AUC needs starts that learn and starts that do not"
+    )
     wins = _wins(one, learns) - (0 if other is None else _wins(other, learns))  # (P, N)
     rng, drawn = np.random.default_rng(seed), list[Any]()
     for count in wins.shape:  # how often each is drawn, (resamples, P or N)
@@ -421,8 +451,9 @@ def auc_by_bootstrap(
 
 
 def _of_starts(runs: Runs, judged: Callable[[Series, Series], float]) -> DataFrame:
-    """How well, over the `STARTS` of one seed, test accuracy is predicted by what the untrained last state
-    holds ("held"), and by the ratio before training or its lowest ("start_ratio", "lowest_ratio")."""
+    """How well, over the `STARTS` of one seed, test accuracy is predicted by what the untrained
+    last state holds ("held"), and by the ratio before training or its lowest ("start_ratio",
+    "lowest_ratio")."""
     trained = runs.table(tested_trainings)
     usual = {"share": THESIS_MODEL["share"], "size": 1_000, "model": list(STARTS)}
     trained = trained[has(trained, usual)]
@@ -450,8 +481,8 @@ def _of_starts(runs: Runs, judged: Callable[[Series, Series], float]) -> DataFra
 
 
 def _reach(runs: Runs) -> DataFrame:
-    """Spearman's correlation, over the `GATED` starts of one seed, of v with the largest share of filler at
-    which a review in the middle is still learnt: at least 10 points above chance."""
+    """Spearman's correlation, over the `GATED` starts of one seed, of v with the largest share of
+    filler at which a review in the middle is still learnt: at least 10 points above chance."""
     trained = runs.table(tested_trainings)
     trained = trained[has(trained, {"size": 1_000, "setting": "mid", "model": list(GATED)})]
     above = trained["test_accuracy"] - trained["majority_accuracy"]
@@ -471,7 +502,8 @@ def _reach(runs: Runs) -> DataFrame:
 
 
 def _step_changes(_: Runs) -> DataFrame:
-    """By how many % the gradient norm changes with each step from the last state, before training."""
+    """By how many % the gradient norm changes with each step from the last state, before
+    training."""
     drawn = [(name, 128, 1.0, 10, 30) for name in theory.MODELS]
     drawn += [("LSTM, forget bias 1", 256, variance, 20, 50) for variance in (1.0, 0.01)]
     names = ["network", "hidden_size", "input_variance", "first", "last", "seed", "value"]
@@ -486,8 +518,9 @@ def _one(value: Callable[[], float]) -> Measure:
 
 
 def _parity_reach() -> float:
-    """On how many of the texts 1, 11, 111, … the last value of the best machine gives the parity, over the
-    number for the best max-pooled machine; the least of units with two, three and four values."""
+    """On how many of the texts 1, 11, 111, … the last value of the best machine gives the parity,
+    over the number for the best max-pooled machine; the least of units with two, three and four
+    values."""
     reach = [theory.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
     return min(last / pooled for pooled, last in reach)
 
@@ -497,7 +530,8 @@ def _parity_reach() -> float:
 
 @lru_cache
 def _their_accuracy(first: str = "chapter 1") -> DataFrame:
-    """Of all tables of chapter 1, and of Table 2.1, which has other numbers for MaxPool than Table 1.6."""
+    """Of all tables of chapter 1, and of Table 2.1, which has other numbers for MaxPool than Table
+    1.6."""
     usual = published("accuracy").rename(columns={"pooling": "model"}).assign(n=RUNS_PER_CELL)
     tricks = published("learnability").rename(columns={"method": "model", "accuracy": "mean"})
     tricks = tricks.assign(length="long", std=np.nan, n=1)
@@ -506,13 +540,17 @@ def _their_accuracy(first: str = "chapter 1") -> DataFrame:
 
 @lru_cache
 def _their_lead() -> DataFrame:
-    rows, largest_class = _their_accuracy(), {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
+    rows, largest_class = (
+        _their_accuracy(),
+        {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0},
+    )
     return rows.assign(mean=rows["mean"] - rows["corpus"].map(largest_class))  # in % (§1.8.2)
 
 
 @lru_cache
 def _single(file: str, column: str, ratio: bool = False) -> DataFrame:
-    """Single numbers from a column of a file of ``data/paper``, with the names that columns of runs have."""
+    """Single numbers from a column of a file of ``data/paper``, with the names that columns of runs
+    have."""
     table = published(file).rename(columns={"pooling": "model", "model": "system"})
     table = table[table["source"] == "thesis"] if "source" in table else table
     return table.assign(mean=np.log(table[column]) if ratio else table[column], std=np.nan, n=1)
@@ -522,7 +560,9 @@ _their_ratio = partial(_single, "vanishing", "ratio", ratio=True)
 _FEW = {name: {"corpus": "imdb", "per_class": FewShot.per_class, "scale": name} for name in SCALES}
 _TAGGERS = {"bidirectional": True, "encoding": "own", "cell": "lstm", "vectors": VECTORS[0]}
 _TAGGERS |= {"hidden_size": Tagging.hidden_size}
-_TAGGED = "test_accuracy entity_f1 boundary_share accuracy_above_f1 gradient_evenness gradient_reach"
+_TAGGED = (
+    "test_accuracy entity_f1 boundary_share accuracy_above_f1 gradient_evenness gradient_reach"
+)
 _WIDE = {name: PLAIN[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
 
 
@@ -532,10 +572,14 @@ def _fixed(**more: Any) -> dict[str, Any]:
 
 MEASURES: dict[str, Measure] = {
     "accuracy": Measure(trainings, "test_accuracy", theirs=_their_accuracy),
-    "trick_accuracy": Measure(trainings, "test_accuracy", theirs=partial(_their_accuracy, "Table 2.1")),
+    "trick_accuracy": Measure(
+        trainings, "test_accuracy", theirs=partial(_their_accuracy, "Table 2.1")
+    ),
     "above_chance": Measure(trainings, "above_chance", theirs=_their_lead),
     "validation_accuracy": Measure(
-        trainings, "validation_accuracy", theirs=partial(_single, "vanishing", "validation_accuracy")
+        trainings,
+        "validation_accuracy",
+        theirs=partial(_single, "vanishing", "validation_accuracy"),
     ),
     "accuracy_by_draw": Measure(draws, "test_accuracy"),
     "highest_mean": Measure(_highest_mean, exact=True),
@@ -582,7 +626,10 @@ MEASURES: dict[str, Measure] = {
     "few_shot_accuracy": Measure(
         few_labels, "test_accuracy", fixed=_FEW, theirs=partial(_single, "few_shot", "accuracy")
     ),
-    **{f"tagging_{name}": Measure(taggers, name, fixed={"compact": _TAGGERS}) for name in _TAGGED.split()},
+    **{
+        f"tagging_{name}": Measure(taggers, name, fixed={"compact": _TAGGERS})
+        for name in _TAGGED.split()
+    },
     # Memory depends on shapes alone: one run is enough.
     "memory_exponent": Measure(probes, "memory_exponent", fixed={"thesis": _WIDE}, exact=True),
     "step_change": Measure(
@@ -590,7 +637,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "construction_error": _one(theory.largest_error),
     "parity_reach": _one(_parity_reach),
-}  # fmt: skip
+}
 """Every measure that ``data/paper/claims.yml`` may name."""
 
 
@@ -608,9 +655,9 @@ def numbers(runs: Runs, measure: str) -> Numbers:
 def results(
     runs: Runs, what: str, scale: str | Sequence[str] | None = None, **selection: Any
 ) -> DataFrame:
-    """The numbers of a measure, or the rows of a `Runs.table`, whose columns have the values of a scale, or
-    of one of several, and of ``selection``, see `whenpool.book.results.has`. It remembers the question, see
-    `note`. Raises `InputError` for what there is not, naming those there are."""
+    """The numbers of a measure, or the rows of a `Runs.table`, whose columns have the values of a
+    scale, or of one of several, and of ``selection``, see `whenpool.book.results.has`. It remembers
+    the question, see `note`. Raises `InputError` for what there is not, naming those there are."""
     check_known("measure or kind", what, (*MEASURES, *KINDS, *PROBES))
     scales = MEASURES[what].fixed if what in MEASURES else SCALES
     rows = numbers(runs, what).rows if what in MEASURES else runs.table(what)

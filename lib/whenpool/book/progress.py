@@ -27,24 +27,33 @@ class Progress(NamedTuple):
     times: list[str]  # What the times rest on, a line each
 
 
-def status_table(chapters: Mapping[str, Sequence[Run]], place: Place, workforce: Workforce) -> Progress:
-    """How far the runs of some chapters are. "time left" is for runs that are missing, "time of all" for
-    all; "?" means that no run like them was done yet."""
+def status_table(
+    chapters: Mapping[str, Sequence[Run]], place: Place, workforce: Workforce
+) -> Progress:
+    """How far the runs of some chapters are. "time left" is for runs that are missing, "time of
+    all" for all; "?" means that no run like them was done yet."""
     every = dict.fromkeys(run for runs in chapters.values() for run in runs)
     stand, pace = standing(every, place), Pace(place, workforce)
     done, missing, absent = map(set, (stand.done, stand.missing, stand.absent))
     seconds = {run: pace.seconds(run) for run in every}
-    elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
+    elsewhere = (
+        workforce.device.startswith("cuda") or workforce.address
+    )  # a cluster has at least one
     workers = workforce.workers or (1 if elsewhere else processors())
     rows = [
         {
             "runs of": name,
-            "done": len(group & done), "missing": len(group & missing), "no data": len(group & absent),
-            "all": len(group), "time left": _time([seconds[run] for run in group & missing], workers),
+            "done": len(group & done),
+            "missing": len(group & missing),
+            "no data": len(group & absent),
+            "all": len(group),
+            "time left": _time([seconds[run] for run in group & missing], workers),
             "time of all": _time([seconds[run] for run in group], workers),
         }
-        for name, group in ((name, set(runs)) for name, runs in [*sorted(chapters.items()), (ALL, every)])
-    ]  # fmt: skip
+        for name, group in (
+            (name, set(runs)) for name, runs in [*sorted(chapters.items()), (ALL, every)]
+        )
+    ]
     lines = []
     if any(seconds.values()):
         workers_are = f"{workers} worker{'s' * (workers > 1)} on {workforce.device}"
@@ -71,7 +80,9 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         rows = rows_of([run for run in runs if run.kind == kind], place)
         if rows.empty or "test_accuracy" not in rows:
             continue
-        names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]
+        names = [
+            item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"
+        ]
         shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
         rows[shown] = rows[shown].astype(object).fillna("")
         scores = [name for name in SCORES if name in rows and rows[name].notna().any()]

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
-from scipy.special import stdtrit  # of `scipy.stats`, which takes long to load, the t quantile alone
+from scipy.special import (
+    stdtrit,
+)  # of `scipy.stats`, which takes long to load, the t quantile alone
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import hash_of
@@ -23,18 +25,20 @@ from whenpool.runs.plans import COMPACT
 from whenpool.runs.run import VECTORS, Place
 from whenpool.runs.store import NO_FOLDER, Store, recorded_columns
 
-_NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size learning_rate
+_NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size
+    learning_rate
     weight_decay clip drop_connect share masked max_words test"""
 THESIS_MODEL: dict[str, Any] = {name: getattr(Training, name) for name in _NAMES.split()}
 """The thesis's model and training (§1.4.2)."""
 PLAIN = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
 PLAIN |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}
 SCALES: dict[str, dict[str, Any]] = {"thesis": PLAIN, "compact": PLAIN | COMPACT}
-"""What a run has at each scale where nothing else is asked for: the thesis's BiLSTM and training, or the
-compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long, plain reviews."""
+"""What a run has at each scale where nothing else is asked for: the thesis's BiLSTM and training,
+or the compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long, plain
+reviews."""
 READS: dict[str, str] = {}
-"""What this process has asked of the finished runs, with a hash of each answer. The build asks again, and
-executes a chapter anew where an answer has changed; see ``scripts/build_book.py``."""
+"""What this process has asked of the finished runs, with a hash of each answer. The build asks
+again, and executes a chapter anew where an answer has changed; see ``scripts/build_book.py``."""
 
 
 def note(query: list[Any], answer: Iterable[str]) -> None:
@@ -43,8 +47,9 @@ def note(query: list[Any], answer: Iterable[str]) -> None:
 
 
 def used() -> str:
-    """The modules that this process has imported from the library or its working directory, and what it has
-    asked of finished runs, as JSON: what the build asks a chapter's kernel in the end."""
+    """The modules that this process has imported from the library or its working directory, and
+    what it has asked of finished runs, as JSON: what the build asks a chapter's kernel in the
+    end."""
     files = {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
     near = (str(Path(__file__).resolve().parents[1]), str(Path.cwd().resolve()))
     files = {file for name in files if (file := os.path.realpath(name)).startswith(near)}
@@ -60,9 +65,9 @@ class Runs:
         self.numbers: dict[str, Numbers] = {}  # see `whenpool.book.measures.numbers`
 
     def table(self, what: Any) -> DataFrame:
-        """A row for each run of a kind, "training", "few-shot", "tagging" or "probe"; for each epoch of
-        trainings, "epochs"; for each point that probes of a kind measured, such as "trace"; or what a
-        function makes of these tables."""
+        """A row for each run of a kind, "training", "few-shot", "tagging" or "probe"; for each
+        epoch of trainings, "epochs"; for each point that probes of a kind measured, such as
+        "trace"; or what a function makes of these tables."""
         if what not in self.tables:
             self.tables[what] = what(self) if callable(what) else self._read(what)
         return self.tables[what]
@@ -97,11 +102,14 @@ class Runs:
 
 
 class Numbers:
-    """A table looked up by the values of several columns, thousands of times: pandas is too slow for it."""
+    """A table looked up by the values of several columns, thousands of times: pandas is too slow
+    for it."""
 
     def __init__(self, rows: DataFrame) -> None:
         self.rows = rows
-        self.brief = rows.reindex(columns="seed key value validation_accuracy corpus_complete".split())
+        self.brief = rows.reindex(
+            columns="seed key value validation_accuracy corpus_complete".split()
+        )
         self._columns: dict[str, list[Any]] = {}
         self._places: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
 
@@ -123,19 +131,24 @@ class Numbers:
         return self._places[names].get(tuple(asked.values()), [])
 
 
-VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw fresh through
+VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw
+    fresh through
     backward"""
 """The fields of a training that `variant_of` names."""
 
 
 def variant_of(
-    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None, **more: Any
+    pooling: str,
+    forget_bias: Any = "thesis",
+    orthogonal: Any = False,
+    trick: Any = None,
+    **more: Any,
 ) -> str:
-    """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
-    model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then which
-    part of it is held, through which pooling it learns, its way ``backward`` ("open memory" or "even
-    gradient"), and that its labels are shuffled, its training texts another draw or their filler fresh.
-    Empty values (None, NaN) are those of older runs."""
+    """What sets a training apart: its trick or pooling, and what is special about its start, by
+    which alone a model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget
+    5, input -5"; then which part of it is held, through which pooling it learns, its way
+    ``backward`` ("open memory" or "even gradient"), and that its labels are shuffled, its training
+    texts another draw or their filler fresh. Empty values (None, NaN) are those of older runs."""
     more = {name: value for name, value in more.items() if value is not None and value == value}
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
@@ -163,8 +176,8 @@ def with_model(rows: DataFrame) -> DataFrame:
 
 
 def has(rows: DataFrame, selection: Mapping[str, Any]) -> Series:
-    """Which rows have some values in their columns: a value, one of a list, None for an empty one, or ``...``
-    for any."""
+    """Which rows have some values in their columns: a value, one of a list, None for an empty one,
+    or ``...`` for any."""
     chosen = Series(True, index=rows.index)
     for name, value in selection.items():
         if value is not ...:
@@ -188,18 +201,22 @@ def paper_file(name: str) -> Path:
     """A file of ``data/paper``; raises `InputError` outside a clone of the book."""
     root = project_root()
     if root is None:
-        raise InputError("the thesis's numbers are in the repository; run this inside a clone of it")
+        raise InputError(
+            "the thesis's numbers are in the repository; run this inside a clone of it"
+        )
     return root / "data" / "paper" / name
 
 
 def published(name: str) -> DataFrame:
-    """A file of the thesis's numbers, a row each, such as "accuracy"; ``table`` says in which table."""
+    """A file of the thesis's numbers, a row each, such as "accuracy"; ``table`` says in which
+    table."""
     return pd.read_csv(paper_file(f"{name}.csv"), dtype={"table": str})
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A number over the seeds of one model, or its logarithm: mean and standard deviation (n - 1)."""
+    """A number over the seeds of one model, or its logarithm: mean and standard deviation (n -
+    1)."""
 
     mean: float
     std: float
@@ -209,7 +226,9 @@ class Sample:
     values: Mapping[int, float] = field(default_factory=dict, compare=False)  # by seed
 
     @classmethod
-    def of(cls, values: Mapping[int, float], keys: tuple[str, ...] = (), whole: bool = True) -> "Sample":
+    def of(
+        cls, values: Mapping[int, float], keys: tuple[str, ...] = (), whole: bool = True
+    ) -> "Sample":
         """From the value of each seed."""
         numbers = np.array([*values.values()])
         std = float(numbers.std(ddof=1)) if len(numbers) > 1 else np.nan
@@ -222,9 +241,9 @@ class Sample:
 
 
 def spread(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float]:
-    """The standard error of a sum of means, each with its sign, and its degrees of freedom: n - 1 of one
-    mean, Welch's of a difference, Satterthwaite's of more. NaN where a deviation is missing, 0 where nothing
-    varies."""
+    """The standard error of a sum of means, each with its sign, and its degrees of freedom: n - 1
+    of one mean, Welch's of a difference, Satterthwaite's of more. NaN where a deviation is missing,
+    0 where nothing varies."""
     if any(sample.n < 2 or np.isnan(sample.std) for _, sample in terms):
         return np.nan, np.nan
     shares = [sample.std**2 / sample.n for _, sample in terms]
@@ -235,7 +254,9 @@ def spread(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float]:
     return sum(shares) ** 0.5, freedom
 
 
-def estimate(terms: Sequence[tuple[int, Sample]], level: float = 0.95) -> tuple[float, float, float]:
+def estimate(
+    terms: Sequence[tuple[int, Sample]], level: float = 0.95
+) -> tuple[float, float, float]:
     """A sum of means and its t interval at a level (value, low, high), NaN as `spread` has it."""
     value = sum(sign * sample.mean for sign, sample in terms)
     error, freedom = spread(terms)

@@ -26,7 +26,13 @@ def number_text(value: float) -> str:
         raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         mantissa = mantissa.removesuffix(".0").replace("-", "−")
         return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
-    form = ",.0f" if value == round(value) or abs(value) >= 99.95 else ".3g" if abs(value) < 1 else ".1f"
+    form = (
+        ",.0f"
+        if value == round(value) or abs(value) >= 99.95
+        else ".3g"
+        if abs(value) < 1
+        else ".1f"
+    )
     return format(value, form).replace("-", "−")
 
 
@@ -61,7 +67,8 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Note:
-    """Small type below a figure or table: Markdown, in which what a user wrote has its marks escaped."""
+    """Small type below a figure or table: Markdown, in which what a user wrote has its marks
+    escaped."""
 
     line: str
     kind: str = "provenance"  # or "legend"
@@ -77,8 +84,8 @@ class Note:
 
 @dataclass(frozen=True)
 class CaptionedTable:
-    """A table that the book numbers and refers to by name, and that a notebook shows as it is. Cells and
-    caption are Markdown, as in a `Note`."""
+    """A table that the book numbers and refers to by name, and that a notebook shows as it is.
+    Cells and caption are Markdown, as in a `Note`."""
 
     frame: DataFrame
     caption: str  # one sentence
@@ -89,9 +96,13 @@ class CaptionedTable:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         frame = self.frame if len(self.frame) else DataFrame({"": ["no such runs yet"]})
-        table = frame.to_markdown(index=False, stralign="left", numalign="left", disable_numparse=True)
+        table = frame.to_markdown(
+            index=False, stralign="left", numalign="left", disable_numparse=True
+        )
         options = f":name: {self.name}\n" + ":class: prose\n" * self.prose
-        markdown = f":::{{table}} {self.caption}\n{options}\n{table.replace('± ', '±&nbsp;')}\n:::\n"
+        markdown = (
+            f":::{{table}} {self.caption}\n{options}\n{table.replace('± ', '±&nbsp;')}\n:::\n"
+        )
         html = f"<p>{escape(self.caption)}</p>{as_html(frame.to_html(index=False, escape=False))}"
         legend = self.legend
         if "±" in table and not re.search("deviation|interval", self.caption + legend):
@@ -106,7 +117,8 @@ class CaptionedTable:
 
 
 def as_html(text: str) -> str:
-    """As a notebook that is no book shows it: bold, code, and the words of references and links to pages."""
+    """As a notebook that is no book shows it: bold, code, and the words of references and links to
+    pages."""
     text = re.sub(r'<a href="[\w-]+\.html[^"]*">(.*?)</a>', r"\1", text)
     text = re.sub(r"\{\w+\}`([^`<&]+?)\s*(?:(?:<|&lt;)[\w-]+(?:>|&gt;))?`", r"\1", text)
     text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
@@ -120,9 +132,9 @@ def _same(values: Series, others: Series) -> bool:
 
 
 def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
-    """The line below the figure or table ``name`` of a page: on how many ``runs`` it rests, a file with its
-    ``rows``, one with the runs, and how to compute these again. The files lie beside the page; a notebook
-    that is opened by itself has none."""
+    """The line below the figure or table ``name`` of a page: on how many ``runs`` it rests, a file
+    with its ``rows``, one with the runs, and how to compute these again. The files lie beside the
+    page; a notebook that is opened by itself has none."""
     if runs.empty:
         return "No runs yet."
     plural, last = "s" * (len(runs) > 1), str(runs["finished"].max())[:10]
@@ -141,9 +153,12 @@ def doors(page: str, name: str, rows: DataFrame, runs: DataFrame) -> str:
         filled.to_csv(folder / f"{file}.csv", index=False, float_format="%.8g", lineterminator="\n")
     data = f"{{download}}`data <rows/{name}.csv>`, " * (name in files)
     url = re.findall(r"(?m)^  url: *(\S+)", Path("..", "_config.yml").read_text("utf-8"))[0]
-    place = f"{url.partition('github.com/')[2]}/blob/{commit().rstrip('+') or 'main'}/book/{page}.ipynb"
+    place = (
+        f"{url.partition('github.com/')[2]}/blob/{commit().rstrip('+') or 'main'}/book/{page}.ipynb"
+    )
     return (
-        f"{count}: {data}{{download}}`runs <rows/{name}-runs.csv>`, {{ref}}`what they decide <ledger-runs>`. "
+        f"{count}: {data}{{download}}`runs <rows/{name}-runs.csv>`, {{ref}}`what they "
+        "decide <ledger-runs>`. "
         f"Redo: `whenpool run --redo {name}-runs.csv`, or the "
         f"[page on Colab](https://colab.research.google.com/github/{place})."
     )

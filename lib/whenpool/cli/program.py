@@ -1,5 +1,5 @@
-"""The command line ``whenpool``: its options, then its commands. Rooms are entered inside commands, so that
-``--help`` waits for no torch."""
+"""The command line ``whenpool``: its options, then its commands. Rooms are entered inside commands,
+so that ``--help`` waits for no torch."""
 
 import os
 import re
@@ -64,63 +64,94 @@ def _from_environment(name: str, text: str, **more: Any) -> Callable[[Command], 
 
 
 data_option = click.option("--data", type=THERE, help="Folder with the corpora. [WHENPOOL_DATA]")
-store_option = click.option("--store", type=FOLDER, help="Folder with the stored runs. [WHENPOOL_STORE]")
+store_option = click.option(
+    "--store", type=FOLDER, help="Folder with the stored runs. [WHENPOOL_STORE]"
+)
 request_options = _with(
     click.option("--profile", default="quick", show_default=True, help=PROFILES),
     click.option(
-        "--corpus", multiple=True, help="Corpus to read: imdb, yahoo, amazon, yelp, synthetic, or a .csv, "
+        "--corpus",
+        multiple=True,
+        help="Corpus to read: imdb, yahoo, amazon, yelp, synthetic, or a .csv, "
         ".tsv or .jsonl file; for tagged words ud_ewt, wnut17 or a file. Repeatable.",
     ),
     data_option,
-    click.option("--packed", type=THERE, help="Folder that scripts/pack.py wrote, instead of --data."),
+    click.option(
+        "--packed", type=THERE, help="Folder that scripts/pack.py wrote, instead of --data."
+    ),
     store_option,
     click.option("--sizes", type=NUMBERS, help="Numbers of training texts, such as 1000,2000."),
-    click.option("--settings", type=NAMES, help="Settings of texts: some of standard,left,mid,right."),
+    click.option(
+        "--settings", type=NAMES, help="Settings of texts: some of standard,left,mid,right."
+    ),
     click.option("--poolings", type=NAMES, help="Poolings to train, such as last,max_attention."),
     click.option("--seeds", type=int, help="Number of seeds, counted from 0."),
-    click.option("--cell", help="Cell to train instead of lstm, such as gru, mingru or transformer."),
+    click.option(
+        "--cell", help="Cell to train instead of lstm, such as gru, mingru or transformer."
+    ),
     click.option("--layers", type=int, help="Number of stacked layers. [default: 1]"),
     click.option("--unmasked", is_flag=True, help="Read padding as words."),
     click.option("--encoder", help="Name or folder of a pretrained encoder, for few-shot runs."),
-    click.option("--labels", type=NUMBERS, help="Numbers of labelled texts per class, such as 1,3,10."),
+    click.option(
+        "--labels", type=NUMBERS, help="Numbers of labelled texts per class, such as 1,3,10."
+    ),
     click.option("--systems", type=NAMES, help="Few-shot systems, such as bert,max_attention."),
     click.option("--unlabelled", type=int, help="Number of unlabelled texts in few-shot runs."),
     click.option("--paraphrases", help="A .jsonl file with paraphrases, for few-shot runs."),
-)  # fmt: skip
-runs_options = _with(request_options, click.option(
-    "--chapter", "chapters", multiple=True, default=("training_to_skip",), show_default=True,
-    help="Name of a chapter, or all. Repeatable.",
-))  # fmt: skip
+)
+runs_options = _with(
+    request_options,
+    click.option(
+        "--chapter",
+        "chapters",
+        multiple=True,
+        default=("training_to_skip",),
+        show_default=True,
+        help="Name of a chapter, or all. Repeatable.",
+    ),
+)
 place_options = _with(
-    _from_environment("workers", "Processes; by default 1 per processor, 2 per GPU.", type=POSITIVE),
+    _from_environment(
+        "workers", "Processes; by default 1 per processor, 2 per GPU.", type=POSITIVE
+    ),
     _from_environment("device", "Device that computes: cpu or cuda.", default="cpu"),
 )
 speed_options = _with(
     place_options,
     _from_environment(
-        "models_per_batch", "Models to train at once. [default: what fills a GPU, 1 on a cluster or "
-        "processor]", type=POSITIVE,
+        "models_per_batch",
+        "Models to train at once. [default: what fills a GPU, 1 on a cluster or processor]",
+        type=POSITIVE,
     ),
-    _from_environment("precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"),
-)  # fmt: skip
+    _from_environment(
+        "precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"
+    ),
+)
 engine_options = _with(
     _from_environment("engine", "Engine that executes the runs: local or ray.", default="local"),
     _from_environment("address", "Address of a Ray cluster, such as head:6379."),
     speed_options,
-    click.option("--deadline", type=TIME, metavar="TIME", help="Stop after 40m or 1h30m, for example."),
+    click.option(
+        "--deadline", type=TIME, metavar="TIME", help="Stop after 40m or 1h30m, for example."
+    ),
 )
 
 
 def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-    """The runs of some chapters, or of "all", by chapter, and a line that says which they are. Raises
-    `InputError` for a chapter without runs, options that leave none, or texts instead of tagged words."""
+    """The runs of some chapters, or of "all", by chapter, and a line that says which they are.
+    Raises `InputError` for a chapter without runs, options that leave none, or texts instead of
+    tagged words."""
     from whenpool.corpora.tagged import is_tagged
     from whenpool.runs.plans import PLANS, chapter_named, plan
 
     every = "all" in chapters
-    named = list(dict.fromkeys(chapter_named(name, PLANS) for name in (PLANS if every else chapters)))
+    named = list(
+        dict.fromkeys(chapter_named(name, PLANS) for name in (PLANS if every else chapters))
+    )
     if named == ["sequence_labelling"] and request.corpora:  # beside others it has its own corpora
-        mistake = f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a .conllu file"
+        mistake = (
+            f"no tagged words are in {' '.join(request.corpora)}; name ud_ewt or a .conllu file"
+        )
         check(any(map(is_tagged, request.corpora)), mistake)
     what = "every chapter" if every else ", ".join(named)
     runs = {name: plan(name, request, place) for name in named}
@@ -129,7 +160,8 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
 
 
 def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
-    """What `request_options` ask for; raises `InputError` for what makes no sense or is not there."""
+    """What `request_options` ask for; raises `InputError` for what makes no sense or is not
+    there."""
     from whenpool.runs.request import NARROWING, Request, corpora_named, placed
     from whenpool.runs.run import Place
 
@@ -147,12 +179,15 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def workforce_of(options: dict[str, Any]) -> Any:
-    """What `engine_options` or `speed_options` ask for; without an engine a GPU need not be here."""
+    """What `engine_options` or `speed_options` ask for; without an engine a GPU need not be
+    here."""
     from whenpool.runs.engine import Workforce
 
     fields = ("engine", "address", "workers", "device", "models_per_batch", "precision")
     until = time.monotonic() + options["deadline"] if options.get("deadline") else None
-    workforce = Workforce(**{name: options[name] for name in fields if name in options}, until=until)
+    workforce = Workforce(
+        **{name: options[name] for name in fields if name in options}, until=until
+    )
     workforce.check(here="engine" in options)
     return workforce
 
@@ -166,7 +201,9 @@ EXTRAS = {"pypdf": "print", "playwright": "print", "transformers": "fewshot", "r
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2."""
 
-    def stop(*_: Any) -> None:  # as ctrl-C does, and once: a second signal would disturb the clean-up
+    def stop(
+        *_: Any,
+    ) -> None:  # as ctrl-C does, and once: a second signal would disturb the clean-up
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
 
@@ -204,7 +241,9 @@ def cli() -> None:
 def _clone() -> Path:
     if root := paths.project_root():
         return root
-    raise InputError("the book and its runs are not here; run this inside a clone of the repository")
+    raise InputError(
+        "the book and its runs are not here; run this inside a clone of the repository"
+    )
 
 
 def _script(name: str) -> Any:
@@ -237,16 +276,22 @@ def pdf(paper: bool) -> None:
 @cli.command()
 @runs_options
 @engine_options
-@click.option("--keep-weights", is_flag=True, help="Keep the weights of each training's best epoch.")
-@click.option("--dry-run", is_flag=True, help="Only show which runs are missing and how long they take.")
 @click.option(
-    "--redo", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    "--keep-weights", is_flag=True, help="Keep the weights of each training's best epoch."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Only show which runs are missing and how long they take."
+)
+@click.option(
+    "--redo",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="File of runs, as under each figure of the book: compute these again.",
-)  # fmt: skip
+)
 def run(
     chapters: tuple[str, ...], keep_weights: bool, dry_run: bool, redo: Path | None, **options: Any
 ) -> None:
-    """Execute the runs that are not stored yet. You can stop it at any time: the same command continues."""
+    """Execute the runs that are not stored yet. You can stop it at any time: the same command
+    continues."""
     from whenpool.runs.request import NARROWING
 
     context, narrowing = click.get_current_context(), (*NARROWING, "chapters", "corpus", "dry_run")
@@ -272,9 +317,13 @@ def run(
     leaves_out = (lambda run: True) if redo else request.leaves_out
     before = standing(runs, place)
     report = compute(
-        runs, place, workforce, skip_absent=leaves_out, keep_weights=keep_weights,
+        runs,
+        place,
+        workforce,
+        skip_absent=leaves_out,
+        keep_weights=keep_weights,
         say=partial(click.echo, err=True),
-    )  # fmt: skip
+    )
     click.echo(
         f"{line}: {report.done} runs were done now, {len(before.done)} had been stored before, "
         f"{report.shared} were done by another command, {len(report.failed)} failed, "
@@ -320,8 +369,8 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
 @click.argument("action", type=click.Choice(["verify", "fetch"]), default="verify")
 @click.argument("names", nargs=-1)
 def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
-    """List the corpora and verify them by the publishers' checksums, or fetch some by NAMES: imdb, yelp,
-    yahoo, amazon, glove, wikitext."""
+    """List the corpora and verify them by the publishers' checksums, or fetch some by NAMES: imdb,
+    yelp, yahoo, amazon, glove, wikitext."""
     from whenpool.corpora import published
 
     folder = data or paths.data_directory()
@@ -370,23 +419,37 @@ def check_command(device: str, profile: str, data: Path | None, store: Path | No
 
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
-@click.option("--text-column", default="text", show_default=True, help="Name of the column of texts.")
-@click.option("--label-column", default="label", show_default=True, help="Name of the column of labels.")
-@click.option("--encoding", default="", help="Encoding of the file, such as cp1252. [default: UTF-8]")
-@click.option("--merge-case", is_flag=True, help="Merge labels that differ in case or spaces alone.")
-@click.option("--drop-rare", is_flag=True, help="Leave out classes of fewer than 10 different texts.")
+@click.option(
+    "--text-column", default="text", show_default=True, help="Name of the column of texts."
+)
+@click.option(
+    "--label-column", default="label", show_default=True, help="Name of the column of labels."
+)
+@click.option(
+    "--encoding", default="", help="Encoding of the file, such as cp1252. [default: UTF-8]"
+)
+@click.option(
+    "--merge-case", is_flag=True, help="Merge labels that differ in case or spaces alone."
+)
+@click.option(
+    "--drop-rare", is_flag=True, help="Leave out classes of fewer than 10 different texts."
+)
 @click.option("--poolings", type=NAMES, default=",".join(COMPARED), help="Poolings to train.")
 @count_option("--epochs", default=6, help="Number of epochs of each training.")
 @count_option("--limit", default=2_000, help="About how many texts to use.")
 @count_option("--words", default=1_000, help="Number of words to read of a text.")
-@click.option("--vectors", help="File of word vectors, or random. [default: GloVe in the data folder]")
+@click.option(
+    "--vectors", help="File of word vectors, or random. [default: GloVe in the data folder]"
+)
 @click.option("--output", type=FOLDER, help="Folder for the report. [default: FILE-diagnosis]")
 @click.option("--data", type=THERE, help="Folder with filler and word vectors. [WHENPOOL_DATA]")
 @place_options
 def diagnose(file: Path, **options: Any) -> None:
-    """Recommend a pooling for the labelled texts in FILE: .csv, .tsv, .jsonl, .json, .xlsx or .parquet.
+    """Recommend a pooling for the labelled texts in FILE: .csv, .tsv, .jsonl, .json, .xlsx or
+    .parquet.
 
-    The command trains and probes a small model with each pooling, and writes a page with its advice.
+    The command trains and probes a small model with each pooling, and writes a page with its
+    advice.
     """
     from whenpool.explain import diagnosis
 
@@ -397,14 +460,19 @@ def diagnose(file: Path, **options: Any) -> None:
 @cli.command()
 @click.option("--model", type=FOLDER, required=True, help="Folder of a saved model.")
 @click.option(
-    "--text", "texts", multiple=True, help="Text to explain; - reads it from standard input. Repeatable."
+    "--text",
+    "texts",
+    multiple=True,
+    help="Text to explain; - reads it from standard input. Repeatable.",
 )
 @click.option(
     "--file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Table of texts to explain: .csv, .tsv, .jsonl, .json, .xlsx or .parquet.",
 )
-@click.option("--text-column", default="text", show_default=True, help="Name of its column of texts.")
+@click.option(
+    "--text-column", default="text", show_default=True, help="Name of its column of texts."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -412,16 +480,24 @@ def diagnose(file: Path, **options: Any) -> None:
 )
 @click.option("--label", help="Class to explain. [default: the predicted one]")
 def explain(
-    model: Path, texts: tuple[str, ...], file: Path | None, text_column: str, out: Path | None,
+    model: Path,
+    texts: tuple[str, ...],
+    file: Path | None,
+    text_column: str,
+    out: Path | None,
     label: str | None,
-) -> None:  # fmt: skip
-    """Show each text's predicted class and which words speak for it, or write both for a whole file."""
+) -> None:
+    """Show each text's predicted class and which words speak for it, or write both for a whole
+    file."""
     import torch
 
     from whenpool.explain import checkpoint
 
     check(bool(texts) != bool(file), "give what to explain: --text, or --file and --out")
-    check(bool(file) == bool(out), "--file needs --out, the .csv file to write, and --out needs --file")
+    check(
+        bool(file) == bool(out),
+        "--file needs --out, the .csv file to write, and --out needs --file",
+    )
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     made = checkpoint.load_checkpoint(model)
     if file and out:

@@ -56,12 +56,15 @@ class Ragged:
         return self.offsets.diff()
 
     def places(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Where the rows of these numbers (B,) stand, padded to the longest: on the device of the values
-        places in ``flat`` (B, T), whether there is a value (B, T), the lengths (B,), and the indices."""
+        """Where the rows of these numbers (B,) stand, padded to the longest: on the device of the
+        values places in ``flat`` (B, T), whether there is a value (B, T), the lengths (B,), and the
+        indices."""
         device, lengths = self.flat.device, self.lengths[indices]
         position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
         facts = torch.stack([self.offsets[indices], lengths, indices])
-        if device.type == "cuda":  # from pinned memory, so that nothing waits for what is computed there
+        if (
+            device.type == "cuda"
+        ):  # from pinned memory, so that nothing waits for what is computed there
             facts = facts.pin_memory().to(device, non_blocking=True)
         starts, lengths, indices = facts
         is_there = position < lengths.unsqueeze(1)  # (B, T)
@@ -85,7 +88,9 @@ class Texts:
 
     def first(self, count: int, start: int = 0) -> "Texts":
         """The first texts from a ``start`` on, or all where there are fewer."""
-        return replace(self, ids=self.ids.first(count, start), labels=self.labels[start : start + count])
+        return replace(
+            self, ids=self.ids.first(count, start), labels=self.labels[start : start + count]
+        )
 
     def take(self, indices: Tensor) -> "Texts":
         """The texts with these indices."""
@@ -93,7 +98,8 @@ class Texts:
         return replace(self, ids=Ragged.of(rows), labels=self.labels[indices])
 
     def to(self, device: torch.device | str) -> Self:
-        """The same with words and labels on a device, one copy for all who ask; lengths stay on the CPU."""
+        """The same with words and labels on a device, one copy for all who ask; lengths stay on the
+        CPU."""
         device = torch.device(device)
         if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
@@ -119,7 +125,8 @@ class Splits:
 
 
 def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-    """Numbers of the texts (N,) of each batch of one epoch, as torchtext's ``BucketIterator`` has them."""
+    """Numbers of the texts (N,) of each batch of one epoch, as torchtext's ``BucketIterator`` has
+    them."""
     shuffled = torch.randperm(len(lengths), generator=generator)
     batches: list[Tensor] = []
     for pool in shuffled.split(100 * batch_size):  # sorted by length, then cut into batches
@@ -128,7 +135,8 @@ def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generato
 
 
 def evaluation_batches(lengths: Tensor, words: int) -> Iterator[Tensor]:
-    """Numbers of all texts from short to long, as many in a batch as fit into ``words`` when padded."""
+    """Numbers of all texts from short to long, as many in a batch as fit into ``words`` when
+    padded."""
     order = torch.argsort(lengths, stable=True)
     sizes, start = lengths[order].tolist(), 0
     for stop in range(1, len(sizes) + 1):
@@ -138,7 +146,8 @@ def evaluation_batches(lengths: Tensor, words: int) -> Iterator[Tensor]:
 
 
 def batches_for(model: object, lengths: Tensor, words: int) -> Iterator[Tensor]:
-    """As `evaluation_batches`; 32 at a time for a model that reads padding, as the thesis trains (§1.4.2)."""
+    """As `evaluation_batches`; 32 at a time for a model that reads padding, as the thesis trains
+    (§1.4.2)."""
     if getattr(model, "masked", True):
         return evaluation_batches(lengths, words)
     return iter(torch.argsort(lengths, stable=True).split(32))

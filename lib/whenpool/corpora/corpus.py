@@ -51,8 +51,8 @@ class Split:
 class Corpus:
     """Three splits that share no text.
 
-    Its first n training texts are the training set of size n; validation and test texts are the same for
-    every size, seed and pooling.
+    Its first n training texts are the training set of size n; validation and test texts are the
+    same for every size, seed and pooling.
 
     Examples:
         >>> corpus = load("synthetic:train=60,validation=20,test=40")
@@ -65,7 +65,8 @@ class Corpus:
     test: Split
     classes: tuple[str, ...]  #: names of the labels, in the order of their numbers
     name: str = ""  #: as given to `load`
-    #: Whether these are the texts that the thesis drew from; only then are accuracies compared with its own.
+    #: Whether these are the texts that the thesis drew from; only then are accuracies compared with
+    #: its own.
     complete: bool = False
     notes: tuple[str, ...] = ()  #: what a reader of results should know, a sentence each
 
@@ -83,7 +84,8 @@ class SplitSizes(NamedTuple):
 
 
 def has_length(text: str, length: str, longest: int | None = None) -> bool:
-    """Whether a text is "long" (over 100 words between white space), "short" or "any"; never empty."""
+    """Whether a text is "long" (over 100 words between white space), "short" or "any"; never
+    empty."""
     words = len(text.split())
     if length == "long":
         return words > 100 and (longest is None or words <= longest)
@@ -91,9 +93,9 @@ def has_length(text: str, length: str, longest: int | None = None) -> bool:
 
 
 def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corpus:
-    """Drop repeated texts, take equally many of each class, and split by a hash of the text. Where texts
-    carry a publisher's part, training texts come from its "train" and the others from its "test"; where
-    there are too few, all splits shrink alike."""
+    """Drop repeated texts, take equally many of each class, and split by a hash of the text. Where
+    texts carry a publisher's part, training texts come from its "train" and the others from its
+    "test"; where there are too few, all splits shrink alike."""
     ordered = sorted(raw, key=lambda row: row.part)  # "test" keeps a text that both have
     parts = defaultdict[str, dict[str, list[Raw]]](lambda: defaultdict(list))
     for row in {row.text: row for row in reversed(ordered)}.values():
@@ -115,7 +117,9 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     else:
         every = [item for items in chosen.values() for item in items]
         test, validation, train = _cut(every, (sizes.test, sizes.validation, sizes.train), source)
-    numeric = all(label.isdecimal() for label in labels)  # classes are sorted by name, or as numbers
+    numeric = all(
+        label.isdecimal() for label in labels
+    )  # classes are sorted by name, or as numbers
     classes = sorted(labels, key=(lambda name: (int(name), name)) if numeric else None)
     number = {name: index for index, name in enumerate(classes)}
 
@@ -136,5 +140,7 @@ def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Ra
     """Consecutive pieces of the wanted sizes, all shrunk alike when there are too few items."""
     shrink, rest = min(1.0, len(items) / sum(wanted)), iter(items)
     pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
-    check(all(pieces), f"{source}: {len(items)} usable texts are too few for three splits; add some")
+    check(
+        all(pieces), f"{source}: {len(items)} usable texts are too few for three splits; add some"
+    )
     return pieces

@@ -1,8 +1,8 @@
 """From a corpus to what a training reads: composed texts as numbers of the vocabulary of a run.
 
-A corpus of texts is kept on disk as numbers of a table of all its words. A run takes its part of it,
-surrounds the texts with filler, counts the words of its training texts, and renumbers. Composing depends on
-corpus, split and setting alone: every model reads the same texts.
+A corpus of texts is kept on disk as numbers of a table of all its words. A run takes its part of
+it, surrounds the texts with filler, counts the words of its training texts, and renumbers.
+Composing depends on corpus, split and setting alone: every model reads the same texts.
 """
 
 import json
@@ -27,7 +27,8 @@ from whenpool.corpora.tokens import WordVectors, build_vocabulary, number, start
 
 @dataclass(frozen=True, eq=False)
 class EncodedCorpus:
-    """A corpus as numbers of a table of all its words; classes, complete and notes as in `Corpus`."""
+    """A corpus as numbers of a table of all its words; classes, complete and notes as in
+    `Corpus`."""
 
     words: list[str]
     texts: dict[str, Texts]  # by split
@@ -45,7 +46,9 @@ class Dataset(Splits):
     vectors: Tensor | None  # (V, E) to start the embedding from
     classes: tuple[str, ...]
     filler_passes: dict[str, int]  # how often each split's filler sentences were begun
-    test_filler: Ragged | None  # the filler sentences that belong to test texts, where any were found
+    test_filler: (
+        Ragged | None
+    )  # the filler sentences that belong to test texts, where any were found
 
 
 def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedCorpus:
@@ -67,7 +70,9 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
     return _read_encoded(file)
 
 
-@lru_cache(maxsize=4)  # by the file, whose name changes with the texts: the name of a source does not
+@lru_cache(
+    maxsize=4
+)  # by the file, whose name changes with the texts: the name of a source does not
 def _read_encoded(file: Path) -> EncodedCorpus:
     with safe_open(file, "pt") as stored:
         words, classes, complete, notes = json.loads(stored.metadata()["facts"])
@@ -77,7 +82,9 @@ def _read_encoded(file: Path) -> EncodedCorpus:
         return Ragged(tensors[f"{name}.flat"], tensors[f"{name}.offsets"])
 
     texts = {split: Texts(ragged(f"texts.{split}"), tensors[f"labels.{split}"]) for split in SPLITS}
-    filler = {split: ragged(f"filler.{split}") for split in SPLITS if f"filler.{split}.flat" in tensors}
+    filler = {
+        split: ragged(f"filler.{split}") for split in SPLITS if f"filler.{split}.flat" in tensors
+    }
     return EncodedCorpus(words, texts, filler, tuple(classes), complete, tuple(notes))
 
 
@@ -105,14 +112,23 @@ def keep_encoded(corpus: EncodedCorpus, file: Path) -> None:
 
 
 def make_dataset(
-    encoded: EncodedCorpus, *, size: int, setting: str = "standard", share: float = SHARE,
-    validation: int | None = None, test: int | None = None, max_words: int | None = None,
-    vectors: WordVectors | None = None, seed: int = 0, draw: int = 0,
-) -> Dataset:  # fmt: skip
-    """Compose, count, and renumber. Raises `InputError` when the corpus has fewer texts than asked for; by
-    default there are as many validation as training texts, and all test texts. ``max_words`` cuts a text
-    before it is composed; ``vectors`` start the embedding, and the ``seed`` draws those that are missing.
-    Training texts are the first of the corpus, or for another ``draw`` as many after those of the last."""
+    encoded: EncodedCorpus,
+    *,
+    size: int,
+    setting: str = "standard",
+    share: float = SHARE,
+    validation: int | None = None,
+    test: int | None = None,
+    max_words: int | None = None,
+    vectors: WordVectors | None = None,
+    seed: int = 0,
+    draw: int = 0,
+) -> Dataset:
+    """Compose, count, and renumber. Raises `InputError` when the corpus has fewer texts than asked
+    for; by default there are as many validation as training texts, and all test texts.
+    ``max_words`` cuts a text before it is composed; ``vectors`` start the embedding, and the
+    ``seed`` draws those that are missing. Training texts are the first of the corpus, or for
+    another ``draw`` as many after those of the last."""
     validation = min(size, len(encoded.texts["validation"])) if validation is None else validation
     test = len(encoded.texts["test"]) if test is None else test
     dataset = _numbered(encoded, (size, validation, test), setting, share, max_words, draw)
@@ -121,9 +137,13 @@ def make_dataset(
 
 @lru_cache(maxsize=4)  # the poolings and seeds of a corpus, size and each setting follow each other
 def _numbered(
-    encoded: EncodedCorpus, counts: tuple[int, ...], setting: str, share: float, max_words: int | None,
+    encoded: EncodedCorpus,
+    counts: tuple[int, ...],
+    setting: str,
+    share: float,
+    max_words: int | None,
     draw: int,
-) -> Dataset:  # fmt: skip
+) -> Dataset:
     """A dataset of so many texts of each split, without vectors."""
     composed, passes = {}, {}
     for split, count in zip(SPLITS, counts, strict=True):
@@ -142,23 +162,33 @@ def _numbered(
 
     return Dataset(
         **{split: Texts(renumbered(texts.ids), texts.labels) for split, texts in composed.items()},
-        vocabulary=list(vocabulary), vectors=None, classes=encoded.classes, filler_passes=passes,
+        vocabulary=list(vocabulary),
+        vectors=None,
+        classes=encoded.classes,
+        filler_passes=passes,
         test_filler=renumbered(encoded.filler["test"]) if encoded.filler else None,
-    )  # fmt: skip
+    )
 
 
 def _composed(
-    encoded: EncodedCorpus, split: str, part: tuple[int, int], setting: str, share: float,
-    max_words: int | None, seed: str,
-) -> tuple[Texts, int]:  # fmt: skip
-    """A part of a split's texts, its start and size, cut first, then with filler around them that a seed
-    shuffles; and how often the filler was begun."""
+    encoded: EncodedCorpus,
+    split: str,
+    part: tuple[int, int],
+    setting: str,
+    share: float,
+    max_words: int | None,
+    seed: str,
+) -> tuple[Texts, int]:
+    """A part of a split's texts, its start and size, cut first, then with filler around them that a
+    seed shuffles; and how often the filler was begun."""
     start, count = part
     texts, sentences = encoded.texts[split].first(count, start), []
     if setting == "standard" and max_words is None:
         return texts, 0
     if setting != "standard":
-        check(encoded.filler, f"setting {setting!r} needs filler; run `whenpool data fetch wikitext`")
+        check(
+            encoded.filler, f"setting {setting!r} needs filler; run `whenpool data fetch wikitext`"
+        )
         sentences = encoded.filler[split].to_lists()
     stream = FillerStream(sentences, seed)
     rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
@@ -166,15 +196,24 @@ def _composed(
 
 
 def refiller(
-    encoded: EncodedCorpus, dataset: Dataset, *, size: int, setting: str, share: float,
-    max_words: int | None, draw: int,
-) -> Callable[[int], Tensor]:  # fmt: skip
-    """What gives the words of a dataset's training texts for an epoch, from 1 on, with filler drawn anew."""
+    encoded: EncodedCorpus,
+    dataset: Dataset,
+    *,
+    size: int,
+    setting: str,
+    share: float,
+    max_words: int | None,
+    draw: int,
+) -> Callable[[int], Tensor]:
+    """What gives the words of a dataset's training texts for an epoch, from 1 on, with filler drawn
+    anew."""
     vocabulary = {word: place for place, word in enumerate(dataset.vocabulary)}
     new, part = number([encoded.words], vocabulary).flat, (draw * size, size)
 
     def words_of(epoch: int) -> Tensor:
-        texts, _ = _composed(encoded, "train", part, setting, share, max_words, f"train filler {epoch}")
+        texts, _ = _composed(
+            encoded, "train", part, setting, share, max_words, f"train filler {epoch}"
+        )
         return new[texts.ids.flat]
 
     return words_of

@@ -1,6 +1,6 @@
-"""The four corpora of the thesis, in the formats of their publishers (§1.4.1): archives are read where they
-lie, and downloaded by pooch, with their checksums. A file that the user has put there is used as it is, and
-`listing` says when it is not the publisher's."""
+"""The four corpora of the thesis, in the formats of their publishers (§1.4.1): archives are read
+where they lie, and downloaded by pooch, with their checksums. A file that the user has put there is
+used as it is, and `listing` says when it is not the publisher's."""
 
 import csv
 import io
@@ -23,15 +23,22 @@ from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_
 
 _TABLE = tomllib.loads(Path(__file__).with_name("downloads.toml").read_text("utf-8"))
 AMAZON_CATEGORIES, YAHOO_TOPICS = (tuple(_TABLE.pop(name)) for name in ("categories", "topics"))
-AMAZON_REVIEWS_READ = 100_000  # Of a category: some have tens of millions, of which 2,500 are needed
-LARGEST_TEXT = 2**24  # Letters of a field in a table; the longest text of the corpora has 70 thousand
+AMAZON_REVIEWS_READ = (
+    100_000  # Of a category: some have tens of millions, of which 2,500 are needed
+)
+LARGEST_TEXT = (
+    2**24
+)  # Letters of a field in a table; the longest text of the corpora has 70 thousand
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What is taken of a corpus, as the thesis says for its own, and how its files are found and read."""
+    """What is taken of a corpus, as the thesis says for its own, and how its files are found and
+    read."""
 
-    files: tuple[str, ...]  # where it may lie under the data directory, first the publisher's archive
+    files: tuple[
+        str, ...
+    ]  # where it may lie under the data directory, first the publisher's archive
     read: Callable[[Path], Iterator[Raw]]
     longest: int | None  # the upper bound of words of a long text
     sizes: dict[str, SplitSizes]  # of the splits, by length
@@ -58,19 +65,23 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
         wrong = f"{path} is damaged or not the publisher's file ({error!s:.200})"
         raise InputError(f"{wrong}; move it away and run `whenpool data fetch {name}`") from None
     splits = (len(corpus.train), len(corpus.test), len(corpus.validation))
-    enough = length not in publication.sizes or splits == sizes  # the thesis has no sizes for others
+    enough = (
+        length not in publication.sizes or splits == sizes
+    )  # the thesis has no sizes for others
     if total >= publication.texts and len(corpus.classes) == publication.classes and enough:
         return replace(corpus, name=name, complete=True)
     classes = f" in {len(corpus.classes)} classes" if name == "amazon" else ""
     note = (
-        f"The {name} files hold {total:,} texts{classes}, fewer than the publisher's: they are a part or "
+        f"The {name} files hold {total:,} texts{classes}, fewer than the publisher's: they "
+        "are a part or "
         "a stand-in, and their accuracies are not compared with the thesis's."
     )
     return replace(corpus, name=name, notes=(note,))
 
 
 def _read_imdb(path: Path) -> Iterator[Raw]:
-    """``aclImdb/{train,test}/{neg,pos}/ID_RATING.txt``; the two parts share no film and do not mix."""
+    """``aclImdb/{train,test}/{neg,pos}/ID_RATING.txt``; the two parts share no film and do not
+    mix."""
     with tarfile.open(path) as archive:
         for member in archive:
             match member.name.removeprefix("./").split("/"):
@@ -81,7 +92,8 @@ def _read_imdb(path: Path) -> Iterator[Raw]:
 
 
 def _read_zhang(path: Path, classes: tuple[str, ...]) -> Iterator[Raw]:
-    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class first, text last, of Yahoo the answer."""
+    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class first, text last, of Yahoo the
+    answer."""
     csv.field_size_limit(LARGEST_TEXT)
     class_of = {str(number): name for number, name in enumerate(classes, 1)}
     with tarfile.open(path) as archive:
@@ -93,7 +105,8 @@ def _read_zhang(path: Path, classes: tuple[str, ...]) -> Iterator[Raw]:
 
 
 def _read_amazon(path: Path) -> Iterator[Raw]:
-    """``<Category>_5.json.gz`` of Ni et al. (2019): a JSON object a line, text in ``reviewText``."""
+    """``<Category>_5.json.gz`` of Ni et al. (2019): a JSON object a line, text in
+    ``reviewText``."""
     for category in AMAZON_CATEGORIES:
         file = path / f"{category}_5.json.gz"
         if not file.exists():
@@ -105,23 +118,42 @@ def _read_amazon(path: Path) -> Iterator[Raw]:
 
 PUBLICATIONS: dict[str, Publication] = {
     "imdb": Publication(
-        ("aclImdb_v1.tar.gz",), _read_imdb, None, {"long": SplitSizes(20_000, 9_800)}, 50_000, 2, "1.6"
+        ("aclImdb_v1.tar.gz",),
+        _read_imdb,
+        None,
+        {"long": SplitSizes(20_000, 9_800)},
+        50_000,
+        2,
+        "1.6",
     ),
     "yahoo": Publication(
         ("yahoo_answers_csv.tgz", "yahoo_answers_csv.tar.gz"),
-        partial(_read_zhang, classes=YAHOO_TOPICS), 1_000,
-        {"long": SplitSizes(25_000, 4_800), "short": SplitSizes(25_000, 25_000)}, 1_460_000, 10, "1.5",
+        partial(_read_zhang, classes=YAHOO_TOPICS),
+        1_000,
+        {"long": SplitSizes(25_000, 4_800), "short": SplitSizes(25_000, 25_000)},
+        1_460_000,
+        10,
+        "1.5",
     ),
     "amazon": Publication(
-        ("amazon",), _read_amazon, 500,
-        {"long": SplitSizes(25_000, 12_500), "short": SplitSizes(25_000, 12_500)}, 50_000, 20, "1.5",
+        ("amazon",),
+        _read_amazon,
+        500,
+        {"long": SplitSizes(25_000, 12_500), "short": SplitSizes(25_000, 12_500)},
+        50_000,
+        20,
+        "1.5",
     ),
     "yelp": Publication(
         ("yelp_review_polarity_csv.tgz", "yelp_review_polarity_csv.tar.gz"),
-        partial(_read_zhang, classes=("negative", "positive")), 1_000,
-        {"long": SplitSizes(25_000, 9_500)}, 598_000, 2, "1.6",
+        partial(_read_zhang, classes=("negative", "positive")),
+        1_000,
+        {"long": SplitSizes(25_000, 9_500)},
+        598_000,
+        2,
+        "1.6",
     ),
-}  # fmt: skip
+}
 """Every corpus with a format of its own: add a function that reads it above, and a line here."""
 THESIS_CORPORA = tuple(name for name, publication in PUBLICATIONS.items() if publication.table)
 
@@ -177,7 +209,9 @@ def fetch(name: str, directory: Path) -> list[Path]:
                 with ZipFile(archive) as zipped, whole_file(target) as out:
                     shutil.copyfileobj(zipped.open(download.member), out)
                 archive.unlink()
-        except Exception as error:  # whatever the network, the server, the disk or a checksum brought
+        except (
+            Exception
+        ) as error:  # whatever the network, the server, the disk or a checksum brought
             reason = f"{type(error).__name__}: {error!s:.200}"
             advice = f"try again, set WHENPOOL_MIRROR, or put {target.name} into {target.parent}"
             raise InputError(f"{url} could not be downloaded ({reason}); {advice}") from None
@@ -190,7 +224,10 @@ def listing(directory: Path) -> Iterator[str]:
     for name, downloads in DOWNLOADS.items():
         here = [download for download in downloads if (directory / download.file).is_file()]
         if not here:
-            yield f"{name:8} not there; `whenpool data fetch {name}` downloads it from {downloads[0].url}"
+            yield (
+                f"{name:8} not there; `whenpool data fetch {name}` downloads it from "
+                f"{downloads[0].url}"
+            )
         for download in here:
             yield f"{name:8} {download.file} ({download.verdict(directory)})"
 

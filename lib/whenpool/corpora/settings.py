@@ -30,17 +30,20 @@ Word = TypeVar("Word")
 
 
 def compose(
-    words: Sequence[Word], filler: Iterable[Sequence[Word]], setting: str, share: float = SHARE,
+    words: Sequence[Word],
+    filler: Iterable[Sequence[Word]],
+    setting: str,
+    share: float = SHARE,
     rng: Any = None,
-) -> list[Word]:  # fmt: skip
+) -> list[Word]:
     """Surround a text with filler, the original kept in one piece where the setting says. Raises
-    `InputError` for an unknown setting, a share outside [0, 1), a text or sentence that is one string, or
-    filler that runs out.
+    `InputError` for an unknown setting, a share outside [0, 1), a text or sentence that is one
+    string, or filler that runs out.
 
     Args:
         words: the original, as words (or as their numbers).
-        filler: sentences, taken whole and in order; the last one on each side of the original is cut,
-            so that the result has ``len(words) / (1 - share)`` words, rounded.
+        filler: sentences, taken whole and in order; the last one on each side of the original is
+            cut, so that the result has ``len(words) / (1 - share)`` words, rounded.
         share: filler's part of all words of the result, in [0, 1).
         rng: tosses for the side that gets the odd word in "mid"; without it, the right side.
 
@@ -49,7 +52,9 @@ def compose(
         >>> " ".join(compose(["what", "a", "film"], filler, "mid", share=0.5))
         'the what a film is long'
     """
-    check(not isinstance(words, str), "words must be a list of words, not one string; split it first")
+    check(
+        not isinstance(words, str), "words must be a list of words, not one string; split it first"
+    )
     sides, sentences = [], map(_not_a_string, filler)
     for count in filler_lengths(len(words), setting, share, rng):
         taken = list(islice(chain.from_iterable(sentences), count))  # the last one is cut
@@ -66,7 +71,9 @@ def _not_a_string(sentence: Sequence[Word]) -> Sequence[Word]:
     return sentence
 
 
-def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = None) -> tuple[int, int]:
+def filler_lengths(
+    words: int, setting: str, share: float = SHARE, rng: Any = None
+) -> tuple[int, int]:
     """Filler words left and right of a text of so many words. Raises `InputError` as `compose`."""
     check_known("setting", setting, SETTINGS)
     check(0 <= share < 1, f"share, the filler's part of all words, must be in [0, 1), not {share}")
@@ -79,17 +86,24 @@ def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = No
 
 # Where the sentences may lie under the data directory
 FILES = (
-    "wiki_sentences.jsonl.gz", "wiki_sentences.jsonl", "wiki_sentences.txt", "wiki_sentences.txt.gz",
+    "wiki_sentences.jsonl.gz",
+    "wiki_sentences.jsonl",
+    "wiki_sentences.txt",
+    "wiki_sentences.txt.gz",
     "wikitext-103-raw/wiki.train.raw",
-)  # fmt: skip
+)
 SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}  # The part of the articles for each split
 
 
 def find_filler(directory: Path) -> Path:
     """The file of filler sentences; raises `InputError` when there is none."""
     there = [directory / name for name in FILES if (directory / name).is_file()]
-    advice = f"run `whenpool data fetch wikitext`, or put {FILES[2]} there, with a sentence on each line"
-    check(there, f"{directory} has no filler sentences: {advice} and an empty line between articles")
+    advice = (
+        f"run `whenpool data fetch wikitext`, or put {FILES[2]} there, with a sentence on each line"
+    )
+    check(
+        there, f"{directory} has no filler sentences: {advice} and an empty line between articles"
+    )
     return there[0]
 
 
@@ -106,7 +120,8 @@ def load_filler(path: Path) -> dict[str, list[str]]:
 
 
 class FillerStream(Iterator[Sequence[Word]]):
-    """Endless sentences, shuffled by a seed, and again when all have been used; ``passes`` counts this."""
+    """Endless sentences, shuffled by a seed, and again when all have been used; ``passes`` counts
+    this."""
 
     def __init__(self, sentences: Sequence[Sequence[Word]], seed: str) -> None:
         self._sentences, self._rng = sentences, random.Random(seed)
@@ -122,12 +137,15 @@ class FillerStream(Iterator[Sequence[Word]]):
 
 
 def _sentences(path: Path) -> Iterator[tuple[str, str]]:
-    """The article and text of each sentence, from JSON lines, WikiText's raw format, or a sentence a line."""
+    """The article and text of each sentence, from JSON lines, WikiText's raw format, or a sentence
+    a line."""
     if ".jsonl" in path.name:
         expected = '{"sentence": ..., "title": ...}'
         for where, row in json_lines(path, expected):
             check({"title", "sentence"} <= row.keys(), f"{where}: expected {expected}")
-            title, sentence = (str(row[key]).encode("utf-8", "replace") for key in ("title", "sentence"))
+            title, sentence = (
+                str(row[key]).encode("utf-8", "replace") for key in ("title", "sentence")
+            )
             yield title.decode(), sentence.decode()
     elif path.suffix == ".raw":
         yield from islice(_wikitext(path), 200_000)  # it holds millions; so many are enough

@@ -1,5 +1,5 @@
-"""From the name of a corpus to its texts; and how a file of the user's own is read, a table with a text and a
-label column."""
+"""From the name of a corpus to its texts; and how a file of the user's own is read, a table with a
+text and a label column."""
 
 import csv
 import io
@@ -68,7 +68,8 @@ class CorpusSource:
         return self.path is not None and self.name not in PUBLICATIONS
 
     def load(self, length: str = "any") -> Corpus:
-        """The corpus with texts of one ``length``; generated texts of all lengths. Raises as `load`."""
+        """The corpus with texts of one ``length``; generated texts of all lengths. Raises as
+        `load`."""
         check_known("length", length, LENGTHS)
         if self.path is None:
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
@@ -78,9 +79,14 @@ class CorpusSource:
         return replace(corpus, notes=(*notes_on_files(self.name, self.folder), *corpus.notes))
 
     def load_filler(self) -> dict[str, list[str]]:
-        """By split: Wikipedia's sentences, or invented ones; raises where a published corpus has none."""
+        """By split: Wikipedia's sentences, or invented ones; raises where a published corpus has
+        none."""
         file = self.filler_file
-        return load_filler(file) if file else {split: synthetic.encyclopedia(split) for split in SHARES}
+        return (
+            load_filler(file)
+            if file
+            else {split: synthetic.encyclopedia(split) for split in SHARES}
+        )
 
     def fingerprint(self, length: str) -> str:
         """A hash of the selected texts, their order, splits and labels."""
@@ -88,7 +94,9 @@ class CorpusSource:
         def compute() -> str:
             corpus = self.load(length)
             splits = corpus.splits.values()
-            parts = [part for split in splits for text, label in split for part in (str(label), text)]
+            parts = [
+                part for split in splits for text, label in split for part in (str(label), text)
+            ]
             return hash_of(*corpus.classes, *(str(len(split)) for split in splits), *parts)
 
         origin = fingerprint(self.path) if self.path else "synthetic"
@@ -108,7 +116,8 @@ class CorpusSource:
 
     @property
     def filler_file(self) -> Path | None:
-        """Where filler sentences lie; None where invented ones are taken. Raises as `load_filler`."""
+        """Where filler sentences lie; None where invented ones are taken. Raises as
+        `load_filler`."""
         own = self.is_own and not any((self.folder / name).is_file() for name in FILES)
         return find_filler(self.folder) if self.path and not own else None
 
@@ -116,14 +125,15 @@ class CorpusSource:
 def load(
     name: str | Path, directory: str | Path | None = None, length: str | None = None, **options: Any
 ) -> Corpus:
-    """Load a corpus by name. Raises `InputError` for an unknown name or option, or files that are missing
-    or cannot be read.
+    """Load a corpus by name. Raises `InputError` for an unknown name or option, or files that are
+    missing or cannot be read.
 
     Args:
         name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``,
             ``.jsonl``, ``.json``, ``.xlsx`` or ``.parquet`` file. Options may follow a colon,
-            ``synthetic:classes=10,density=0.1`` or ``reviews.csv:text_column=body,label_column=stars``,
-            or be given as arguments; those of a file are the arguments of `load_own`.
+            ``synthetic:classes=10,density=0.1`` or
+            ``reviews.csv:text_column=body,label_column=stars``, or be given as arguments; those of
+            a file are the arguments of `load_own`.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
         length: "long" (over 100 words; the default for the thesis's corpora), "short" or "any"; of
             generated texts "any" alone.
@@ -142,8 +152,8 @@ def load(
 def find(
     name: str, directory: str | Path | None = None, options: Mapping[str, Any] | None = None
 ) -> CorpusSource:
-    """Resolve a corpus name, with its options, to its source. Raises `InputError` for an unknown name or
-    option, or files that are not there.
+    """Resolve a corpus name, with its options, to its source. Raises `InputError` for an unknown
+    name or option, or files that are not there.
 
     Examples:
         >>> find("synthetic", options={"density": 0.1}).options
@@ -153,11 +163,15 @@ def find(
     given |= options or {}
     folder = Path(directory) if directory is not None else data_directory()
     if name == "synthetic":
-        return CorpusSource(name, checked(synthetic.Grammar, given, "synthetic corpus"), None, folder)
+        return CorpusSource(
+            name, checked(synthetic.Grammar, given, "synthetic corpus"), None, folder
+        )
     if name in PUBLICATIONS:
         check(not given, f"corpus {name!r} takes no options; leave out {', '.join(given)}")
         path = PUBLICATIONS[name].find(folder)
-        advice = f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA"
+        advice = (
+            f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA"
+        )
         check(path, f"corpus {name!r}: {PUBLICATIONS[name].files[0]} is not in {folder}; {advice}")
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
@@ -168,7 +182,9 @@ def find(
     what = "is a folder" if path.is_dir() else "does not exist"
     check(isfile(path), f"corpus file {path} {what}; check its path")
     for option, value in given.items():
-        check_known(f"option of {path}", option, ("text_column", "label_column", "encoding", *SWITCHES))
+        check_known(
+            f"option of {path}", option, ("text_column", "label_column", "encoding", *SWITCHES)
+        )
         if option in SWITCHES:
             check_known(option, str(value).lower(), ("true", "false"))
             given[option] = str(value).lower() == "true"
@@ -192,15 +208,20 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
 
 
 def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
-    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one order."""
+    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one
+    order."""
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
     for key, value in given.items():
-        check(key in kinds, f"the {what} has no option {key!r:.60}; choose one of {', '.join(kinds)}")
+        check(
+            key in kinds, f"the {what} has no option {key!r:.60}; choose one of {', '.join(kinds)}"
+        )
         try:
             options[key] = kinds[key](value)
         except ValueError:
-            raise InputError(f"option {key} of the {what} must be a number, not {value!r:.60}") from None
+            raise InputError(
+                f"option {key} of the {what} must be a number, not {value!r:.60}"
+            ) from None
     grammar(**options)  # raises where a value is out of range
     return tuple(sorted(options.items()))
 
@@ -212,15 +233,18 @@ def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
 
 
 def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
-    """Counts of a corpus's texts and of their words between white space, remembered in the cache."""
+    """Counts of a corpus's texts and of their words between white space, remembered in the
+    cache."""
 
     def measure() -> str:
         corpus = source.load(length)
         words = [len(text.split()) for split in corpus.splits.values() for text in split.texts]
         counts = {
-            "classes": len(corpus.classes), "average_length": sum(words) / len(words),
-            "max_length": max(words), **{f"{name}_size": len(s) for name, s in corpus.splits.items()},
-        }  # fmt: skip
+            "classes": len(corpus.classes),
+            "average_length": sum(words) / len(words),
+            "max_length": max(words),
+            **{f"{name}_size": len(s) for name, s in corpus.splits.items()},
+        }
         return json.dumps(counts | {"complete": corpus.complete})
 
     identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(_HERE))
@@ -231,12 +255,17 @@ def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
 
 
 def load_own(
-    path: Path, text_column: str = "text", label_column: str = "label", length: str = "any",
-    encoding: str = "", merge_case: bool = False, drop_rare: bool = False,
-) -> Corpus:  # fmt: skip
-    """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
-    texts count once, with their first label, and each class gives as many as the rarest one has. Raises
-    `InputError` as `read_own` and `check_classes`, which explain the options."""
+    path: Path,
+    text_column: str = "text",
+    label_column: str = "label",
+    length: str = "any",
+    encoding: str = "",
+    merge_case: bool = False,
+    drop_rare: bool = False,
+) -> Corpus:
+    """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test.
+    Repeated texts count once, with their first label, and each class gives as many as the rarest
+    one has. Raises `InputError` as `read_own` and `check_classes`, which explain the options."""
     read, gaps, notes = read_own(path, text_column, label_column, encoding, merge_case)
     rows = [row for row in read if has_length(row.text, length)]
     check(rows or length == "any", f"{path} has no {length} texts; see whenpool.corpora.load")
@@ -255,20 +284,27 @@ def load_own(
 
 
 def folded(label: str) -> str:
-    """What spellings of one label have in common: case, white space and composed letters do not count."""
+    """What spellings of one label have in common: case, white space and composed letters do not
+    count."""
     return " ".join(unicodedata.normalize("NFC", label).casefold().split())
 
 
 def usual_spellings(counts: Mapping[str, int]) -> dict[str, str]:
     """The most frequent of the labels that are one when they are `folded`."""
-    return {folded(label): label for label in sorted(counts, key=lambda label: (counts[label], label))}
+    return {
+        folded(label): label for label in sorted(counts, key=lambda label: (counts[label], label))
+    }
 
 
 def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False) -> list[str]:
-    """The classes to leave out: with ``drop_rare`` those of fewer than `FEWEST` different texts, else none.
-    Raises `InputError` for fewer than two classes, and with a list of all classes that are rare or another
-    spelling of one. ``counts`` has the texts of each class; a text with several labels is of the first."""
-    alone = f"{path}: there is one class, {min(counts, default='')!r:.60}; give texts of at least two"
+    """The classes to leave out: with ``drop_rare`` those of fewer than `FEWEST` different texts,
+    else none.
+    Raises `InputError` for fewer than two classes, and with a list of all classes that are rare or
+    another spelling of one. ``counts`` has the texts of each class; a text with several labels is
+    of the first."""
+    alone = (
+        f"{path}: there is one class, {min(counts, default='')!r:.60}; give texts of at least two"
+    )
     check(len(counts) > 1, alone)
     usual = usual_spellings(counts)
     again = [label for label in counts if usual[folded(label)] != label]
@@ -282,7 +318,9 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
         size = f"{count} different texts" if count else "its texts have another label before"
         described.append(f"{label!r:.30} ({size}{near})")
     options = ["--merge-case to merge spellings"] if again else []
-    options += [f"--drop-rare to leave out those of fewer than {FEWEST} texts"] if wrong != again else []
+    options += (
+        [f"--drop-rare to leave out those of fewer than {FEWEST} texts"] if wrong != again else []
+    )
     listed = f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}"
     ways = f"{' and '.join(options)} (in Python merge_case, drop_rare)"
     said = f"{len(wrong)} of {len(counts)} classes are not usable: {listed}"
@@ -295,11 +333,12 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
 def read_own(
     path: Path, text_column: str, label_column: str, encoding: str = "", merge_case: bool = False
 ) -> tuple[list[Raw], list[str], list[str]]:
-    """The rows of a file, a line for each row that has no text or no label and is left out, and a sentence
-    for each thing that was read in another way than it may be meant. A file without a byte order mark is
-    read in an ``encoding``, by default UTF-8; with ``merge_case`` spellings that differ in case, white space
-    or composed letters are one label. Raises `InputError` for a row that cannot be read, named by its line,
-    columns that hold no texts or no classes, or where no row is left."""
+    """The rows of a file, a line for each row that has no text or no label and is left out, and a
+    sentence for each thing that was read in another way than it may be meant. A file without a byte
+    order mark is read in an ``encoding``, by default UTF-8; with ``merge_case`` spellings that
+    differ in case, white space or composed letters are one label. Raises `InputError` for a row
+    that cannot be read, named by its line, columns that hold no texts or no classes, or where no
+    row is left."""
     check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
@@ -328,11 +367,16 @@ def read_own(
     _check_contents(read, labels, path, wanted)
     written: dict[Decimal | str, str] = {}
     for label in sorted(labels):
-        is_number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII)  # others, as 01, are codes
+        is_number = re.fullmatch(
+            r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII
+        )  # others, as 01, are codes
         other = written.setdefault(Decimal(label) if is_number else label, label)
         one = f"labels {other!r} and {label!r} are one number; write it in one way"
         check(other == label, f"{path}: {one}")
-        said = f"{labels[label]:,} rows are of a class {label!r}; empty the field if it means no class."
+        said = (
+            f"{labels[label]:,} rows are of a class {label!r}; empty the field if it means no "
+            "class."
+        )
         notes += [said] if folded(label) in ("none", "na") else []
     if merge_case:
         usual = usual_spellings(labels)
@@ -370,7 +414,9 @@ def _check_contents(
     seen = f"column {wanted[0]!r} holds {text!r:.40}, and {wanted[1]!r} holds {label!r:.60}"
     exchange = f"give --text-column {wanted[1]} --label-column {wanted[0]}"
     check(not swapped, f"{path}: text and label look swapped: {seen}; {exchange}")
-    many = f"{path}: column {wanted[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
+    many = (
+        f"{path}: column {wanted[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
+    )
     is_class = len(labels) <= max(20, len(rows) / 2)
     check(is_class, f"{many}, as an id or a measured number; name the classes with --label-column")
 
@@ -378,7 +424,8 @@ def _check_contents(
 def _rows(
     path: Path, wanted: Sequence[str], encoding: str | None
 ) -> tuple[Iterable[tuple[str, Mapping[str, Any]]], list[str]]:
-    """Where each row of a file stands, with its fields by their names, and notes as `read_own` has them."""
+    """Where each row of a file stands, with its fields by their names, and notes as `read_own` has
+    them."""
     suffix, expected = suffix_of(path), f"a JSON object with {wanted[0]!r}"
     if suffix in (".csv", ".tsv"):
         return _table(path, wanted, encoding)
@@ -390,21 +437,27 @@ def _rows(
             content = json.loads(text)
         except (ValueError, RecursionError):  # several objects, as in JSON lines
             return json_lines(path, expected, encoding), []
-        if isinstance(content, dict) and all(isinstance(part, list | dict) for part in content.values()):
+        if isinstance(content, dict) and all(
+            isinstance(part, list | dict) for part in content.values()
+        ):
             import pandas as pd
 
             columns = {name: pd.Series(part, dtype=object) for name, part in content.items()}
             content = pd.DataFrame(columns).to_dict("records")
         rows = content if isinstance(content, list) else [content]
         for number, row in enumerate(rows, 1):
-            check(isinstance(row, dict), f"{path}, entry {number}: expected {expected}, not {row!r:.40}")
+            check(
+                isinstance(row, dict),
+                f"{path}, entry {number}: expected {expected}, not {row!r:.40}",
+            )
         return [(f"{path}, entry {number}", row) for number, row in enumerate(rows, 1)], []
     return _workbook(path, wanted), []
 
 
 def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
-    """As `_rows`, of a file that pandas reads: of Excel all sheets that have the columns, which may stand
-    below other lines, and cells as texts. Raises `InputError` where pandas cannot, or needs a package."""
+    """As `_rows`, of a file that pandas reads: of Excel all sheets that have the columns, which may
+    stand below other lines, and cells as texts. Raises `InputError` where pandas cannot, or needs a
+    package."""
     import pandas as pd
 
     is_excel = suffix_of(path) == ".xlsx"
@@ -418,7 +471,9 @@ def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str,
             table = pd.read_parquet(content, dtype_backend="numpy_nullable")
     except ImportError:
         package = "openpyxl" if is_excel else "pyarrow"
-        raise InputError(f"{path} needs a package: pip install {package}; or save it as .csv") from None
+        raise InputError(
+            f"{path} needs a package: pip install {package}; or save it as .csv"
+        ) from None
     except Exception as error:  # each reader has errors of its own
         raise InputError(f"{path} cannot be read ({error!s:.200}); save it as .csv") from None
     if not is_excel:
@@ -439,8 +494,8 @@ def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str,
 
 
 def read_texts(path: Path, text_column: str = "text") -> list[str]:
-    """The texts of a file without labels, "" where a row has none. Raises `InputError` for a file that cannot
-    be read, or has no such column or no row."""
+    """The texts of a file without labels, "" where a row has none. Raises `InputError` for a file
+    that cannot be read, or has no such column or no row."""
     check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
     column = text_column.strip()
     fields = [row for _, row in _rows(path, (column,), None)[0]]
@@ -453,15 +508,16 @@ def read_texts(path: Path, text_column: str = "text") -> list[str]:
 def _table(
     path: Path, wanted: Sequence[str], encoding: str | None, quoting: Any = csv.QUOTE_MINIMAL
 ) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
-    """As `_rows`, of a table in text; quotes enclose fields, and between tabs, or where rows would vanish
-    between them, they may be letters like others."""
+    """As `_rows`, of a table in text; quotes enclose fields, and between tabs, or where rows would
+    vanish between them, they may be letters like others."""
     csv.field_size_limit(LARGEST_TEXT)
     lines = list(lines_of(path, encoding))
-    # blank lines, comments and the line by which Excel names the separator may stand above the header
+    # blank lines, comments and the line by which Excel names the separator may stand above the
+    # header
     above = re.compile(r'\s*(?:$|#)|"?sep=([^\w"])"?\s*$', re.IGNORECASE)
     named = [match and match[1] for match in takewhile(bool, map(above.match, lines))]
-    # other marks than commas may separate a .csv: the one by which the header has the columns that are
-    # wanted, or most columns
+    # other marks than commas may separate a .csv: the one by which the header has the columns that
+    # are wanted, or most columns
     marks = next(filter(None, named), "\t" if suffix_of(path) == ".tsv" else ",;\t|")
     heads = {
         (place, mark): [*map(str.strip, next(csv.reader([line], delimiter=mark)))]
@@ -498,8 +554,9 @@ def _table(
         raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
     if not joined:
         return rows, []
-    # between the quotes may be a text of several lines, or rows: then every line of the table has all
-    # fields, and a label as other rows have it; without labels only quotes between tabs may be letters
+    # between the quotes may be a text of several lines, or rows: then every line of the table has
+    # all fields, and a label as other rows have it; without labels only quotes between tabs may be
+    # letters
     labels = {fields.get(name) for _, fields in rows for name in wanted[1:]}
     plain = (line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip())
     are_rows = (labels or mark == "\t") and all(
@@ -507,7 +564,9 @@ def _table(
         and {*map(dict(zip(header, line, strict=True)).get, wanted[1:])} <= labels
         for line in plain
     )
-    spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (len(joined) > 5)
+    spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (
+        len(joined) > 5
+    )
     if are_rows:
         said = f"Quotes are read as letters, since they would make one row of lines {spans}."
         return _table(path, wanted, encoding, csv.QUOTE_NONE)[0], [said]

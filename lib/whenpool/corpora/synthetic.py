@@ -1,5 +1,5 @@
-"""The embedded corpus: reviews from a small grammar of our own, deterministic by seed; its words are in
-synthetic.toml."""
+"""The embedded corpus: reviews from a small grammar of our own, deterministic by seed; its words
+are in synthetic.toml."""
 
 import random
 import re
@@ -33,14 +33,18 @@ class Grammar:
     shortest: int = 101  # words of a text, uniform from the shortest to the longest
     longest: int = 140
     density: float = 0.05  # the part of all words that is evidence, at most 0.2
-    agreement: float = 0.8  # how often a word of evidence speaks for the text's class; else for another
+    agreement: float = (
+        0.8  # how often a word of evidence speaks for the text's class; else for another
+    )
     train: int = 2_000  # texts of each split
     validation: int = 500
     test: int = 1_000
     seed: int = 0  # another seed gives other texts by the same rules
 
     def __post_init__(self) -> None:
-        check(self.classes in (2, 10), f"the synthetic corpus has 2 or 10 classes, not {self.classes}")
+        check(
+            self.classes in (2, 10), f"the synthetic corpus has 2 or 10 classes, not {self.classes}"
+        )
         lengths = f"shortest={self.shortest} must be from 1 to longest={self.longest}"
         check(1 <= self.shortest <= self.longest, lengths)
         check(0 <= self.density <= 0.2, f"density must be in [0, 0.2], not {self.density}")
@@ -86,7 +90,8 @@ def make_corpus(grammar: Grammar) -> Corpus:
 
 
 def encyclopedia(split: str) -> list[str]:
-    """4,000 declarative sentences about places and people that do not exist, others for each split."""
+    """4,000 declarative sentences about places and people that do not exist, others for each
+    split."""
     rng = random.Random(f"0 encyclopedia {split}")
     pick = _weighted_picker(ENCYCLOPEDIA_WORDS, rng)
     frames = (rng.choice(ENCYCLOPEDIA_FRAMES) for _ in range(4_000))
@@ -100,7 +105,9 @@ def _with_articles(text: str) -> str:
 
 def _weighted_picker(lists: dict[str, list[str]], rng: random.Random):
     """Draws a word of a kind, early ones of its list more often, as in natural text (Zipf)."""
-    weights = {kind: [1 / (rank + 2) for rank in range(len(words))] for kind, words in lists.items()}
+    weights = {
+        kind: [1 / (rank + 2) for rank in range(len(words))] for kind, words in lists.items()
+    }
     sums = {kind: list(accumulate(of_kind)) for kind, of_kind in weights.items()}
     return lambda kind: rng.choices(lists[kind], cum_weights=sums[kind])[0]
 

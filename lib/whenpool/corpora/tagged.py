@@ -1,9 +1,9 @@
-"""Sequence labelling: sentences of tagged words, from a published corpus, a file of the user's own, or a
-small grammar of our own.
+"""Sequence labelling: sentences of tagged words, from a published corpus, a file of the user's own,
+or a small grammar of our own.
 
-An entity is a run of words of one type. In BIO (IOB2) its first word has the tag ``B-TYPE``, the others
-``I-TYPE``, and words outside have ``O``. `entities` reads tags as conlleval and seqeval do: an ``I-`` after
-``O``, or after another type, begins an entity.
+An entity is a run of words of one type. In BIO (IOB2) its first word has the tag ``B-TYPE``, the
+others ``I-TYPE``, and words outside have ``O``. `entities` reads tags as conlleval and seqeval do:
+an ``I-`` after ``O``, or after another type, begins an entity.
 """
 
 import hashlib
@@ -73,16 +73,19 @@ class TaggedCorpus:
 
 
 def read_tagged(path: Path) -> list[Tagged]:
-    """The sentences of a file: ``.conllu`` is read as CoNLL-U, with the universal part of speech as the tag,
-    anything else as columns, the word first and its tag last, an empty line between sentences; ``.gz`` is
-    unpacked. Raises `InputError` for a file that cannot be read, or a line without a word and its tag."""
+    """The sentences of a file: ``.conllu`` is read as CoNLL-U, with the universal part of speech as
+    the tag, anything else as columns, the word first and its tag last, an empty line between
+    sentences; ``.gz`` is unpacked. Raises `InputError` for a file that cannot be read, or a line
+    without a word and its tag."""
     is_conllu = path.name.lower().removesuffix(".gz").endswith(".conllu")
     form = "ten columns of CoNLL-U, with a word and its tag" if is_conllu else "a word and its tag"
     sentences: list[list[tuple[str, str]]] = [[]]
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip() or (line.startswith("-DOCSTART-") and not is_conllu):
             sentences.append([])
-        elif not (is_conllu and re.match(r"#|\d+[-.]\d+\t", line)):  # a comment, or no word of its own
+        elif not (
+            is_conllu and re.match(r"#|\d+[-.]\d+\t", line)
+        ):  # a comment, or no word of its own
             mark = "\t" if is_conllu or "\t" in line else " +"  # no-break spaces belong to a word
             cells = re.split(mark, line.strip(" \t\r\n"))
             fits = len(cells) == 10 if is_conllu else len(cells) > 1
@@ -100,10 +103,12 @@ GENERATED = "generated"
 
 
 def find_tagged(name: str, data: Path) -> TaggedCorpus:
-    """The corpus "generated", "ud_ewt", "wnut17", or that of a file; ``data`` is the folder of the published
-    ones. Options follow a colon: ``generated:task=pos``, ``a.conllu:dev=b.conllu,test=c.conllu`` with files
-    of one folder; a file alone is split by a hash of each sentence: 80 % train, 10 % validation, 10 % test.
-    Raises `InputError` for an unknown name or option, or files that are missing or cannot be read."""
+    """The corpus "generated", "ud_ewt", "wnut17", or that of a file; ``data`` is the folder of the
+    published ones. Options follow a colon: ``generated:task=pos``,
+    ``a.conllu:dev=b.conllu,test=c.conllu`` with files of one folder; a file alone is split by a
+    hash of each sentence: 80 % train, 10 % validation, 10 % test.
+    Raises `InputError` for an unknown name or option, or files that are missing or cannot be
+    read."""
     name, given = parsed(name)
     if name == GENERATED:
         options = checked(SentenceGrammar, given, "generated corpus")
@@ -121,7 +126,9 @@ def find_tagged(name: str, data: Path) -> TaggedCorpus:
         lacks = f"tagged corpus {name!r:.200}: {file.name} is not in {file.parent}"
         advice = f"give {GENERATED}, {' or '.join(PUBLISHED)} with --data, or the path of a file"
         check(isfile(path), f"{lacks}; {advice}")
-    return _load(name, label_of(name, options), paths, tuple(path.stat().st_mtime_ns for path in paths))
+    return _load(
+        name, label_of(name, options), paths, tuple(path.stat().st_mtime_ns for path in paths)
+    )
 
 
 @lru_cache(maxsize=4)  # runs of one corpus follow each other
@@ -142,7 +149,9 @@ def _load(name: str, label: str, paths: tuple[Path, ...], changed: tuple[int, ..
     if corpus.has_entities:
         for tag in sorted({tag for part in parts for sentence in part for tag in sentence.tags}):
             other = f"{label}: the tag {tag!r:.60} is not O, B-TYPE or I-TYPE"
-            check(_is_iob(tag), f"{other}; of other schemes write S- or U- as B-, and E- or L- as I-")
+            check(
+                _is_iob(tag), f"{other}; of other schemes write S- or U- as B-, and E- or L- as I-"
+            )
     return corpus
 
 
@@ -220,8 +229,8 @@ def _is_iob(tag: str) -> bool:
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities of one sentence, from left to right. Raises `InputError` for a tag that is none of "O",
-    "B-TYPE" and "I-TYPE"."""
+    """The entities of one sentence, from left to right. Raises `InputError` for a tag that is none
+    of "O", "B-TYPE" and "I-TYPE"."""
     ended: list[Entity] = []
     kind, start = "", 0  # of the entity that is open; no type where none is
     for place, tag in enumerate((*tags, "O")):
@@ -242,15 +251,17 @@ def in_io(tags: Sequence[str]) -> list[str]:
 def entity_scores(
     true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], kind: str | None = None
 ) -> dict[str, float]:
-    """Scores of the tags of some sentences together (micro-averaged), as conlleval and seqeval count, of all
-    entities or of one type: "entity_precision", "entity_recall" and "entity_f1" in %, and how many are
-    "entities_true" and so on. A predicted one is "right" when its first word, its last word and its type are.
-    Of the others "boundary" overlap a true entity in other borders, "mistyped" have its borders and another
-    type, and "spurious" overlap none; "missed" are true ones that none overlaps."""
+    """Scores of the tags of some sentences together (micro-averaged), as conlleval and seqeval
+    count, of all entities or of one type: "entity_precision", "entity_recall" and "entity_f1" in %,
+    and how many are "entities_true" and so on. A predicted one is "right" when its first word, its
+    last word and its type are. Of the others "boundary" overlap a true entity in other borders,
+    "mistyped" have its borders and another type, and "spurious" overlap none; "missed" are true
+    ones that none overlaps."""
     counts = Counter(dict.fromkeys(COUNTED, 0))
     for tags, answer in zip(true, predicted, strict=True):
         expected, given = (
-            [entity for entity in entities(of) if kind in (None, entity.type)] for of in (tags, answer)
+            [entity for entity in entities(of) if kind in (None, entity.type)]
+            for of in (tags, answer)
         )
         judged = [_judged(entity, expected) for entity in given]
         missed = [_judged(entity, given) for entity in expected].count("spurious")

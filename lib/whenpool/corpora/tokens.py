@@ -1,6 +1,6 @@
-"""Words, vocabularies and word vectors. Texts are read by torchtext 0.6, for which the authors' code was
-written; it is the last version in pure Python, and is loaded when it is needed. Nothing here touches the
-network."""
+"""Words, vocabularies and word vectors. Texts are read by torchtext 0.6, for which the authors'
+code was written; it is the last version in pure Python, and is loaded when it is needed. Nothing
+here touches the network."""
 
 import math
 import re
@@ -27,7 +27,8 @@ from whenpool.corpora.batches import PADDING, UNKNOWN, UNKNOWN_INDEX, Ragged
 VOCABULARY_LIMIT = 25_000  # Words of the largest vocabulary, besides the two special ones (§1.4.2)
 
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese,
+Chinese."""
 
 
 def tokenize(text: str) -> list[str]:
@@ -76,8 +77,8 @@ def strings(texts: Iterable[str]) -> list[str]:
 
 
 def build_vocabulary(counts: Mapping[str, int], limit: int = VOCABULARY_LIMIT) -> dict[str, int]:
-    """The number of each word: ``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare
-    (§1.4.2), words of one frequency by the alphabet; it equals torchtext's."""
+    """The number of each word: ``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to
+    rare (§1.4.2), words of one frequency by the alphabet; it equals torchtext's."""
     special = [UNKNOWN, PADDING]
     seen = [word for word, count in counts.items() if count > 0 and word not in special]
     words = special + sorted(seen, key=lambda word: (-counts[word], word))[:limit]
@@ -85,18 +86,23 @@ def build_vocabulary(counts: Mapping[str, int], limit: int = VOCABULARY_LIMIT) -
 
 
 def number(texts: Iterable[Iterable[str]], vocabulary: Mapping[str, int]) -> Ragged:
-    """The numbers of the words of each text; one that the vocabulary lacks, or of padding, is unknown."""
+    """The numbers of the words of each text; one that the vocabulary lacks, or of padding, is
+    unknown."""
     number_of = {**vocabulary, PADDING: UNKNOWN_INDEX}
     return Ragged.of([number_of.get(word, UNKNOWN_INDEX) for word in words] for words in texts)
 
 
 def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -> Tensor | None:
-    """Vectors (V, E) of words to start an embedding from, None where there are none; words that have none
-    draw theirs from N(0, 1) by the ``seed``, as in the authors' code. Raises `InputError` where all would."""
+    """Vectors (V, E) of words to start an embedding from, None where there are none; words that
+    have none draw theirs from N(0, 1) by the ``seed``, as in the authors' code. Raises `InputError`
+    where all would."""
     if vectors is None:
         return None
     row_of = {word: row for row, word in enumerate(vectors.words)}
-    check(not row_of.keys().isdisjoint(words), "no word of the texts has a vector; choose other vectors")
+    check(
+        not row_of.keys().isdisjoint(words),
+        "no word of the texts has a vector; choose other vectors",
+    )
     matrix, generator = torch.empty(len(words), vectors.size), torch.Generator().manual_seed(seed)
     for row, word in zip(matrix, words, strict=True):
         if word in row_of:
@@ -107,11 +113,13 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
-    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped, maybe below a
-    line with their counts, as word2vec writes; a word may have spaces. A copy in ``cache_directory`` loads
-    fast the next time. Raises `InputError` for a file that is missing or binary, or a line of another
-    form."""
-    check(path.is_file(), f"word vectors {path} do not exist; `whenpool data` lists where to get them")
+    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped, maybe
+    below a line with their counts, as word2vec writes; a word may have spaces. A copy in
+    ``cache_directory`` loads fast the next time. Raises `InputError` for a file that is missing or
+    binary, or a line of another form."""
+    check(
+        path.is_file(), f"word vectors {path} do not exist; `whenpool data` lists where to get them"
+    )
     copy = _copy_of(path, cache_directory)
     if not copy.exists():
         keep_vectors(_parse(path), path, cache_directory)
@@ -133,7 +141,8 @@ def _copy_of(path: Path, cache_directory: Path) -> Path:
 
 _CONVERT = (
     "unpack a .zip, save UTF-16 as UTF-8, and write a .bin of word2vec as text, with gensim: "
-    "KeyedVectors.load_word2vec_format('vectors.bin', binary=True).save_word2vec_format('vectors.txt')"
+    "KeyedVectors.load_word2vec_format('vectors.bin', "
+    "binary=True).save_word2vec_format('vectors.txt')"
 )
 
 
@@ -159,11 +168,16 @@ def _parse(path: Path) -> WordVectors:
                 with suppress(ValueError):
                     row = array("f", map(float, fields[len(word) :]))
                 wanted = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
-                fits = len(row) == size > 0 and all(map(math.isfinite, row))  # also as they are stored
+                fits = len(row) == size > 0 and all(
+                    map(math.isfinite, row)
+                )  # also as they are stored
                 fits = fits and len(word) > 0 and not any(map(_is_number, word[1:][-1:]))
                 is_text = fits or number > 2 or not is_binary
                 check(is_text, f"word vectors {path} are not plain text; {_CONVERT}")
-                check(fits, f"word vectors {path}, line {number}: {wanted}; correct or delete the line")
+                check(
+                    fits,
+                    f"word vectors {path}, line {number}: {wanted}; correct or delete the line",
+                )
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
                     words.append(b" ".join(word).decode("utf-8"))
                     values.extend(row)

@@ -1,5 +1,6 @@
-"""A trained classifier in a folder, its weights as safetensors and all else as JSON, so that loading runs no
-code of its own; and why it says what it says: how much each word of a text mattered.
+"""A trained classifier in a folder, its weights as safetensors and all else as JSON, so that
+loading runs no code of its own; and why it says what it says: how much each word of a text
+mattered.
 
 Letters: N texts, C classes, T words of the longest text.
 """
@@ -43,16 +44,16 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "untagged": lambda text: tokenize(_TAG.sub(" ", text)),
     "without_markup": lambda text: tokenize(_MARKUP.sub(" ", html.unescape(text))),
 }
-"""How a model reads a text: its words and punctuation marks; the same without HTML tags, as older models do;
-or without tags and with the letters that entities such as ``&amp;`` stand for."""
+"""How a model reads a text: its words and punctuation marks; the same without HTML tags, as older
+models do; or without tags and with the letters that entities such as ``&amp;`` stand for."""
 READS = "without_markup"  # how texts of the user are read, by `diagnose` and by the estimator
 Scalar = str | int | float | bool | None
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A trained classifier with its vocabulary: texts in, classes out. Raises `InputError` where they do not
-    fit each other.
+    """A trained classifier with its vocabulary: texts in, classes out. Raises `InputError` where
+    they do not fit each other.
 
     Attributes:
         model: in evaluation mode, on the CPU.
@@ -78,7 +79,9 @@ class Checkpoint:
     tokenizer: str = "basic_english"
 
     def __post_init__(self) -> None:
-        _check_names(self.vocabulary, self.classes, self.max_words, self.tokenizer, "the checkpoint")
+        _check_names(
+            self.vocabulary, self.classes, self.max_words, self.tokenizer, "the checkpoint"
+        )
         has = self.model.embedding.num_embeddings, self.model.classifier.out_features
         named = len(self.vocabulary), len(self.classes)
         texts = [f"{words} words and {classes} classes" for words, classes in (has, named)]
@@ -97,8 +100,8 @@ class Checkpoint:
         return TOKENIZERS[self.tokenizer](text)[: self.max_words]
 
     def encode(self, texts: Iterable[str]) -> tuple[Tensor, Tensor]:
-        """N texts -> ids (N, T) int64, right-padded, and lengths (N,). Raises `InputError` for no texts, one
-        string instead of several, or a text without words."""
+        """N texts -> ids (N, T) int64, right-padded, and lengths (N,). Raises `InputError` for no
+        texts, one string instead of several, or a text without words."""
         numbered = self._numbered(texts)
         return numbered.batch(torch.arange(len(numbered)), PADDING_INDEX)[:2]
 
@@ -124,14 +127,20 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    folder: str | Path, model: TextClassifier, vocabulary: Sequence[str] | Mapping[str, int],
-    classes: Sequence[str], max_words: int | None = None, tokenizer: str = "basic_english", **about: Scalar,
-) -> Path:  # fmt: skip
-    """Write a classifier into a folder, which is made; returns the folder. The arguments are those of
-    `Checkpoint`; ``about`` holds plain values such as ``test_accuracy=81.5``. The vocabulary is a list, or a
-    mapping to numbers as `whenpool.corpora.tokens.build_vocabulary` makes it. Raises `InputError` for another
-    model than a `whenpool.TextClassifier`, a vocabulary or classes that do not fit it, ``max_words`` below 1,
-    or a folder that cannot be written; see `load_checkpoint` for an example."""
+    folder: str | Path,
+    model: TextClassifier,
+    vocabulary: Sequence[str] | Mapping[str, int],
+    classes: Sequence[str],
+    max_words: int | None = None,
+    tokenizer: str = "basic_english",
+    **about: Scalar,
+) -> Path:
+    """Write a classifier into a folder, which is made; returns the folder. The arguments are those
+    of `Checkpoint`; ``about`` holds plain values such as ``test_accuracy=81.5``. The vocabulary is
+    a list, or a mapping to numbers as `whenpool.corpora.tokens.build_vocabulary` makes it. Raises
+    `InputError` for another model than a `whenpool.TextClassifier`, a vocabulary or classes that do
+    not fit it, ``max_words`` below 1, or a folder that cannot be written; see `load_checkpoint` for
+    an example."""
     folder = Path(folder)
     usual = type(model) is TextClassifier  # a subclass may compute something else
     wrapped = f"{type(model).__name__}; {inside(model)}".rstrip("; ")
@@ -150,10 +159,17 @@ def save_checkpoint(
     tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
     weights = safetensors.torch.save(tensors)
     facts = {
-        "format": FORMAT, "version": VERSION, "whenpool": __version__, "tokenizer": tokenizer,
-        "weights": hashlib.sha256(weights).hexdigest(), "model": _arguments(model),
-        "classes": list(classes), "max_words": max_words, "about": about, "vocabulary": list(vocabulary),
-    }  # fmt: skip
+        "format": FORMAT,
+        "version": VERSION,
+        "whenpool": __version__,
+        "tokenizer": tokenizer,
+        "weights": hashlib.sha256(weights).hexdigest(),
+        "model": _arguments(model),
+        "classes": list(classes),
+        "max_words": max_words,
+        "about": about,
+        "vocabulary": list(vocabulary),
+    }
     text = json.dumps(facts, ensure_ascii=False, indent=1, default=_plain)
     _made(json.loads(text), tensors, "the checkpoint")  # so that it can be read again
     write_atomically(folder / WEIGHTS_FILE, weights)
@@ -169,8 +185,8 @@ def _plain(value: Any) -> Any:
 
 
 def load_checkpoint(folder: str | Path) -> Checkpoint:
-    """Read what `save_checkpoint` has written. Raises `InputError` for files that are missing, damaged,
-    of another format, or do not fit each other.
+    """Read what `save_checkpoint` has written. Raises `InputError` for files that are missing,
+    damaged, of another format, or do not fit each other.
 
     Examples:
         >>> import tempfile
@@ -201,7 +217,8 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
 
 
 def _arguments(model: TextClassifier) -> dict[str, Any]:
-    """What the constructor is given to make a model of this shape; how it started is no part of it."""
+    """What the constructor is given to make a model of this shape; how it started is no part of
+    it."""
     exchanged = isinstance(model.pooling, StraightThrough)
     read, learn = (model.pooling.read, model.pooling.learn) if exchanged else (model.pooling, None)
     names: dict[Any, str] = {kind: name for name, kind in POOLINGS.items()}
@@ -210,22 +227,33 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
         check(type(part) in names, other)
     encoder = model.encoder
     return {
-        "pooling": names[type(read)], "through": names.get(type(learn)), "cell": encoder.cell,
-        "embedding_size": encoder.input_size, "hidden_size": encoder.hidden_size,
-        "layers": len(encoder.layers), "bidirectional": encoder.directions == 2, "masked": model.masked,
-        "padding_index": model.embedding.padding_idx, "drop_connect": encoder.drop_connect,
-    }  # fmt: skip
+        "pooling": names[type(read)],
+        "through": names.get(type(learn)),
+        "cell": encoder.cell,
+        "embedding_size": encoder.input_size,
+        "hidden_size": encoder.hidden_size,
+        "layers": len(encoder.layers),
+        "bidirectional": encoder.directions == 2,
+        "masked": model.masked,
+        "padding_index": model.embedding.padding_idx,
+        "drop_connect": encoder.drop_connect,
+    }
 
 
 def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TextClassifier:
-    """The model that some facts describe, with its weights; raises `InputError` where they do not fit."""
+    """The model that some facts describe, with its weights; raises `InputError` where they do not
+    fit."""
     words, classes = facts["vocabulary"], facts["classes"]
     _check_names(words, classes, facts["max_words"], facts["tokenizer"], where)
     try:
         with torch.random.fork_rng(devices=[]):
             model = TextClassifier(len(words), len(classes), **facts["model"], forget_bias=None)
         model.load_state_dict(tensors)
-    except (TypeError, ValueError, RuntimeError) as error:  # names that are unknown, or other shapes
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # names that are unknown, or other shapes
         raise InputError(f"{where} does not describe the weights: {error!s:.400}") from None
     return model.eval()
 
@@ -245,11 +273,14 @@ def _check_names(
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a classifier makes of one text. Its ``effects`` are for each class T numbers: by how many
-    nats its log-probability falls when the word is replaced, above zero where it speaks for the class."""
+    """What a classifier makes of one text. Its ``effects`` are for each class T numbers: by how
+    many nats its log-probability falls when the word is replaced, above zero where it speaks for
+    the class."""
 
     words: tuple[str, ...]  # T words, as the model reads them
-    left_out: int  # words after these, which the model does not read, or which are too many to explain
+    left_out: (
+        int  # words after these, which the model does not read, or which are too many to explain
+    )
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]  # C numbers in the order of the classes
     label: str  # the class that importance is about
@@ -269,7 +300,8 @@ class Explanation:
 
     @property
     def strips(self) -> list[WordStrip]:
-        """What speaks for and against the label and, of several, the four likeliest others; and attention."""
+        """What speaks for and against the label and, of several, the four likeliest others; and
+        attention."""
         others = [name for name, _ in self.by_probability if name != self.label]
         shown = [self.label, *(others[:4] if len(others) > 1 else [])]
         rows = [strip(self.words, self.effects[name], f"for or against {name}") for name in shown]
@@ -279,9 +311,16 @@ class Explanation:
     def text(self) -> str:
         """For a terminal, without what it would obey."""
         width = max(map(len, self.classes))
-        lines = [f"{name:{width}}  {p:6.1%}  {'█' * round(30 * p)}" for name, p in self.by_probability]
-        lines += ["", *map(repr, self.strips), "", "A number says how far the log-probability "
-                  "of the class falls when the unknown word replaces the word."]  # fmt: skip
+        lines = [
+            f"{name:{width}}  {p:6.1%}  {'█' * round(30 * p)}" for name, p in self.by_probability
+        ]
+        lines += [
+            "",
+            *map(repr, self.strips),
+            "",
+            "A number says how far the log-probability "
+            "of the class falls when the unknown word replaces the word.",
+        ]
         if self.unknown:
             lines.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}.")
         if self.left_out:
@@ -295,9 +334,10 @@ class Explanation:
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
     """Predict the class of a text, and say how much each word mattered to ``label``, by default the
-    likeliest class. Single words are replaced: the windows of §1.9.3 name less of what a prediction rests on.
-    The prediction is of all words that the model reads. Of a longer text the first 1,000 are explained, as if
-    the text ended there. Raises `InputError` for a text without words, or an unknown class."""
+    likeliest class. Single words are replaced: the windows of §1.9.3 name less of what a prediction
+    rests on. The prediction is of all words that the model reads. Of a longer text the first 1,000
+    are explained, as if the text ended there. Raises `InputError` for a text without words, or an
+    unknown class."""
     model, classes = checkpoint.model, checkpoint.classes
     if label is not None:
         check_known("class", label, classes)
@@ -317,26 +357,41 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
         if T == 1 or weights.max() - weights.min() > 1e-5 * weights.max():
             attention = tuple(weights.tolist())
     return Explanation(
-        tuple(words), len(every) - T, classes, tuple(probabilities.tolist()),
-        label or classes[int(probabilities.argmax())], effects, attention,
+        tuple(words),
+        len(every) - T,
+        classes,
+        tuple(probabilities.tolist()),
+        label or classes[int(probabilities.argmax())],
+        effects,
+        attention,
         tuple(dict.fromkeys(w for w, n in zip(words, numbers, strict=True) if n == UNKNOWN_INDEX)),
-    )  # fmt: skip
+    )
 
 
 def explain_file(
-    checkpoint: Checkpoint, file: Path, out: Path, text_column: str = "text", label: str | None = None
+    checkpoint: Checkpoint,
+    file: Path,
+    out: Path,
+    text_column: str = "text",
+    label: str | None = None,
 ) -> int:
-    """Explain each text of a table into the CSV file ``out``, a row each: the text, the likeliest class, its
-    probability, and the words, each with its effect on ``label``, by default that class, in brackets; without
-    words a text has no answer. Returns how many texts have one. Raises `InputError` as `explain`, for a table
-    that cannot be read, and where ``out`` cannot be written."""
+    """Explain each text of a table into the CSV file ``out``, a row each: the text, the likeliest
+    class, its probability, and the words, each with its effect on ``label``, by default that class,
+    in brackets; without words a text has no answer. Returns how many texts have one. Raises
+    `InputError` as `explain`, for a table that cannot be read, and where ``out`` cannot be
+    written."""
     from joblib import Parallel, delayed  # these two a model does without
 
     from whenpool.corpora.sources import read_texts
 
     check(out.suffix == ".csv", f"{out} must end with .csv, as --out explained.csv")
-    check(out.parent.is_dir(), f"folder {out.parent} does not exist; make it, or write to another --out")
-    check(out.resolve() != file.resolve(), f"{out} is the file of the texts; write to another --out")
+    check(
+        out.parent.is_dir(),
+        f"folder {out.parent} does not exist; make it, or write to another --out",
+    )
+    check(
+        out.resolve() != file.resolve(), f"{out} is the file of the texts; write to another --out"
+    )
     texts = read_texts(file, text_column)
     rows = Parallel(-1, prefer="threads")(delayed(_row)(checkpoint, text, label) for text in texts)
     table = io.StringIO()

@@ -1,4 +1,5 @@
-"""Which pooling for one's own texts: a small model with each, cross-validated, and read among filler.
+"""Which pooling for one's own texts: a small model with each, cross-validated, and read among
+filler.
 
 Letters: N texts, E numbers of a word's vector.
 """
@@ -50,14 +51,21 @@ PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "te
 
 
 def survey(
-    path: Path, text_column: str = "text", label_column: str = "label", *, limit: int = 2_000,
-    words: int = 1_000, encoding: str = "", merge_case: bool = False, drop_rare: bool = False,
-) -> tuple[pd.DataFrame, list[str]]:  # fmt: skip
-    """Read a file of labelled texts, see `diagnose`, and choose about ``limit`` of them: which ones depends
-    on the texts alone; each class keeps its share, and at least `FEWEST` texts. Texts are cut before they are
-    compared, so that none is there twice. Returns the columns "text", words with spaces between them, and
-    "label", and a sentence for each thing that was cut or left out. Raises `InputError` for texts that cannot
-    be used."""
+    path: Path,
+    text_column: str = "text",
+    label_column: str = "label",
+    *,
+    limit: int = 2_000,
+    words: int = 1_000,
+    encoding: str = "",
+    merge_case: bool = False,
+    drop_rare: bool = False,
+) -> tuple[pd.DataFrame, list[str]]:
+    """Read a file of labelled texts, see `diagnose`, and choose about ``limit`` of them: which ones
+    depends on the texts alone; each class keeps its share, and at least `FEWEST` texts. Texts are
+    cut before they are compared, so that none is there twice. Returns the columns "text", words
+    with spaces between them, and "label", and a sentence for each thing that was cut or left out.
+    Raises `InputError` for texts that cannot be used."""
     rows, gaps, read_otherwise = read_own(path, text_column, label_column, encoding, merge_case)
     table = pd.DataFrame(rows)
     read = table["text"].map(TOKENIZERS[READS])
@@ -80,7 +88,8 @@ def survey(
         "rows have no word and were left out": wordless,
         "rows repeat a text, which counts once": len(table) - len(texts),
         "texts have several labels, of which the first counts": several,
-        f"texts are of {len(rare)} rare classes and were left out (--drop-rare)": len(texts) - len(kept),
+        f"texts are of {len(rare)} rare classes and were left out (--drop-rare)": len(texts)
+        - len(kept),
         "more texts were left out to save time (--limit)": len(kept) - len(used),
         f"texts are longer than {words} words and cut there": int(used["length"].gt(words).sum()),
     }
@@ -98,7 +107,9 @@ class Score(NamedTuple):
     right: np.ndarray  # (N,), which texts it got right
     filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
     predicted: np.ndarray | None = None  # (N,), the classes that it named
-    parts: np.ndarray | None = None  # (N,), see `f1_parts`, where macro F1 is compared; else accuracy
+    parts: np.ndarray | None = (
+        None  # (N,), see `f1_parts`, where macro F1 is compared; else accuracy
+    )
 
     @classmethod
     def of(
@@ -123,7 +134,8 @@ class Score(NamedTuple):
 
 
 def is_uneven(labels: np.ndarray) -> bool:
-    """Whether the largest class has so many of the texts that accuracy says little about the others."""
+    """Whether the largest class has so many of the texts that accuracy says little about the
+    others."""
     return bool(pd.Series(labels).value_counts(normalize=True).max() > UNEVEN)
 
 
@@ -133,8 +145,8 @@ def weights_for(labels: np.ndarray) -> str | None:
 
 
 def f1_parts(labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """What each text adds to macro F1, (N,): the mean is macro F1, and the spread says how far the choice of
-    the texts moves it, to first order (the delta method)."""
+    """What each text adds to macro F1, (N,): the mean is macro F1, and the spread says how far the
+    choice of the texts moves it, to first order (the delta method)."""
     parts = []
     for name in np.unique(labels):
         is_class, said = (labels == name).astype(float), (predicted == name).astype(float)
@@ -152,7 +164,9 @@ class Diagnosis:
     notes: list[str]  # what of the file was cut or left out
     scores: pd.DataFrame
     by_class: pd.DataFrame  # the F1 of each model
-    confusion: pd.DataFrame  # how often the model to explain names a class, in columns, of each, in rows
+    confusion: (
+        pd.DataFrame
+    )  # how often the model to explain names a class, in columns, of each, in rows
     title: str  # the recommendation
     sentences: list[str]  # why, and how sure
     report: Path  # the page, which has it all
@@ -161,28 +175,48 @@ class Diagnosis:
     @property
     def text(self) -> str:
         """The accuracies and the recommendation, for a terminal."""
-        return "\n".join([self.scores.to_string(index=False), "", f"{self.title}.", *self.sentences])
+        return "\n".join(
+            [self.scores.to_string(index=False), "", f"{self.title}.", *self.sentences]
+        )
 
 
 def diagnose(
-    path: Path, text_column: str = "text", label_column: str = "label", *,
-    poolings: Sequence[str] = COMPARED, epochs: int = 6, limit: int = 2_000, words: int = 1_000,
-    vectors: str | None = None, output: Path | None = None, data: Path | None = None,
-    workers: int | None = None, device: str = "cpu", say: Callable[[str], None] = print,
-    encoding: str = "", merge_case: bool = False, drop_rare: bool = False,
-) -> Diagnosis:  # fmt: skip
-    """Cross-validate a small model with each pooling on a user's labelled texts, read them among filler, and
-    write the page, the texts and the models into the folder ``output``. The options are those of the command
-    `whenpool diagnose`; ``say`` is called with each line of progress. Raises `InputError` for texts that
-    cannot be used, or senseless options."""
+    path: Path,
+    text_column: str = "text",
+    label_column: str = "label",
+    *,
+    poolings: Sequence[str] = COMPARED,
+    epochs: int = 6,
+    limit: int = 2_000,
+    words: int = 1_000,
+    vectors: str | None = None,
+    output: Path | None = None,
+    data: Path | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    say: Callable[[str], None] = print,
+    encoding: str = "",
+    merge_case: bool = False,
+    drop_rare: bool = False,
+) -> Diagnosis:
+    """Cross-validate a small model with each pooling on a user's labelled texts, read them among
+    filler, and write the page, the texts and the models into the folder ``output``. The options are
+    those of the command `whenpool diagnose`; ``say`` is called with each line of progress. Raises
+    `InputError` for texts that cannot be used, or senseless options."""
     for pooling in poolings:
         check_known("pooling", pooling, POOLINGS)
     check_device(device)
     place = Place.default(data)
     table, notes = survey(
-        path, text_column, label_column, limit=limit, words=words, encoding=encoding,
-        merge_case=merge_case, drop_rare=drop_rare,
-    )  # fmt: skip
+        path,
+        text_column,
+        label_column,
+        limit=limit,
+        words=words,
+        encoding=encoding,
+        merge_case=merge_case,
+        drop_rare=drop_rare,
+    )
     named = None if vectors == "random" else vectors or find_vectors(place)
     file = named and (Path(named) if Path(named).is_file() else place.vectors_file(named))
     folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
@@ -205,7 +239,12 @@ def diagnose(
         model = PoolingClassifier(
             pooling, epochs=epochs, vectors=file, device=device, class_weight=weights_for(labels)
         )
-        how: Any = {"cv": folds, "n_jobs": workers, "return_estimator": True, "error_score": "raise"}
+        how: Any = {
+            "cv": folds,
+            "n_jobs": workers,
+            "return_estimator": True,
+            "error_score": "raise",
+        }
         made = cross_validate(model, texts, labels, **how)["estimator"]
         for fitted, (_, test) in zip(made, folds, strict=True):
             predicted[pooling][test] = fitted.predict(texts[test])
@@ -214,9 +253,15 @@ def diagnose(
         say(f"{POOLING_NAMES[pooling]}: {100 * right.mean():.1f} %")
         saved = made[0].checkpoint_
         save_checkpoint(
-            folder / "models" / pooling, saved.model, saved.vocabulary, saved.classes, words, READS,
-            run=f"{pooling}, {path.name}", test_accuracy=100 * right[tested].mean(),
-        )  # fmt: skip
+            folder / "models" / pooling,
+            saved.model,
+            saved.vocabulary,
+            saved.classes,
+            words,
+            READS,
+            run=f"{pooling}, {path.name}",
+            test_accuracy=100 * right[tested].mean(),
+        )
 
     some = tested[:PROBED]
     if is_uneven(labels):  # equally many of each class
@@ -226,7 +271,8 @@ def diagnose(
     sweep = pd.concat(Parallel(workers)(jobs))
     filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()
     scores = [
-        Score.of(name, POOLING_NAMES[name], predicted[name], labels, filled[name]) for name in models
+        Score.of(name, POOLING_NAMES[name], predicted[name], labels, filled[name])
+        for name in models
     ]
     simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
     majority = [
@@ -237,25 +283,38 @@ def diagnose(
     shown = chosen or ranked(scores)[0].pooling
     model_folder, every = folder / "models" / shown, [*scores, *simple, majority[0]]
     diagnosis = Diagnosis(
-        path.name, notes, scores_table(scores, every[len(scores):], labels), f1_table(every, labels),
-        confusion_table(predicted[shown], labels), title, sentences, folder / "report.html",
+        path.name,
+        notes,
+        scores_table(scores, every[len(scores) :], labels),
+        f1_table(every, labels),
+        confusion_table(predicted[shown], labels),
+        title,
+        sentences,
+        folder / "report.html",
         f'whenpool explain --model {shlex.quote(str(model_folder))} --text "..."',
-    )  # fmt: skip
+    )
     # autoescape: what texts and names hold is shown, never run
     template = Path(__file__).with_suffix(".html").read_text("utf-8")
     page = Template(template, autoescape=True, trim_blocks=True, lstrip_blocks=True).render(
-        diagnosis=diagnosis, epochs=epochs, vectors=named, filler=source.filler_file,
-        probed=len(some), shown=POOLING_NAMES[shown], uneven=is_uneven(labels),
+        diagnosis=diagnosis,
+        epochs=epochs,
+        vectors=named,
+        filler=source.filler_file,
+        probed=len(some),
+        shown=POOLING_NAMES[shown],
+        uneven=is_uneven(labels),
         figures=[drawing(setting, sweep) for setting in PLACES],
-    )  # fmt: skip
+    )
     write_atomically(diagnosis.report, page)
     return diagnosis
 
 
 def sweep_of(
-    classifier: PoolingClassifier, texts: Iterable[str], labels: Sequence[str],
+    classifier: PoolingClassifier,
+    texts: Iterable[str],
+    labels: Sequence[str],
     filler: Iterable[Sequence[str]],
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """The accuracies of a trained model by setting and share of filler, see `padding_sweep`."""
     checkpoint = classifier.checkpoint_
 
@@ -277,7 +336,9 @@ def baselines(
     if vectors:
         row_of, none = {word: row for row, word in enumerate(vectors.words)}, np.zeros(vectors.size)
         rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
-        means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]  # N of E numbers
+        means = [
+            vectors.matrix[row].numpy().mean(0) if row else none for row in rows
+        ]  # N of E numbers
         ways["mean of vectors"] = (StandardScaler(), np.stack(means))
     scores, strengths = [], {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}  # of the regularisation
     measure = "f1_macro" if is_uneven(labels) else "accuracy"
@@ -298,8 +359,8 @@ def ranked(scores: Iterable[Score]) -> list[Score]:
 
 
 def difference(best: Score, other: Score, tests: int = 1) -> tuple[float, float, float]:
-    """By how many points one score is better than another, and the ends of its interval: Student's, text by
-    text; several ``tests`` hold at 95 % together (Bonferroni's)."""
+    """By how many points one score is better than another, and the ends of its interval: Student's,
+    text by text; several ``tests`` hold at 95 % together (Bonferroni's)."""
     points = 100 * (best.credit.astype(float) - other.credit)  # (N,)
     half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1) * sem(points))
     return points.mean(), points.mean() - half, points.mean() + half
@@ -314,27 +375,32 @@ def differences(scores: Sequence[Score]) -> dict[str, tuple[float, float, float]
 def verdict_on(
     scores: Sequence[Score], simple: Sequence[Score], majority: Sequence[Score]
 ) -> tuple[str, str, list[str]]:
-    """The pooling to take, or "", a title, and sentences that say why. A baseline is recommended where no
-    pooling is better beyond chance; else of the poolings that beat the most frequent class, and may be the
-    best as far as chance goes, the one that does best on the texts as they are and under added filler taken
-    together, each counting half. Macro F1 takes the place of accuracy where the classes are uneven.
-    ``majority`` has each class that no other outnumbers."""
+    """The pooling to take, or "", a title, and sentences that say why. A baseline is recommended
+    where no pooling is better beyond chance; else of the poolings that beat the most frequent
+    class, and may be the best as far as chance goes, the one that does best on the texts as they
+    are and under added filler taken together, each counting half. Macro F1 takes the place of
+    accuracy where the classes are uneven. ``majority`` has each class that no other outnumbers."""
 
     def learnt(among: Sequence[Score]) -> list[Score]:
         tests = len(among)
-        return [s for s in ranked(among) if all(difference(s, one, tests)[1] > 0 for one in majority)]
+        return [
+            s for s in ranked(among) if all(difference(s, one, tests)[1] > 0 for one in majority)
+        ]
 
     best, gaps, uneven = ranked(scores)[0], differences(scores), scores[0].parts is not None
     has, of = ("has a macro F1 of", "on") if uneven else ("is right on", "of")
     sentences = [
-        f"{best.name} {has} {best.value:.1f} % {of} {len(best.right):,} texts, and the most frequent "
+        f"{best.name} {has} {best.value:.1f} % {of} {len(best.right):,} texts, and the "
+        "most frequent "
         f"class {has} {majority[0].value:.1f} %. Chance in the choice of texts counts, "
         "that in training does not."
     ]
     if uneven:
         sentences.append(
-            f"The largest class has {majority[0].accuracy:.1f} % of the texts, so that a model that always "
-            "names it is right that often. Therefore models are compared by macro F1, the mean of the F1 of "
+            f"The largest class has {majority[0].accuracy:.1f} % of the texts, so that a "
+            "model that always "
+            "names it is right that often. Therefore models are compared by macro F1, the "
+            "mean of the F1 of "
             'all classes, and all classes weigh alike in training (class_weight="balanced").'
         )
     tied = [score for score in learnt(scores) if score is best or gaps[score.pooling][1] <= 0]
@@ -343,12 +409,15 @@ def verdict_on(
         pooling, title = chosen.pooling, f"Take {chosen.name} ({chosen.pooling})"
     else:
         pooling, title = "", "No pooling learnt enough to be recommended"
-        sentences.append("Give more texts, add word vectors (--vectors), or train longer (--epochs).")
+        sentences.append(
+            "Give more texts, add word vectors (--vectors), or train longer (--epochs)."
+        )
     if len(tied) > 1:
         title += ", though others may do as well"
         names = ", ".join(score.name for score in tied)
         sentences.append(
-            f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the texts as "
+            f"These texts cannot tell {names} apart; of them, {chosen.name} does best on "
+            "the texts as "
             "they are and among filler taken together."
         )
     for base in learnt(simple)[:1]:
@@ -362,17 +431,23 @@ def verdict_on(
 # The page
 
 
-def scores_table(scores: Sequence[Score], simple: Sequence[Score], labels: np.ndarray) -> pd.DataFrame:
+def scores_table(
+    scores: Sequence[Score], simple: Sequence[Score], labels: np.ndarray
+) -> pd.DataFrame:
     """The poolings, the best first, then the baselines, as texts."""
     gaps, rows = differences(scores), []
     for score in ranked(scores) + ranked(simple):
         gap = gaps.get(score.pooling)
-        rows.append({
-            "model": score.name, "option": score.pooling, "accuracy, %": f"{score.accuracy:.1f}",
-            "macro F1, %": f"{100 * f1_score(labels, score.predicted, average='macro'):.1f}",
-            "behind the best, points": "{:.1f} ({:.1f} to {:.1f})".format(*gap) if gap else "",
-            "among filler, %": f"{score.filled:.1f}" if score.pooling else "",
-        })  # fmt: skip
+        rows.append(
+            {
+                "model": score.name,
+                "option": score.pooling,
+                "accuracy, %": f"{score.accuracy:.1f}",
+                "macro F1, %": f"{100 * f1_score(labels, score.predicted, average='macro'):.1f}",
+                "behind the best, points": "{:.1f} ({:.1f} to {:.1f})".format(*gap) if gap else "",
+                "among filler, %": f"{score.filled:.1f}" if score.pooling else "",
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -381,7 +456,9 @@ def f1_table(scores: Sequence[Score], labels: np.ndarray) -> pd.DataFrame:
     counts = pd.Series(labels).value_counts()
     rows: dict[str, Any] = {"class": counts.index, "texts": [f"{count:,}" for count in counts]}
     for score in scores:
-        of_class = f1_score(labels, score.predicted, labels=counts.index, average=None, zero_division=0)
+        of_class = f1_score(
+            labels, score.predicted, labels=counts.index, average=None, zero_division=0
+        )
         rows[score.name] = [f"{100 * value:.1f}" for value in of_class]
     return pd.DataFrame(rows)
 
@@ -397,9 +474,14 @@ def confusion_table(predicted: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
 def drawing(setting: str, sweep: pd.DataFrame) -> Markup:
     """A line for each pooling, as a drawing in the colour of the page's text."""
     look: Any = {
-        "svg.fonttype": "none", "svg.hashsalt": setting, "font.size": 9, "axes.grid": True,
-        "grid.color": "#80808060", "axes.spines.top": False, "axes.spines.right": False,
-    }  # fmt: skip
+        "svg.fonttype": "none",
+        "svg.hashsalt": setting,
+        "font.size": 9,
+        "axes.grid": True,
+        "grid.color": "#80808060",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
     title, buffer = f"Accuracy with the {PLACES[setting]}", io.StringIO()
     with mpl.rc_context(look):
         figure = Figure(figsize=(4.2, 3.0), layout="constrained")

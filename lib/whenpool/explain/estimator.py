@@ -40,9 +40,10 @@ from whenpool.training.loop import Recipe, Weighted, train
 
 @dataclass(eq=False, repr=False)
 class PoolingClassifier(ClassifierMixin, BaseEstimator):
-    """The model of the thesis as a scikit-learn estimator (§1.3). It keeps the weights of the epoch with the
-    best validation accuracy (§1.4.2); if epochs tie, of the one with the lowest validation loss. HTML tags
-    are no part of a text, and its entities are read as the letters that they stand for.
+    """The model of the thesis as a scikit-learn estimator (§1.3). It keeps the weights of the epoch
+    with the best validation accuracy (§1.4.2); if epochs tie, of the one with the lowest validation
+    loss. HTML tags are no part of a text, and its entities are read as the letters that they stand
+    for.
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
@@ -50,10 +51,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         forget_bias: how the gates start, see there; without pooling try "chrono".
         embedding_size, hidden_size: numbers of a word's vector, if random; units per direction.
         epochs, batch_size, learning_rate: of training.
-        class_weight: a dict of a positive number for each class, 1 for those that it leaves out; "balanced":
-            all classes count alike, whatever their texts; None: all texts count alike. It weighs the loss of
-            a text and, as scikit-learn's classifiers that stop early do, the accuracy and loss that choose
-            the epoch.
+        class_weight: a dict of a positive number for each class, 1 for those that it leaves out;
+            "balanced": all classes count alike, whatever their texts; None: all texts count alike.
+            It weighs the loss of a text and, as scikit-learn's classifiers that stop early do, the
+            accuracy and loss that choose the epoch.
         vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
         vocabulary_limit: the most frequent words that get a vector.
         max_words: how many words from the start of a text are read; None: all.
@@ -76,8 +77,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         ['good']
     """
 
-    # none of these is metadata that a pipeline would have to route, as it does sample_weight; so scikit-learn
-    # adds no methods for it
+    # none of these is metadata that a pipeline would have to route, as it does sample_weight; so
+    # scikit-learn adds no methods for it
     __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
     __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
     __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
@@ -106,15 +107,20 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(
-        self, texts: Iterable[str], labels: Iterable[Any],
-        validation: tuple[Iterable[str], Iterable[Any]] | None = None, *, sample_weight: Any = None,
-    ) -> Self:  # fmt: skip
-        """Train on N texts and their labels, which may be of any type that can be sorted. Raises `InputError`
-        for texts or labels that cannot be used, or a parameter out of its range. ``validation``, texts and
-        labels, chooses the epoch; without it a part of the texts is held out, and where there are too few,
-        the training texts choose, with a warning. ``sample_weight``, N numbers, multiplies the weights of the
-        classes, also where a part of the texts chooses the epoch; each of the ``validation`` texts has the
-        weight of its class alone. A text of weight 0 counts as one that is not there."""
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Any],
+        validation: tuple[Iterable[str], Iterable[Any]] | None = None,
+        *,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Train on N texts and their labels, which may be of any type that can be sorted. Raises
+        `InputError` for texts or labels that cannot be used, or a parameter out of its range.
+        ``validation``, texts and labels, chooses the epoch; without it a part of the texts is held
+        out, and where there are too few, the training texts choose, with a warning.
+        ``sample_weight``, N numbers, multiplies the weights of the classes, also where a part of
+        the texts chooses the epoch; each of the ``validation`` texts has the weight of its class
+        alone. A text of weight 0 counts as one that is not there."""
         self._check_parameters()
         words, given = self._pairs(texts, labels)
         weights = _checked_weights(sample_weight, len(words))  # (N,)
@@ -124,7 +130,9 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             self.classes_, targets = np.unique(given, return_inverse=True)
         except TypeError:  # of an `Enum`, for example
             what = f"labels of the type {type(given[0]).__name__} have no order"
-            raise InputError(f"{what}; give words or numbers, as [y.name for y in labels]") from None
+            raise InputError(
+                f"{what}; give words or numbers, as [y.name for y in labels]"
+            ) from None
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
         of_class = self._class_weights(given)  # (C,)
         weights *= of_class[targets]
@@ -136,35 +144,60 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             judging = of_class[held]
         else:
             learnt, apart = self._held_out(targets)
-            held_words, held, judging = [words[row] for row in apart], targets[apart], weights[apart]
-            words, targets, weights = [words[row] for row in learnt], targets[learnt], weights[learnt]
-        vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
+            held_words, held, judging = (
+                [words[row] for row in apart],
+                targets[apart],
+                weights[apart],
+            )
+            words, targets, weights = (
+                [words[row] for row in learnt],
+                targets[learnt],
+                weights[learnt],
+            )
+        vectors = (
+            tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
+        )
         vocabulary = tokens.build_vocabulary(Counter(chain(*words)), int(self.vocabulary_limit))
         read, judged = (
             Texts(tokens.number(texts, vocabulary), torch.tensor(classes))
             for texts, classes in ((words, targets), (held_words, held))
         )
-        seed, start = int(self.seed), cast(Any, self.forget_bias)  # a search may give numpy's numbers
+        seed, start = (
+            int(self.seed),
+            cast(Any, self.forget_bias),
+        )  # a search may give numpy's numbers
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = TextClassifier(
-                len(vocabulary), len(self.classes_), self.pooling, self.cell,
-                vectors.size if vectors else int(self.embedding_size), int(self.hidden_size),
-                forget_bias=float(start) if isinstance(start, Real) else start, padding_index=PADDING_INDEX,
+                len(vocabulary),
+                len(self.classes_),
+                self.pooling,
+                self.cell,
+                vectors.size if vectors else int(self.embedding_size),
+                int(self.hidden_size),
+                forget_bias=float(start) if isinstance(start, Real) else start,
+                padding_index=PADDING_INDEX,
                 vectors=tokens.start_from(vectors, vocabulary, seed),
-            )  # fmt: skip
-            recipe = Recipe(int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True)
+            )
+            recipe = Recipe(
+                int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True
+            )
             plain = self.class_weight is None and sample_weight is None
-            weighted = None if plain else Weighted(torch.from_numpy(weights), torch.from_numpy(judging))
+            weighted = (
+                None if plain else Weighted(torch.from_numpy(weights), torch.from_numpy(judging))
+            )
             splits = Splits(read, judged, judged)
             outcome = train(model, splits, recipe, seed, self.device, objective=weighted)
         names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
-        self.checkpoint_ = Checkpoint(model.cpu().eval(), tuple(vocabulary), names, {}, limit, READS)
+        self.checkpoint_ = Checkpoint(
+            model.cpu().eval(), tuple(vocabulary), names, {}, limit, READS
+        )
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
         return self
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
-        """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
+        """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown
+        word."""
         check_is_fitted(self, "checkpoint_")
         read = [text if self.checkpoint_.words(text) else UNKNOWN for text in tokens.strings(texts)]
         if not read:
@@ -182,12 +215,15 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return explain(self.checkpoint_, text, None if label is None else str(label))
 
     def save(self, folder: str | Path) -> Path:
-        """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle.
+        """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no
+        pickle.
         Raises `InputError` for labels that are neither strings nor numbers."""
         check_is_fitted(self, "checkpoint_")
         made, kinds = self.checkpoint_, {type(label).__name__ for label in self.classes_.tolist()}
         for kind in kinds - {"str", "int", "float", "bool"}:
-            raise InputError(f"labels of the type {kind} cannot be saved; train with strings or numbers")
+            raise InputError(
+                f"labels of the type {kind} cannot be saved; train with strings or numbers"
+            )
         facts = self.get_params() | {"labels": self.classes_.tolist()}
         if isinstance(self.class_weight, dict):  # whose names keys of JSON, all words, could not be
             facts["class_weight"] = [*self.class_weight.items()]
@@ -210,7 +246,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return classifier
 
     def _check_parameters(self) -> None:
-        """Raises `InputError` for a parameter out of its range; grids of a search give numpy's numbers."""
+        """Raises `InputError` for a parameter out of its range; grids of a search give numpy's
+        numbers."""
         for field in fields(self):
             value, least = getattr(self, field.name), int(field.name != "seed")
             if field.type is int or (field.name == "max_words" and value is not None):
@@ -221,7 +258,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             fits = isinstance(part, Real) and 0 < part < 1  # type: ignore[operator]
             check(fits, f"{name} must be a number between 0 and 1, not {part!r}")
         named = self.vectors is None or isinstance(self.vectors, str | Path)
-        check(named, f"vectors must be the path of a file or None, not a {type(self.vectors).__name__}")
+        check(
+            named,
+            f"vectors must be the path of a file or None, not a {type(self.vectors).__name__}",
+        )
         start = self.forget_bias
         known = start is None or isinstance(start, str | Real)
         check(known, f"forget_bias must be a number, a name or None, not {start!r}")
@@ -232,9 +272,14 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         weights, names = self.class_weight, self.classes_.tolist()
         if isinstance(weights, dict):
             others = [name for name in weights if name not in names]
-            check(not others, f"class_weight has {others!r:.60}, no classes; choose from {names!r:.300}")
+            check(
+                not others,
+                f"class_weight has {others!r:.60}, no classes; choose from {names!r:.300}",
+            )
             positive = all(isinstance(of, Real) and 0 < of < np.inf for of in weights.values())
-            check(positive, f"class_weight must be positive numbers, not {[*weights.values()]!r:.60}")
+            check(
+                positive, f"class_weight must be positive numbers, not {[*weights.values()]!r:.60}"
+            )
             # scikit-learn rounds the names
             return np.array([float(weights.get(name, 1)) for name in names])
         known = weights is None or weights == "balanced"
@@ -242,7 +287,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return compute_class_weight(weights, classes=self.classes_, y=labels)
 
     def _held_out(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows to train on, and those that choose the epoch: the same where there are too few."""
+        """The rows to train on, and those that choose the epoch: the same where there are too
+        few."""
         rows, sizes = np.arange(len(targets)), np.bincount(targets)
         count = max(round(self.validation_fraction * len(rows)), len(sizes))
         if len(rows) < max(5 * len(sizes), 2 * count):
@@ -257,7 +303,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def _pairs(
         self, texts: Iterable[str], labels: Iterable[Any], which: str = ""
     ) -> tuple[list[list[str]], np.ndarray]:
-        """The words of each text, and the labels. Raises `InputError` where they are not N of each."""
+        """The words of each text, and the labels. Raises `InputError` where they are not N of
+        each."""
         listed = tokens.strings(texts)
         readable = not tokens.without_spaces(listed)
         check(readable, "the texts have no spaces between words; add them with a segmenter")
@@ -267,20 +314,29 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             table = hasattr(labels, "shape") and not isinstance(labels, plain)
             column = pd.Series(column_or_1d(labels) if table else list(labels))
         except ValueError as error:
-            raise InputError(f"labels must be one class for each text, as one column: {error}") from None
+            raise InputError(
+                f"labels must be one class for each text, as one column: {error}"
+            ) from None
         many = [row for row, label in enumerate(column) if pd.api.types.is_list_like(label)]
-        several = "one class for each text; for several use MultiLabelBinarizer and OneVsRestClassifier"
+        several = (
+            "one class for each text; for several use MultiLabelBinarizer and OneVsRestClassifier"
+        )
         check(not many, f"labels {many[:3]} are no single class; give {several}")
         missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
         check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
         kinds = {isinstance(label, str) for label in column}
-        check(len(kinds) < 2, "some labels are words and others are not; write all of them as words")
+        check(
+            len(kinds) < 2, "some labels are words and others are not; write all of them as words"
+        )
         regression = column.dtype.kind == "f" and column.nunique() > max(20, len(column) / 2)
         check(not regression, "labels must be classes; these numbers are nearly all different")
         counts = f"there are {len(words)} {which}texts and {len(column)} labels; give one for each"
         check(len(words) == len(column) > 0, counts)
-        # of a class C(str, Enum) numpy would keep "C.A" instead of the value, cut to the value's length
-        values = [v.value if isinstance(v, Enum) and isinstance(v, str | int) else v for v in column]
+        # of a class C(str, Enum) numpy would keep "C.A" instead of the value, cut to the value's
+        # length
+        values = [
+            v.value if isinstance(v, Enum) and isinstance(v, str | int) else v for v in column
+        ]
         return words, np.asarray(values)
 
 

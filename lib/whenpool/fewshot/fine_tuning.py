@@ -1,11 +1,12 @@
 """A pretrained encoder with a classifier on top, all of it trained, and TMix in it (thesis §1.10).
 
-BERT, TMix, UDA (Xie et al. 2020) and MixText (Chen et al. 2020) of Table 1.9 are this one model under
-different objectives. The classifier is that of Chen et al. (§5.3): the mean over the tokens, a layer of
-128 units with tanh, a linear one; padding never matters, other than in their released code.
+BERT, TMix, UDA (Xie et al. 2020) and MixText (Chen et al. 2020) of Table 1.9 are this one model
+under different objectives. The classifier is that of Chen et al. (§5.3): the mean over the tokens,
+a layer of 128 units with tanh, a linear one; padding never matters, other than in their released
+code.
 
-Letters: N texts, B labelled ones in a batch, U unlabelled ones, K augmented versions of each, T tokens
-of the longest, E units of a token's embedding, C classes.
+Letters: N texts, B labelled ones in a batch, U unlabelled ones, K augmented versions of each, T
+tokens of the longest, E units of a token's embedding, C classes.
 """
 
 import math
@@ -29,9 +30,9 @@ HEAD_SIZE = 128
 
 
 class FineTuned(nn.Module):
-    """Texts in, logits of C ``classes`` out, through an encoder of `transformers`, which is trained in place:
-    called with ``input_ids`` and ``attention_mask`` it answers with a ``last_hidden_state`` (B, T, E), of
-    which E is the ``size``.
+    """Texts in, logits of C ``classes`` out, through an encoder of `transformers`, which is trained
+    in place: called with ``input_ids`` and ``attention_mask`` it answers with a
+    ``last_hidden_state`` (B, T, E), of which E is the ``size``.
 
     Examples:
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
@@ -43,19 +44,24 @@ class FineTuned(nn.Module):
     def __init__(self, encoder: nn.Module, size: int, classes: int) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = nn.Sequential(nn.Linear(size, HEAD_SIZE), nn.Tanh(), nn.Linear(HEAD_SIZE, classes))
+        self.head = nn.Sequential(
+            nn.Linear(size, HEAD_SIZE), nn.Tanh(), nn.Linear(HEAD_SIZE, classes)
+        )
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T) int64 token numbers, right-padded with any token, and (B,) lengths -> (B, C) logits."""
+        """(B, T) int64 token numbers, right-padded with any token, and (B,) lengths -> (B, C)
+        logits."""
         return self._classify(self._encode(ids, lengths), lengths)
 
-    def mixed(self, ids: Tensor, lengths: Tensor, partner: Tensor, share: float, layer: int) -> Tensor:
+    def mixed(
+        self, ids: Tensor, lengths: Tensor, partner: Tensor, share: float, layer: int
+    ) -> Tensor:
         """Logits (B, C) of interpolated texts: TMix (Chen et al. 2020, §3).
 
-        The layers from 1 to ``layer`` read each text alone. The state of a token t of text i then becomes
-        λ · h_i,t + (1 - λ) · h_j,t, with λ the ``share`` and j the ``partner`` (B,) of i in this batch,
-        and the layers above read that. A text that has ended counts as 0; the mixture is as long as the
-        longer text, in attention and in the mean.
+        The layers from 1 to ``layer`` read each text alone. The state of a token t of text i then
+        becomes λ · h_i,t + (1 - λ) · h_j,t, with λ the ``share`` and j the ``partner`` (B,) of i in
+        this batch, and the layers above read that. A text that has ended counts as 0; the mixture
+        is as long as the longer text, in attention and in the mean.
         """
         layers = find_layers(self.encoder)
         is_word = word_mask(lengths, ids.shape[1]).unsqueeze(2)  # (B, T, 1)
@@ -69,18 +75,23 @@ class FineTuned(nn.Module):
             mixture = share * (first * is_word) + (1 - share) * (first * is_word)[partner]
             return (mixture, *others) if isinstance(output, tuple) else mixture
 
-        # an attention mask has a row for each text and two or four dimensions, hidden states have three
+        # an attention mask has a row for each text and two or four dimensions, hidden states have
+        # three
         def of_longest(value: Any) -> Any:
             is_mask = isinstance(value, Tensor) and value.dim() in (2, 4) and len(value) == len(ids)
             return value[longest] if is_mask else value
 
         def merge_masks(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return tuple(map(of_longest, args)), {n: of_longest(value) for n, value in kwargs.items()}
+            return tuple(map(of_longest, args)), {
+                n: of_longest(value) for n, value in kwargs.items()
+            }
 
         with ExitStack() as hooks:
             hooks.callback(layers[layer - 1].register_forward_hook(mix).remove)
             for above in layers[layer:]:
-                hooks.callback(above.register_forward_pre_hook(merge_masks, with_kwargs=True).remove)
+                hooks.callback(
+                    above.register_forward_pre_hook(merge_masks, with_kwargs=True).remove
+                )
             states = self._encode(ids, lengths)
         return self._classify(states, lengths[longest])
 
@@ -98,7 +109,10 @@ def find_layers(encoder: nn.Module) -> nn.ModuleList:
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
     fitting = [module for module in lists if len(module) == wanted]
-    none = f"TMix and MixText mix after a layer, but {type(encoder).__name__} has no list of its layers"
+    none = (
+        f"TMix and MixText mix after a layer, but {type(encoder).__name__} has no list of its "
+        "layers"
+    )
     check(len(fitting) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT or MPNet")
     return fitting[0]
 
@@ -118,7 +132,8 @@ class Mix(NamedTuple):
 def draw_mix(
     random: np.random.Generator, alpha: float, texts: int, encoder: nn.Module, device: torch.device
 ) -> Mix:
-    """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners."""
+    """For a batch of B ``texts`` λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and
+    partners."""
     share = float(random.beta(alpha, alpha))  # torch's Beta takes no generator
     depth = len(find_layers(encoder))
     # layers as high up as those of BERT-base that Chen et al. mix (§3)
@@ -128,8 +143,8 @@ def draw_mix(
 
 
 class TMix(Objective):
-    """Cross-entropy between the prediction on mixtures and their mixed labels (`draw_mix`); ``alpha`` of the
-    Beta distribution is 2 in the command that Chen et al. (2020) released."""
+    """Cross-entropy between the prediction on mixtures and their mixed labels (`draw_mix`);
+    ``alpha`` of the Beta distribution is 2 in the command that Chen et al. (2020) released."""
 
     def __init__(self, seed: int, alpha: float = 2.0) -> None:
         self.alpha, self._random = alpha, np.random.default_rng(seed)
@@ -144,7 +159,9 @@ class TMix(Objective):
 def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
     """The ids of several batches as one, padded to the longest text of all, and their lengths."""
     longest = max(batch.ids.shape[1] for batch in batches)
-    ids = (functional.pad(b.ids, (0, longest - b.ids.shape[1]), value=PADDING_INDEX) for b in batches)
+    ids = (
+        functional.pad(b.ids, (0, longest - b.ids.shape[1]), value=PADDING_INDEX) for b in batches
+    )
     return torch.cat(list(ids)), torch.cat([batch.lengths for batch in batches])
 
 
@@ -152,7 +169,9 @@ def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
 class SemiSupervised(Objective):
     """Learns from labelled texts and, in each step, from the next unlabelled ones."""
 
-    unlabelled: Sequence[Ragged]  # N texts, then K ≥ 1 augmented versions of each, as numbers of tokens
+    unlabelled: Sequence[
+        Ragged
+    ]  # N texts, then K ≥ 1 augmented versions of each, as numbers of tokens
     classes: int  # C
     steps: int  # batches of labelled texts in the whole training
     seed: int  # of the order of the unlabelled texts, and of every other random choice
@@ -200,15 +219,16 @@ class SemiSupervised(Objective):
 
 @dataclass(eq=False)
 class UDA(SemiSupervised):
-    """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones, with one of their K
-    versions drawn for each batch. Temperature τ and ``confidence`` β, below which an unlabelled text teaches
-    nothing, are the paper's for CIFAR-10 (§2.4), which names none for texts; the annealing is linear."""
+    """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones, with one of
+    their K versions drawn for each batch. Temperature τ and ``confidence`` β, below which an
+    unlabelled text teaches nothing, are the paper's for CIFAR-10 (§2.4), which names none for
+    texts; the annealing is linear."""
 
     temperature: float = 0.4
     confidence: float = 0.8
     measured = "left_out", "confident", "consistency"
-    """The share of labelled texts left out, that of unlabelled ones predicted with confidence, and the
-    consistency loss before its weight."""
+    """The share of labelled texts left out, that of unlabelled ones predicted with confidence, and
+    the consistency loss before its weight."""
 
     @property
     def threshold(self) -> float:
@@ -227,10 +247,13 @@ class UDA(SemiSupervised):
         kept = (-losses.detach()).exp() <= self.threshold  # the probability of the class itself
         supervised = (losses * kept).sum() / kept.sum().clamp(min=1)
 
-        # KL(goal, sharpened ‖ prediction on the version) of each confident text, averaged over all (§2.4)
+        # KL(goal, sharpened ‖ prediction on the version) of each confident text, averaged over all
+        # (§2.4)
         confident = goal.softmax(1).amax(1) > self.confidence  # (U,)
         target = (goal / self.temperature).softmax(1)
-        divergence = functional.kl_div(noised.log_softmax(1), target, reduction="none").sum(1)  # (U,)
+        divergence = functional.kl_div(noised.log_softmax(1), target, reduction="none").sum(
+            1
+        )  # (U,)
         consistency = (divergence * confident).mean()
         self.end_step(1 - kept.float().mean(), confident.float().mean(), consistency)
         return supervised + self.weight * consistency, labelled
@@ -238,7 +261,8 @@ class UDA(SemiSupervised):
 
 @dataclass(eq=False)
 class MixText(SemiSupervised):
-    """Cross-entropy on mixtures with labelled texts, KL on those with unlabelled ones, and a margin.
+    """Cross-entropy on mixtures with labelled texts, KL on those with unlabelled ones, and a
+    margin.
 
     1. An unlabelled text and its augmented versions share a guessed label: the mean of what the
        model predicts for them, sharpened. No gradient goes through it.
@@ -247,8 +271,9 @@ class MixText(SemiSupervised):
     3. Predictions on the unlabelled texts themselves, not mixed, should be confident:
        max(0, γ - ‖p‖²), γ the ``margin``, is above 0 for a p that is too even.
 
-    The losses on unlabelled texts grow in evenly over the training, as in the released code, whose command
-    for 10 labels per class has this ``alpha`` of TMix; the temperature is the paper's for Yahoo (§5.3).
+    The losses on unlabelled texts grow in evenly over the training, as in the released code, whose
+    command for 10 labels per class has this ``alpha`` of TMix; the temperature is the paper's for
+    Yahoo (§5.3).
     """
 
     temperature: float = 0.5
@@ -256,7 +281,8 @@ class MixText(SemiSupervised):
     margin: float = 0.7
     margin_weight: float = 1.0
     measured = "supervised", "consistency", "margin", "confidence"
-    """The three losses before their weights, and the mean largest probability of the guessed labels."""
+    """The three losses before their weights, and the mean largest probability of the guessed
+    labels."""
 
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> Learnt:
         B, device = len(batch.labels), batch.ids.device
@@ -275,7 +301,9 @@ class MixText(SemiSupervised):
         targets = mix.of(targets)
 
         supervised = functional.cross_entropy(logits[:B], targets[:B])
-        divergence = functional.kl_div(logits[B:].log_softmax(1), targets[B:], reduction="batchmean")
+        divergence = functional.kl_div(
+            logits[B:].log_softmax(1), targets[B:], reduction="batchmean"
+        )
         evenness = (self.margin - plain.square().sum(1)).clamp(min=0).mean()
         more = self.weight * divergence + self.margin_weight * evenness
         loss = supervised + self.progress * more

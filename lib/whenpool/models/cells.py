@@ -1,7 +1,7 @@
 """Recurrent cells as the formulas that they are: what they share, and those that torch lacks.
 
-A step reads the words x_t of all texts of a batch and the state s_{t-1}, and returns s_t (Goldberg 2017,
-chapters 14 and 15). book/recurrent_networks.md writes out those that torch has.
+A step reads the words x_t of all texts of a batch and the state s_{t-1}, and returns s_t (Goldberg
+2017, chapters 14 and 15). book/recurrent_networks.md writes out those that torch has.
 """
 
 # Letters: B texts, T words of the longest, E units of an input, H units of a state.
@@ -15,8 +15,15 @@ from torch.nn.functional import linear, pad, softplus
 from whenpool.base.errors import check
 
 __all__ = [
-    "Cell", "LinearCell", "MinGRU", "MinLSTM", "PrototypeLSTM", "Sum", "TanhSum", "linear_recurrence",
-]  # fmt: skip
+    "Cell",
+    "LinearCell",
+    "MinGRU",
+    "MinLSTM",
+    "PrototypeLSTM",
+    "Sum",
+    "TanhSum",
+    "linear_recurrence",
+]
 
 
 class Cell(nn.Module):
@@ -89,11 +96,14 @@ class Cell(nn.Module):
 
 
 class Sum(Cell):
-    """The slides' first suggestion: s_t = s_{t-1} + x_t, which learns nothing and forgets the order.
+    """The slides' first suggestion: s_t = s_{t-1} + x_t, which learns nothing and forgets the
+    order.
     Raises `InputError` when E is not H."""
 
     def add_weights(self) -> None:
-        adds = f"cell {type(self).__name__} adds words to its state, so input_size={self.input_size}"
+        adds = (
+            f"cell {type(self).__name__} adds words to its state, so input_size={self.input_size}"
+        )
         equal = f"hidden_size={self.hidden_size}; with several layers set bidirectional=False"
         fits = self.input_size == self.hidden_size
         check(fits, f"{adds} (the embedding_size of a classifier) must equal {equal}")
@@ -103,7 +113,8 @@ class Sum(Cell):
 
 
 class TanhSum(Sum):
-    """The slides' second suggestion: s_t = tanh(s_{t-1} + x_t + b), bounded, with no weights but b."""
+    """The slides' second suggestion: s_t = tanh(s_{t-1} + x_t + b), bounded, with no weights but
+    b."""
 
     def add_weights(self) -> None:
         super().add_weights()
@@ -130,8 +141,8 @@ class PrototypeLSTM(Cell):
 
 
 def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tensor:
-    """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words: (B, T, H) each -> (B, T, H); or, from the
-    last word to the first, h_t = a_t ⊙ h_{t+1} + b_t.
+    """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words: (B, T, H) each -> (B, T, H); or, from
+    the last word to the first, h_t = a_t ⊙ h_{t+1} + b_t.
 
     Examples:
         >>> half = torch.full((1, 3, 1), 0.5)
@@ -152,7 +163,8 @@ def later(values: Tensor) -> Tensor:
 
 
 class LinearCell(Cell):
-    """What minGRU and minLSTM have in common: `terms` of all words at once, then one linear recurrence."""
+    """What minGRU and minLSTM have in common: `terms` of all words at once, then one linear
+    recurrence."""
 
     def add_weights(self) -> None:
         """As of other cells, without W^s and its bias."""
@@ -173,7 +185,8 @@ class LinearCell(Cell):
         raise NotImplementedError
 
     def words(self, x: Tensor) -> tuple[Tensor, ...]:
-        """W x + b of each gate, (..., H) each, at least in float32: bfloat16 holds no sums of many words."""
+        """W x + b of each gate, (..., H) each, at least in float32: bfloat16 holds no sums of many
+        words."""
         sums = linear(x, self.weight_ih_l0, self.bias_ih_l0)
         return sums.to(torch.promote_types(sums.dtype, torch.float32)).chunk(self.gates, dim=-1)
 
@@ -181,8 +194,8 @@ class LinearCell(Cell):
 class MinGRU(LinearCell):
     """A GRU whose gate and proposal do not look at the state (Feng et al. 2024).
 
-    h_t = (1 - z_t) ⊙ h_{t-1} + z_t ⊙ h̃_t, with z_t = σ(W^z x_t + b^z) and h̃_t = W^h x_t + b^h. The
-    blocks of its weights: z, the proposal.
+    h_t = (1 - z_t) ⊙ h_{t-1} + z_t ⊙ h̃_t, with z_t = σ(W^z x_t + b^z) and h̃_t = W^h x_t + b^h.
+    The blocks of its weights: z, the proposal.
     """
 
     gates = 2
@@ -196,8 +209,9 @@ class MinGRU(LinearCell):
 class MinLSTM(LinearCell):
     """An LSTM whose gates do not look at the state, and are made to sum to one (Feng et al. 2024).
 
-    h_t = f'_t ⊙ h_{t-1} + i'_t ⊙ h̃_t with f' = f / (f + i) and i' = i / (f + i), f_t = σ(W^f x_t + b^f),
-    i_t = σ(W^i x_t + b^i) and h̃_t = W^h x_t + b^h. The blocks of its weights: f, i, the proposal.
+    h_t = f'_t ⊙ h_{t-1} + i'_t ⊙ h̃_t with f' = f / (f + i) and i' = i / (f + i), f_t = σ(W^f x_t +
+    b^f), i_t = σ(W^i x_t + b^i) and h̃_t = W^h x_t + b^h. The blocks of its weights: f, i, the
+    proposal.
     """
 
     gates = 3
@@ -213,6 +227,10 @@ TORCH_CELLS: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
 """The recurrent cells that torch has; "elman" is the thesis's basic RNN with tanh (§1.3.1)."""
 
 CELLS: dict[str, type[nn.Module]] = TORCH_CELLS | {
-    "prototype": PrototypeLSTM, "sum": Sum, "tanh_sum": TanhSum, "mingru": MinGRU, "minlstm": MinLSTM,
-}  # fmt: skip
+    "prototype": PrototypeLSTM,
+    "sum": Sum,
+    "tanh_sum": TanhSum,
+    "mingru": MinGRU,
+    "minlstm": MinLSTM,
+}
 """Every recurrent cell by name."""

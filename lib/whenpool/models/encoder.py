@@ -1,9 +1,9 @@
 """A recurrent encoder that ignores padding exactly and never packs.
 
-Packing makes an LSTM ignore its padding, but is several times slower than a padded batch. The same result
-comes from two one-directional recurrences on right-padded input: padding stands *behind* each text, so the
-left-to-right recurrence never sees it; for the right-to-left one every text is reversed within its own
-length, run forward, and reversed back.
+Packing makes an LSTM ignore its padding, but is several times slower than a padded batch. The same
+result comes from two one-directional recurrences on right-padded input: padding stands *behind*
+each text, so the left-to-right recurrence never sees it; for the right-to-left one every text is
+reversed within its own length, run forward, and reversed back.
 
 Letters: B texts, T words of the longest, E units of an input, H units of a state per direction,
 D = H x directions.
@@ -47,36 +47,38 @@ def start_from(embedding: nn.Embedding, vectors: Tensor | None) -> None:
 class Encoder(nn.Module):
     """A recurrence that returns one state for each word, and zeros after the end of each text.
 
-    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights, and
-    parameters stand in the same order. Raises `InputError` for an unknown cell, or an option or size that it
-    cannot have.
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same
+    weights, and parameters stand in the same order. Raises `InputError` for an unknown cell, or an
+    option or size that it cannot have.
 
     Args:
         input_size, hidden_size: E; H, per direction.
         cell: a name in `whenpool.models.cells.CELLS`, such as "lstm", "gru" or "elman".
         layers, bidirectional: how many are stacked; whether each also reads from right to left.
-        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's values; a
-            number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
-            is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
-            ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2), and sets the input gate to
-            its negative; "chrono forget" and "chrono input" set one of the two gates alone. In a GRU or
-            minGRU one gate keeps and writes; a number or "chrono" sets it, and a higher number keeps more.
-        input_bias: a number is the sum of the input gate's two bias vectors; with ``forget_bias=v`` and
-            ``input_bias=-v`` (in a GRU or minGRU ``forget_bias=v`` alone) the state begins as a running mean
-            over about 1 + exp(v) words.
+        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's values;
+            a number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low" is
+            BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
+            ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2), and sets the input
+            gate to its negative; "chrono forget" and "chrono input" set one of the two gates alone.
+            In a GRU or minGRU one gate keeps and writes; a number or "chrono" sets it, and a higher
+            number keeps more.
+        input_bias: a number is the sum of the input gate's two bias vectors; with ``forget_bias=v``
+            and ``input_bias=-v`` (in a GRU or minGRU ``forget_bias=v`` alone) the state begins as a
+            running mean over about 1 + exp(v) words.
         chrono_words: the longest dependency that "chrono" expects.
         orthogonal: whether the recurrent weights of each gate start as an orthogonal matrix (Henaff
             et al. 2016 and others named in §2.2.2) instead of torch's uniform one.
         drop_connect: rate at which recurrent weights are dropped in training, one draw for all
             words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
-        masked: False reads padding as words. The authors' code does so, and without pooling it also starts
-            with ``forget_bias=2.0``, which is yours to set.
-        backward: of an LSTM in training, another way back than the gradient's, which changes no state: "open"
-            takes 1 for the forget gate where the gradient of a cell goes on to the cell before, so that it
-            never fades; "even" lets the gradient come back as it is, but at each word what reaches the gates
-            is scaled so that the norm of the whole gradient of the state, ‖∂L/∂h_t‖ of one direction, is
-            that which `MeanPool` would give there, the sum of the norms of what comes from above over the
-            number of words. In evaluation, and so in probes, the gradient is the true one.
+        masked: False reads padding as words. The authors' code does so, and without pooling it also
+            starts with ``forget_bias=2.0``, which is yours to set.
+        backward: of an LSTM in training, another way back than the gradient's, which changes no
+            state: "open" takes 1 for the forget gate where the gradient of a cell goes on to the
+            cell before, so that it never fades; "even" lets the gradient come back as it is, but at
+            each word what reaches the gates is scaled so that the norm of the whole gradient of the
+            state, ‖∂L/∂h_t‖ of one direction, is that which `MeanPool` would give there, the sum of
+            the norms of what comes from above over the number of words. In evaluation, and so in
+            probes, the gradient is the true one.
 
     Examples:
         >>> encoder = Encoder(input_size=100, hidden_size=256)
@@ -85,11 +87,21 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, cell: str = "lstm", layers: int = 1,
-        bidirectional: bool = True, forget_bias: ForgetBias = None, *, chrono_words: int = 400,
-        input_bias: float | None = None, orthogonal: bool = False, drop_connect: float = 0.0,
-        masked: bool = True, backward: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        cell: str = "lstm",
+        layers: int = 1,
+        bidirectional: bool = True,
+        forget_bias: ForgetBias = None,
+        *,
+        chrono_words: int = 400,
+        input_bias: float | None = None,
+        orthogonal: bool = False,
+        drop_connect: float = 0.0,
+        masked: bool = True,
+        backward: str | None = None,
+    ) -> None:
         super().__init__()
         check_known("cell", cell, CELLS)
         listed, quoted = LISTED_CELLS[cell], f"cell {cell!r}"
@@ -114,7 +126,9 @@ class Encoder(nn.Module):
         self.drop_connect, self.masked, self.backward = drop_connect, masked, backward
         stacked = []  # for each layer one recurrence a direction
         for size in [input_size] + [self.output_size] * (layers - 1):
-            ways = (CELLS[cell](size, hidden_size, batch_first=True) for _ in range(self.directions))
+            ways = (
+                CELLS[cell](size, hidden_size, batch_first=True) for _ in range(self.directions)
+            )
             stacked.append(nn.ModuleList(ways))
         self.layers: Any = nn.ModuleList(stacked)
         modules: list[Any] = [module for layer in stacked for module in layer]
@@ -127,8 +141,8 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T, E), right-padded with finite numbers, and (B,) lengths of at least 1 -> (B, T, D),
-        left-to-right units first, zeros after the end of each text. Raises `InputError` when lengths do not
-        fit; on a GPU it looks at their shape and type alone."""
+        left-to-right units first, zeros after the end of each text. Raises `InputError` when
+        lengths do not fit; on a GPU it looks at their shape and type alone."""
         check_lengths(inputs, lengths)
         plan, states = self.reading(cast(Tensor, lengths), inputs.shape[1]), inputs
         if self.backward and self.training and torch.is_grad_enabled():
@@ -157,8 +171,8 @@ class Encoder(nn.Module):
         return nn.functional.dropout(recurrence.weight_hh_l0, self.drop_connect, self.training)
 
     def _learning_states(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        """The same states of (B, T, E) with a mask (B, T, 1) of words; their gradient comes back in the way
-        ``backward``."""
+        """The same states of (B, T, E) with a mask (B, T, 1) of words; their gradient comes back in
+        the way ``backward``."""
         lengths = mask.sum(1).T  # (1, B)
         states = pad(inputs * mask, (0, 0, 0, 1)).unsqueeze(0)  # (1, B, T + 1, E)
         for layer in self.layers:
@@ -170,7 +184,8 @@ class Encoder(nn.Module):
 
 
 class Reading(NamedTuple):
-    """How a batch is read: which positions are words, and how each text is reversed within its length."""
+    """How a batch is read: which positions are words, and how each text is reversed within its
+    length."""
 
     mask: Tensor  # (B, T, 1)
     places: Tensor | None  # (B, T), what stands where in reverse; None: nothing is reversed
@@ -208,7 +223,8 @@ class Reading(NamedTuple):
 
 
 def check_lengths(inputs: Tensor, lengths: Any) -> None:
-    """Raises `InputError` for lengths that do not fit (B, T, ·); values on a GPU would cost a wait."""
+    """Raises `InputError` for lengths that do not fit (B, T, ·); values on a GPU would cost a
+    wait."""
     if torch.compiler.is_compiling():
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
@@ -222,7 +238,10 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
         most = f"a text has {int(lengths.max())} words, but the batch only {T} positions"
         check(int(lengths.max()) <= T, most)
         text = int(lengths.argmin())
-        check(lengths[text] >= 1, f"text {text} has no words; leave it out, or give it one unknown word")
+        check(
+            lengths[text] >= 1,
+            f"text {text} has no words; leave it out, or give it one unknown word",
+        )
 
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
@@ -243,20 +262,23 @@ def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) ->
 
 
 def _set_gate(module: Any, gate: int, value: Any) -> None:
-    """Let the biases of a gate sum to a value, (H,) or a number; gates are i, f, g, o; a GRU has r, z, n."""
+    """Let the biases of a gate sum to a value, (H,) or a number; gates are i, f, g, o; a GRU has r,
+    z, n."""
     H = module.hidden_size
     module.bias_ih_l0.detach().split(H)[gate][:] = value
     if hasattr(module, "bias_hh_l0"):
         module.bias_hh_l0.detach().split(H)[gate].zero_()
 
 
-# While ``torch.onnx.export`` records a model: for each cell ONNX's name of it, and where its gates stand
-# among torch's. Torch itself would write out the steps of a recurrence, for one number of words.
+# While ``torch.onnx.export`` records a model: for each cell ONNX's name of it, and where its gates
+# stand among torch's. Torch itself would write out the steps of a recurrence, for one number of
+# words.
 ONNX = {"lstm": ("LSTM", (0, 3, 1, 2)), "gru": ("GRU", (1, 0, 2)), "elman": ("RNN", (0,))}
 
 
 def onnx_node(recurrence: nn.Module, cell: str, inputs: Tensor) -> Tensor:
-    """The states (B, T, H) of inputs (B, T, E) as a node of a graph; raises `InputError` for other cells."""
+    """The states (B, T, H) of inputs (B, T, E) as a node of a graph; raises `InputError` for other
+    cells."""
     check(cell in ONNX, f"ONNX has no cell {cell!r}; export one of {', '.join(ONNX)}")
     name, order = ONNX[cell]
 
@@ -270,7 +292,10 @@ def onnx_node(recurrence: nn.Module, cell: str, inputs: Tensor) -> Tensor:
     if cell == "gru":
         attributes["linear_before_reset"] = 1  # as torch computes it
     states = torch.onnx.ops.symbolic(
-        name, (inputs.transpose(0, 1), into, across, torch.cat(biases, dim=1)), attrs=attributes,
-        dtype=inputs.dtype, shape=(T, 1, B, H),
-    )  # fmt: skip
+        name,
+        (inputs.transpose(0, 1), into, across, torch.cat(biases, dim=1)),
+        attrs=attributes,
+        dtype=inputs.dtype,
+        shape=(T, 1, B, H),
+    )
     return states.squeeze(1).transpose(0, 1)  # (B, T, H)

@@ -5,7 +5,8 @@ Every pooling is a plain module with one constructor and one signature::
     pool = MaxAttention()
     embedding, weights = pool(states, mask)
 
-- ``states``: (B, T, D), one state a word; any number of usual size may stand where there is no word.
+- ``states``: (B, T, D), one state a word; any number of usual size may stand where there is no
+word.
 - ``mask``: (B, T), True (or 1) on words, False (or 0) on padding, which may be on either side. Of a
   ``key_padding_mask`` of torch's take ``~mask``, of an additive mask ``mask == 0``.
 - ``embedding``: (B, D).
@@ -54,7 +55,9 @@ class Pooling(nn.Module):
         fits = both and states.dim() == 3 and mask.shape == states.shape[:2]
         check(fits, f"states must be (B, T, D) and the mask a tensor (B, T), not {given}")
         T, D = states.shape[1:]
-        check(T, "the states are of no words, T = 0; give each text at least one, even an unknown one")
+        check(
+            T, "the states are of no words, T = 0; give each text at least one, even an unknown one"
+        )
         named = f"{type(self).__name__}({self.size})"
         check(self.size is None or self.size == D, f"{named} cannot pool states of {D} units")
         if mask.dtype != torch.bool:
@@ -94,16 +97,16 @@ class MeanPool(Pooling):
 
 
 class MaxPool(Pooling):
-    """The largest value of each unit over the words (§1.3.1). Where several words share it, one of them
-    receives the gradient, as in the thesis's case distinction for ∂s_emb/∂h_t."""
+    """The largest value of each unit over the words (§1.3.1). Where several words share it, one of
+    them receives the gradient, as in the thesis's case distinction for ∂s_emb/∂h_t."""
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
         return _max_over_words(states, mask), None
 
 
 class Attention(Pooling):
-    """Luong attention with one learnt query for the whole corpus (§1.3.1). Raises `InputError` without a
-    size, since the query has D entries: ``Attention(D)``."""
+    """Luong attention with one learnt query for the whole corpus (§1.3.1). Raises `InputError`
+    without a size, since the query has D entries: ``Attention(D)``."""
 
     def __init__(self, size: int | None = None, bidirectional: bool = True) -> None:
         super().__init__(size, bidirectional)
@@ -147,21 +150,27 @@ class LastAttention(Pooling):
     def direction_weights(
         self, states: Tensor, mask: Tensor, kept: list[Tensor] | None = None
     ) -> list[Tensor]:
-        """The attention of each direction, (B, T); ``kept``: which words take part, (B, T) bool each."""
+        """The attention of each direction, (B, T); ``kept``: which words take part, (B, T) bool
+        each."""
         directions = 2 if self.bidirectional else 1
         queries = _last_states(states, mask, self.bidirectional).chunk(directions, dim=-1)
-        halves = zip(states.chunk(directions, dim=-1), queries, kept or [mask] * directions, strict=True)
+        halves = zip(
+            states.chunk(directions, dim=-1), queries, kept or [mask] * directions, strict=True
+        )
         return [softmax_over_words(_cosine_like_scores(h, q), words) for h, q, words in halves]
 
     def embed(self, states: Tensor, weights: list[Tensor]) -> Tensor:
         """The embedding (B, D) by the attention of each direction on its own half of the states."""
         halves = states.chunk(len(weights), dim=-1)
-        return torch.cat([_weighted_sum(w, h) for w, h in zip(weights, halves, strict=True)], dim=-1)
+        return torch.cat(
+            [_weighted_sum(w, h) for w, h in zip(weights, halves, strict=True)], dim=-1
+        )
 
 
 class StraightThrough(Pooling):
-    """The embedding and weights of the pooling ``read`` with the gradient of the pooling ``learn``: whether a
-    pooling helps by what it reads or by how it learns. Parameters of ``read`` are not trained.
+    """The embedding and weights of the pooling ``read`` with the gradient of the pooling ``learn``:
+    whether a pooling helps by what it reads or by how it learns. Parameters of ``read`` are not
+    trained.
 
     Examples:
         >>> states = torch.tensor([[[1.0], [3.0], [2.0]]], requires_grad=True)  # (1, 3, 1)
@@ -184,7 +193,9 @@ class StraightThrough(Pooling):
         return embedding, weights
 
 
-POOLINGS: dict[str, type[Pooling]] = {name: globals()[listed.module] for name, listed in LISTED.items()}
+POOLINGS: dict[str, type[Pooling]] = {
+    name: globals()[listed.module] for name, listed in LISTED.items()
+}
 """Every pooling by name. A new one needs a class and a line in `whenpool.models.registry`."""
 
 
@@ -201,8 +212,8 @@ def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
 
 
 def is_true(value: Tensor) -> bool:
-    """Whether one truth value is true and can be asked for: not on a GPU, which would be waited for, nor in a
-    recorded graph, which holds for other batches too, nor under `torch.vmap`."""
+    """Whether one truth value is true and can be asked for: not on a GPU, which would be waited
+    for, nor in a recorded graph, which holds for other batches too, nor under `torch.vmap`."""
     if value.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
         return False
     try:
@@ -215,7 +226,9 @@ def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
     if is_true(mask.all()):
         return states.max(dim=1).values  # nothing is padded: no copy of all states to mask
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).max(dim=1).values  # (B, D)
-    return largest.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros
+    return largest.masked_fill(
+        ~mask.any(1, keepdim=True), 0.0
+    )  # a text without words embeds as zeros
 
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
@@ -227,7 +240,9 @@ def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
 
 
 def softmax_over_words(scores: Tensor, mask: Tensor) -> Tensor:
-    hidden = ~mask & mask.any(1, keepdim=True)  # nothing of a text without words, which would give NaN
+    hidden = ~mask & mask.any(
+        1, keepdim=True
+    )  # nothing of a text without words, which would give NaN
     return scores.masked_fill(hidden, -torch.inf).softmax(dim=1) * mask  # (B, T)
 
 

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from whenpool.base.errors import check, check_known
 
 PRECISIONS = ("float32", "tf32x3", "tf32", "bfloat16")
-"""From exact to fast. TF32 is a GPU's: on a processor it is float32. In tf32x3 each product is the sum of
-three of TF32, nearly float32; only `whenpool.models.triton_lstm` computes it, all else is float32."""
+"""From exact to fast. TF32 is a GPU's: on a processor it is float32. In tf32x3 each product is the
+sum of three of TF32, nearly float32; only `whenpool.models.triton_lstm` computes it, all else is
+float32."""
 
 _used = "float32"
 
@@ -28,8 +29,8 @@ def precision_used() -> str:
 
 @contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Compute recurrences so for a while, in all threads of this process. Outside, cuDNN does what torch lets
-    it, which is TF32 where nobody has said otherwise."""
+    """Compute recurrences so for a while, in all threads of this process. Outside, cuDNN does what
+    torch lets it, which is TF32 where nobody has said otherwise."""
     global _used
     check_known("precision", name, PRECISIONS)
     cudnn = torch.backends.cudnn
@@ -44,10 +45,13 @@ def precision(name: str) -> Iterator[None]:
 def run_recurrence(
     recurrence: nn.Module, inputs: Tensor, changed: Mapping[str, Tensor] | None = None
 ) -> Tensor:
-    """The states (B, T, H) of inputs (B, T, E); weights that are ``changed`` stand in for its own."""
+    """The states (B, T, H) of inputs (B, T, E); weights that are ``changed`` stand in for its
+    own."""
     weights, words = dict(changed or {}), inputs
     rounding: AbstractContextManager[object] = nullcontext()
-    if _used == "bfloat16" and inputs.device.type != "cpu":  # autocast would make float16 of it there
+    if (
+        _used == "bfloat16" and inputs.device.type != "cpu"
+    ):  # autocast would make float16 of it there
         words = inputs.bfloat16()
         if exact := {**dict(recurrence.named_parameters()), **weights}:
             # in one piece for cuDNN: torch flattens the weights of other precisions alone
@@ -80,7 +84,11 @@ def run_recurrence(
 def processor_has_bfloat16() -> bool:
     """Whether this processor runs torch's LSTM in bfloat16; most that do have AVX-512."""
     try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        with (
+            torch.random.fork_rng(devices=[]),
+            torch.no_grad(),
+            torch.autocast("cpu", torch.bfloat16),
+        ):
             nn.LSTM(8, 8)(torch.zeros(1, 1, 8))
     except RuntimeError:
         return False
@@ -89,7 +97,8 @@ def processor_has_bfloat16() -> bool:
 
 @contextmanager
 def product_precision() -> Iterator[None]:
-    """While inside, products of matrices, which belong to a recurrence, take TF32 if that is in use."""
+    """While inside, products of matrices, which belong to a recurrence, take TF32 if that is in
+    use."""
     matmul = torch.backends.cuda.matmul
     flag, matmul.allow_tf32 = matmul.allow_tf32, _used == "tf32"
     try:

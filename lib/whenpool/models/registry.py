@@ -1,7 +1,7 @@
 """The poolings and cells by name, and what tables and figures call them; needs no torch.
 
-A line here is all that a new class in `whenpool.models.pooling` takes to be trained, probed and drawn in
-every chapter that compares poolings.
+A line here is all that a new class in `whenpool.models.pooling` takes to be trained, probed and
+drawn in every chapter that compares poolings.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,9 @@ LISTED: dict[str, Listed] = {
     "max": Listed("MaxPool", "MaxPool", "#009e73", "v"),
     "attention": Listed("Attention", "Att", "#56b4e9", "D"),
     "max_attention": Listed("MaxAttention", "MaxAtt", "#d55e00", "o"),
-    "last_attention": Listed("LastAttention", "LastAtt", "#cc79a7", "P", compared=False),  # §2.2.5 alone
+    "last_attention": Listed(
+        "LastAttention", "LastAtt", "#cc79a7", "P", compared=False
+    ),  # §2.2.5 alone
 }
 """Every pooling by the name that options and runs call it. The titles are the thesis's, the colours
 the palette of Okabe and Ito (2008), safe for the colour-blind."""

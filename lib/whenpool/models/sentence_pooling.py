@@ -12,19 +12,22 @@ from whenpool.models.pooling import POOLINGS
 
 
 class SentencePooling(modules.Pooling):
-    """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`; "last"
-    takes the last token, and "attention" needs the ``size`` D of a token's state. Without ``include_prompt``
-    the tokens of a prompt that begins each text are not pooled. It comes after a transformer, and is trained
-    and saved with it. To load such a model, sentence-transformers wants the option ``trust_remote_code``,
-    since the module is not its own. Raises `InputError` for another pooling.
+    """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`;
+    "last" takes the last token, and "attention" needs the ``size`` D of a token's state. Without
+    ``include_prompt`` the tokens of a prompt that begins each text are not pooled. It comes after a
+    transformer, and is trained and saved with it. To load such a model, sentence-transformers wants
+    the option ``trust_remote_code``, since the module is not its own. Raises `InputError` for
+    another pooling.
 
     Examples:
         >>> pooling = SentencePooling("max_attention")
-        >>> tokens = {"token_embeddings": torch.randn(2, 7, 384), "attention_mask": torch.ones(2, 7)}
+        >>> mask = torch.ones(2, 7)
+        >>> tokens = {"token_embeddings": torch.randn(2, 7, 384), "attention_mask": mask}
         >>> pooling(tokens)["sentence_embedding"].shape
         torch.Size([2, 384])
 
-        With a model: ``SentenceTransformer(modules=[Transformer("..."), SentencePooling("max_attention")])``.
+        With a model: ``SentenceTransformer(modules=[Transformer("..."),
+        SentencePooling("max_attention")])``.
     """
 
     config_keys = ["pooling", "size", "include_prompt"]  # noqa: RUF012 (as in the base class)
@@ -38,9 +41,10 @@ class SentencePooling(modules.Pooling):
         self.pool = POOLINGS[pooling](size, bidirectional=False)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Reads ``token_embeddings`` (B, T, D) and ``attention_mask`` (B, T), or what flash attention leaves:
-        the texts behind each other, (1, N, D), and their boundaries ``cu_seq_lens_q`` (B + 1,). Adds
-        ``sentence_embedding`` (B, D) and, where the pooling weighs tokens, ``pooling_weights`` (B, T)."""
+        """Reads ``token_embeddings`` (B, T, D) and ``attention_mask`` (B, T), or what flash
+        attention leaves: the texts behind each other, (1, N, D), and their boundaries
+        ``cu_seq_lens_q`` (B + 1,). Adds ``sentence_embedding`` (B, D) and, where the pooling weighs
+        tokens, ``pooling_weights`` (B, T)."""
         states, mask = features["token_embeddings"], features.get("attention_mask")
         dtype, sums = states.dtype, features.get("token_weights_sum")  # the second of `WordWeights`
         if "cu_seq_lens_q" in features:
@@ -50,7 +54,9 @@ class SentencePooling(modules.Pooling):
         elif mask is None or mask.shape[-1] != states.shape[1]:
             mask = torch.ones(states.shape[:2], device=states.device)
         if not self.include_prompt and "prompt_length" in features:
-            prompt = torch.as_tensor(features["prompt_length"]).flatten()[0]  # the same for each text
+            prompt = torch.as_tensor(features["prompt_length"]).flatten()[
+                0
+            ]  # the same for each text
             start = mask.int().argmax(1, keepdim=True) + prompt
             mask = mask * (torch.arange(mask.shape[1], device=mask.device) >= start)
         embedding, weights = self.pool(states if dtype == torch.float64 else states.float(), mask)
@@ -64,7 +70,9 @@ class SentencePooling(modules.Pooling):
         """D, or None where no size was given: then sentence-transformers asks the transformer."""
         return self.size
 
-    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+    def save(
+        self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any
+    ) -> None:
         """Write the configuration, and the query of "attention", into a folder."""
         self.save_config(output_path)
         if list(self.parameters()):

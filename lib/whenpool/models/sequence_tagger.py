@@ -15,9 +15,9 @@ from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 
 class Spelling(nn.Module):
-    """What the letters of a word say of it: a convolution over three letters at a time, then the largest
-    value of each of the ``filters``. ``letters`` (forms, L) int64 are the numbers of the letters of each
-    written form, which has one at least, 0 behind its last."""
+    """What the letters of a word say of it: a convolution over three letters at a time, then the
+    largest value of each of the ``filters``. ``letters`` (forms, L) int64 are the numbers of the
+    letters of each written form, which has one at least, 0 behind its last."""
 
     letters: Tensor
 
@@ -37,16 +37,17 @@ class Spelling(nn.Module):
 
 
 class SequenceTagger(nn.Module):
-    """Word numbers in, logits of the tags of each word out, by the three steps of `whenpool.probes`. Raises
-    `InputError` for an unknown cell, or vectors of another shape.
+    """Word numbers in, logits of the tags of each word out, by the three steps of
+    `whenpool.probes`. Raises `InputError` for an unknown cell, or vectors of another shape.
 
     Args:
         vocabulary_size, embedding_size: rows and columns of the embedding of words.
         tags: how many there are, C.
         cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
-        features: rows of the embedding of each further column of numbers, such as suffixes and shapes
-            (`whenpool.corpora.tagged`); E = embedding_size + feature_size for each of them.
-        spelling: (forms, L), see `Spelling`; the last number of a word is then that of its written form.
+        features: rows of the embedding of each further column of numbers, such as suffixes and
+            shapes (`whenpool.corpora.tagged`); E = embedding_size + feature_size for each of them.
+        spelling: (forms, L), see `Spelling`; the last number of a word is then that of its written
+            form.
         filters: of the convolution over letters, E grows by as many.
         dropout: in training, of inputs and of states.
         padding_index: the row of each embedding that stands for padding: it is never trained.
@@ -60,12 +61,24 @@ class SequenceTagger(nn.Module):
     """
 
     def __init__(
-        self, vocabulary_size: int, tags: int, cell: str = "lstm", embedding_size: int = 100,
-        hidden_size: int = 128, layers: int = 1, bidirectional: bool = True,
-        forget_bias: ForgetBias = None, padding_index: int | None = None, *,
-        features: Sequence[int] = (), feature_size: int = 25, spelling: Tensor | None = None,
-        filters: int = 50, dropout: float = 0.0, vectors: Tensor | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        vocabulary_size: int,
+        tags: int,
+        cell: str = "lstm",
+        embedding_size: int = 100,
+        hidden_size: int = 128,
+        layers: int = 1,
+        bidirectional: bool = True,
+        forget_bias: ForgetBias = None,
+        padding_index: int | None = None,
+        *,
+        features: Sequence[int] = (),
+        feature_size: int = 25,
+        spelling: Tensor | None = None,
+        filters: int = 50,
+        dropout: float = 0.0,
+        vectors: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         tables = (nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features)
@@ -80,8 +93,8 @@ class SequenceTagger(nn.Module):
         self.classifier = nn.Linear(self.encoder.output_size, tags)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T) or (B, T, F) int64 numbers, right-padded, and (B,) lengths -> (B, T, C) logits; those
-        after the end of a sentence mean nothing."""
+        """(B, T) or (B, T, F) int64 numbers, right-padded, and (B,) lengths -> (B, T, C) logits;
+        those after the end of a sentence mean nothing."""
         return self.classify(self.encode(self.embed(ids), lengths), lengths)  # type: ignore[arg-type]
 
     def embed(self, ids: Tensor) -> Tensor:

@@ -20,23 +20,25 @@ from whenpool.models.transformer import TransformerEncoder
 class TextClassifier(nn.Module):
     """The model of the thesis: word numbers in, logits of the classes out (§1.3, §1.4.2).
 
-    The three steps ``embed``, ``encode`` and ``classify`` are the protocol by which probes look inside a
-    model; any module that offers them, and ``forward``, can be probed. Raises `InputError` for an unknown
-    pooling or cell, vectors of another shape, or options of a recurrence that a Transformer lacks.
+    The three steps ``embed``, ``encode`` and ``classify`` are the protocol by which probes look
+    inside a model; any module that offers them, and ``forward``, can be probed. Raises `InputError`
+    for an unknown pooling or cell, vectors of another shape, or options of a recurrence that a
+    Transformer lacks.
 
     Args:
         vocabulary_size: rows of the embedding.
         classes: how many there are, C.
         pooling: a name in `whenpool.POOLINGS`.
-        cell, hidden_size, layers, bidirectional, chrono_words, input_bias, orthogonal, drop_connect, masked,
-            backward: see `whenpool.Encoder`; the cell "transformer" is a `whenpool.TransformerEncoder`.
-            With ``masked=False`` pads also reach the pooling, as in the authors' code, so that a text's
-            logits depend on the batch it stands in.
+        cell, hidden_size, layers, bidirectional, chrono_words, input_bias, orthogonal,
+        drop_connect, masked,
+            backward: see `whenpool.Encoder`; the cell "transformer" is a
+                `whenpool.TransformerEncoder`. With ``masked=False`` pads also reach the pooling, as
+                in the authors' code, so that a text's logits depend on the batch it stands in.
         embedding_size: numbers of a word's vector, E.
         forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
             initialisation for the others (§1.3.1).
-        through: the pooling through which the gradient flows back, in probes as well, instead of ``pooling``,
-            which is read (`whenpool.models.pooling.StraightThrough`).
+        through: the pooling through which the gradient flows back, in probes as well, instead of
+            ``pooling``, which is read (`whenpool.models.pooling.StraightThrough`).
         padding_index: the row of the embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, E), the embedding to start from, such as GloVe's.
 
@@ -47,13 +49,27 @@ class TextClassifier(nn.Module):
     """
 
     def __init__(
-        self, vocabulary_size: int, classes: int, pooling: str = "max_attention", cell: str = "lstm",
-        embedding_size: int = 100, hidden_size: int = 256, layers: int = 1, bidirectional: bool = True,
-        forget_bias: ForgetBias | Literal["thesis"] = "thesis", padding_index: int | None = None, *,
-        vectors: Tensor | None = None, chrono_words: int = 400, input_bias: float | None = None,
-        orthogonal: bool = False, drop_connect: float = 0.0, masked: bool = True, through: str | None = None,
+        self,
+        vocabulary_size: int,
+        classes: int,
+        pooling: str = "max_attention",
+        cell: str = "lstm",
+        embedding_size: int = 100,
+        hidden_size: int = 256,
+        layers: int = 1,
+        bidirectional: bool = True,
+        forget_bias: ForgetBias | Literal["thesis"] = "thesis",
+        padding_index: int | None = None,
+        *,
+        vectors: Tensor | None = None,
+        chrono_words: int = 400,
+        input_bias: float | None = None,
+        orthogonal: bool = False,
+        drop_connect: float = 0.0,
+        masked: bool = True,
+        through: str | None = None,
         backward: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         check_known("pooling", pooling, POOLINGS)
         check_known("through", pooling if through is None else through, POOLINGS)
@@ -64,10 +80,14 @@ class TextClassifier(nn.Module):
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         start_from(self.embedding, vectors)
         options: dict[str, Any] = {
-            "forget_bias": forget_bias, "chrono_words": chrono_words, "input_bias": input_bias,
-            "orthogonal": orthogonal, "drop_connect": drop_connect, "masked": masked,
+            "forget_bias": forget_bias,
+            "chrono_words": chrono_words,
+            "input_bias": input_bias,
+            "orthogonal": orthogonal,
+            "drop_connect": drop_connect,
+            "masked": masked,
             "backward": backward,
-        }  # fmt: skip
+        }
         self.encoder: Any
         if cell == "transformer":
             usual = signature(Encoder).parameters
@@ -76,7 +96,9 @@ class TextClassifier(nn.Module):
             sizes = embedding_size, hidden_size, layers
             self.encoder = TransformerEncoder(*sizes, bidirectional=bidirectional)
         else:
-            self.encoder = Encoder(embedding_size, hidden_size, cell, layers, bidirectional, **options)
+            self.encoder = Encoder(
+                embedding_size, hidden_size, cell, layers, bidirectional, **options
+            )
         shape = self.encoder.output_size, bidirectional
         self.pooling = POOLINGS[pooling](*shape)
         if through:
@@ -84,8 +106,8 @@ class TextClassifier(nn.Module):
         self.classifier = nn.Linear(self.encoder.output_size, classes)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits. Raises `InputError`
-        when lengths are missing or do not fit."""
+        """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits. Raises
+        `InputError` when lengths are missing or do not fit."""
         return self.classify(self.encode(self.embed(ids), lengths), lengths)  # type: ignore[arg-type]
 
     def embed(self, ids: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
 """A Transformer encoder in the place of a recurrence (Vaswani et al. 2017; thesis §1.3.3, §1.11.1).
 
-It is called as `whenpool.Encoder` is and starts from random weights, so that a classifier, every pooling
-and every probe can be given the one or the other. In a recurrence a state learns of a word far away
-through all states between; here every state looks at every word itself.
+It is called as `whenpool.Encoder` is and starts from random weights, so that a classifier, every
+pooling and every probe can be given the one or the other. In a recurrence a state learns of a word
+far away through all states between; here every state looks at every word itself.
 
-Letters: B texts, T words of the longest, E units of an input, D units of a state, F of a head: D over
-the number of heads.
+Letters: B texts, T words of the longest, E units of an input, D units of a state, F of a head: D
+over the number of heads.
 """
 
 import math
@@ -27,8 +27,9 @@ TRANSFORMER = "transformer"  # What stands for it where a cell is named
 def plain_attention(
     queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
-    """Attention by its formula, (B, heads, T, F) each: it holds a score for every two words. ``allowed``
-    (B, 1, 1, T) bool are the words that may be looked at; where ``causal`` a word looks at no later one."""
+    """Attention by its formula, (B, heads, T, F) each: it holds a score for every two words.
+    ``allowed`` (B, 1, 1, T) bool are the words that may be looked at; where ``causal`` a word looks
+    at no later one."""
     F = queries.shape[-1]
     scores = queries @ keys.transpose(-2, -1) / math.sqrt(F)  # (B, heads, T, T)
     if allowed is not None:
@@ -42,7 +43,8 @@ def plain_attention(
 def fused_attention(
     queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
-    """Attention by torch's kernel, block by block, which keeps no scores; shapes as in `plain_attention`."""
+    """Attention by torch's kernel, block by block, which keeps no scores; shapes as in
+    `plain_attention`."""
     return functional.scaled_dot_product_attention(queries, keys, values, allowed, is_causal=causal)
 
 
@@ -51,8 +53,8 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 
 
 def sinusoids(words: int, size: int) -> Tensor:
-    """The place of each word as numbers that are added to its state (Vaswani et al. 2017, §3.5): T and D ->
-    (T, D) float32. Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
+    """The place of each word as numbers that are added to its state (Vaswani et al. 2017, §3.5): T
+    and D -> (T, D) float32. Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
 
     Examples:
         >>> sinusoids(2, 4)
@@ -69,17 +71,20 @@ def sinusoids(words: int, size: int) -> Tensor:
 class TransformerEncoder(nn.Module):
     """A Transformer that returns one state for each word, and zeros after the end of each text.
 
-    Each layer is self-attention and two linear maps with a ReLU between, each added to what it was given;
-    a linear map brings the input to D units, and sinusoids say where a word stands. The input of a layer
-    is normalised (*pre-norm*, Xiong et al. 2020), which needs no warm-up of the learning rate. Weights
-    start as Xavier's uniform ones, biases at zero. Raises `InputError` for heads that do not divide D.
+    Each layer is self-attention and two linear maps with a ReLU between, each added to what it was
+    given; a linear map brings the input to D units, and sinusoids say where a word stands. The
+    input of a layer is normalised (*pre-norm*, Xiong et al. 2020), which needs no warm-up of the
+    learning rate. Weights start as Xavier's uniform ones, biases at zero. Raises `InputError` for
+    heads that do not divide D.
 
     Args:
         input_size, hidden_size: E; half of D, or D where not ``bidirectional``.
         layers, heads: how many layers are stacked; heads of attention, which divide D.
-        bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to right.
+        bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to
+            right.
         attention: "fused", torch's kernel, or "plain", which is the formula and holds T x T scores.
-        dropout: rate at which what a layer adds is dropped in training, and what goes into the first.
+        dropout: rate at which what a layer adds is dropped in training, and what goes into the
+            first.
 
     Examples:
         >>> encoder = TransformerEncoder(input_size=100, hidden_size=256, layers=2, heads=8)
@@ -92,13 +97,22 @@ class TransformerEncoder(nn.Module):
     masked = True
 
     def __init__(
-        self, input_size: int, hidden_size: int, layers: int = 1, heads: int = 4,
-        bidirectional: bool = True, attention: str = "fused", *, dropout: float = 0.1,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        layers: int = 1,
+        heads: int = 4,
+        bidirectional: bool = True,
+        attention: str = "fused",
+        *,
+        dropout: float = 0.1,
+    ) -> None:
         super().__init__()
         directions = 2 if bidirectional else 1
         size = hidden_size * directions
-        sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
+        sizes = (
+            f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
+        )
         check(min(input_size, hidden_size, layers, heads) >= 1, f"{sizes} must be at least 1 each")
         check_known("attention", attention, ATTENTIONS)
         divides = f"heads={heads} does not divide the {size} units of a state"
@@ -115,7 +129,8 @@ class TransformerEncoder(nn.Module):
         self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """As of `whenpool.Encoder`: (B, T, E) and (B,) lengths -> (B, T, D), zeros after each end."""
+        """As of `whenpool.Encoder`: (B, T, E) and (B,) lengths -> (B, T, D), zeros after each
+        end."""
         check_lengths(inputs, lengths)
         assert lengths is not None
         T, causal, compiling = inputs.shape[1], self.directions == 1, torch.compiler.is_compiling()
@@ -132,8 +147,8 @@ class TransformerEncoder(nn.Module):
         return self.last_norm(states) * words.unsqueeze(-1)
 
     def _places(self, words: int, device: torch.device) -> Tensor:
-        """`sinusoids` (T, D) from a table that grows with the longest text, since numbers of `step_megabytes`
-        count its whole."""
+        """`sinusoids` (T, D) from a table that grows with the longest text, since numbers of
+        `step_megabytes` count its whole."""
         if self._table is None or len(self._table) < words or self._table.device != device:
             with torch.inference_mode(False):  # so that training may use it later
                 longest = max(512, 2 ** math.ceil(math.log2(words)))
@@ -159,6 +174,8 @@ class _Layer(nn.Module):
         B, T, D = states.shape
         drop = partial(functional.dropout, p=self.dropout, training=self.training)
         parts = self.asked(self.attention_norm(states)).view(B, T, 3, self.heads, D // self.heads)
-        attended = attend(*parts.permute(2, 0, 3, 1, 4))  # queries, keys, values: each (B, heads, T, F)
+        attended = attend(
+            *parts.permute(2, 0, 3, 1, 4)
+        )  # queries, keys, values: each (B, heads, T, F)
         states = states + drop(self.joined(attended.transpose(1, 2).reshape(B, T, D)))
         return states + drop(self.narrow(self.wide(self.wide_norm(states)).relu()))

@@ -1,17 +1,20 @@
 """LSTM recurrences on a GPU, each as one kernel for all of its words, in Triton.
 
-The loops of `whenpool.models.batched_lstm` ask the GPU for several kernels at every word, which take
-longer to start than to compute. Here a program runs the whole time loop of one recurrence for a block of
-its texts, and the programs of all recurrences run side by side. The recurrent weights, too many for the
-registers, come tile by tile from the second-level cache at each word; sums, states and cells are float32.
+The loops of `whenpool.models.batched_lstm` ask the GPU for several kernels at every word, which
+take longer to start than to compute. Here a program runs the whole time loop of one recurrence for
+a block of its texts, and the programs of all recurrences run side by side. The recurrent weights,
+too many for the registers, come tile by tile from the second-level cache at each word; sums, states
+and cells are float32.
 
-Kept for the way back is what each gate squashes, without its bias: in bfloat16 that costs some thousandths
-of the distance of a gate from 0 or 1, while a forget gate near 1 would itself be rounded to 1.
+Kept for the way back is what each gate squashes, without its bias: in bfloat16 that costs some
+thousandths of the distance of a gate from 0 or 1, while a forget gate near 1 would itself be
+rounded to 1.
 
-Rows are those of (M, B, T, d): a row has the gates, the state and the cell of one place of one direction.
+Rows are those of (M, B, T, d): a row has the gates, the state and the cell of one place of one
+direction.
 
-Letters: M models, d directions, R = M·d recurrences, B texts, T places of a text, H units of a state, 4H
-gates in torch's order.
+Letters: M models, d directions, R = M·d recurrences, B texts, T places of a text, H units of a
+state, 4H gates in torch's order.
 """
 
 from typing import Any
@@ -59,8 +62,9 @@ def _squash(values, bias, mask, H):
 
 @triton.jit
 def _texts(lengths, T, B, d, TEXTS: tl.constexpr):
-    """Of a program its recurrence, its first text, and the row where that begins; of each text, (TEXTS, 1),
-    its words, and the first row that is read, counted from there in 32 bits; and how far the next one is."""
+    """Of a program its recurrence, its first text, and the row where that begins; of each text,
+    (TEXTS, 1), its words, and the first row that is read, counted from there in 32 bits; and how
+    far the next one is."""
     r, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * TEXTS
     model, way = r // d, tl.program_id(0) % d
     i = tl.arange(0, TEXTS)[:, None]
@@ -71,13 +75,26 @@ def _texts(lengths, T, B, d, TEXTS: tl.constexpr):
 
 @_kernel
 def _read(
-    gates, states, cells, across, bias, lengths, T, B, d,
-    H: tl.constexpr, TEXTS: tl.constexpr, UNITS: tl.constexpr, DEPTH: tl.constexpr,
-    STAGES: tl.constexpr, DOT: tl.constexpr, KEEP: tl.constexpr,
-):  # fmt: skip
-    """States and cells of one recurrence and block of texts, rows of H units; the gates, rows of 4H, hold
-    what comes from the inputs, to which that of the states is added. Unless this is kept, gates stay as they
-    are, and only the last cell of each text remains, (R, B, H)."""
+    gates,
+    states,
+    cells,
+    across,
+    bias,
+    lengths,
+    T,
+    B,
+    d,
+    H: tl.constexpr,
+    TEXTS: tl.constexpr,
+    UNITS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    STAGES: tl.constexpr,
+    DOT: tl.constexpr,
+    KEEP: tl.constexpr,
+):
+    """States and cells of one recurrence and block of texts, rows of H units; the gates, rows of
+    4H, hold what comes from the inputs, to which that of the states is added. Unless this is kept,
+    gates stay as they are, and only the last cell of each text remains, (R, B, H)."""
     r, text, start, words, row, step = _texts(lengths, T, B, d, TEXTS)
     across += r * 4 * H * H  # (4H, H)
     bias += r * 4 * H
@@ -96,7 +113,9 @@ def _read(
                 k = depth + tl.arange(0, DEPTH)
                 of, column = k[None, :], k[:, None]
                 # there is no state before the first word
-                state = tl.load(states + ((row - step) * H + of), (t > 0) & (t < words) & (of < H), 0.0)
+                state = tl.load(
+                    states + ((row - step) * H + of), (t > 0) & (t < words) & (of < H), 0.0
+                )
                 state = state.to(across.dtype.element_ty)  # (TEXTS, DEPTH)
                 weight, inside = across + (unit * H + column), (unit < H) & (column < H)
                 w_enter, w_forget, w_candidate, w_out = _load(weight, inside, H * H, state.dtype)
@@ -118,13 +137,26 @@ def _read(
 
 @_kernel
 def _read_back(
-    gates, grad_states, grad_cell, cells, across, bias, lengths, T, B, d,
-    H: tl.constexpr, TEXTS: tl.constexpr, UNITS: tl.constexpr, DEPTH: tl.constexpr,
-    STAGES: tl.constexpr, DOT: tl.constexpr,
-):  # fmt: skip
-    """The gradient before the gates' nonlinearities, in place of what they squash, of one recurrence and
-    block of texts; where no word stands are the zeros of the inputs. ``grad_cell``, (R, B, H), holds what
-    comes back from the next word: zeros at first."""
+    gates,
+    grad_states,
+    grad_cell,
+    cells,
+    across,
+    bias,
+    lengths,
+    T,
+    B,
+    d,
+    H: tl.constexpr,
+    TEXTS: tl.constexpr,
+    UNITS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    STAGES: tl.constexpr,
+    DOT: tl.constexpr,
+):
+    """The gradient before the gates' nonlinearities, in place of what they squash, of one
+    recurrence and block of texts; where no word stands are the zeros of the inputs. ``grad_cell``,
+    (R, B, H), holds what comes back from the next word: zeros at first."""
     r, text, start, words, row, step = _texts(lengths, T, B, d, TEXTS)
     across += r * 4 * H * H
     bias += r * 4 * H
@@ -154,7 +186,9 @@ def _read_back(
             enter, forget, candidate, out = _squash(values, bias + unit, unit < H, H)
             cell = tl.load(cells + ((row - step) * H + unit), (t < words) & (unit < met), 0.0)
             squashed = _tanh(tl.load(cells + (row * H + unit), here, 0.0))
-            to_cell = tl.load(grad_cell + passed, here, 0.0) + grad * out * (1 - squashed * squashed)
+            to_cell = tl.load(grad_cell + passed, here, 0.0) + grad * out * (
+                1 - squashed * squashed
+            )
             tl.store(grad_cell + passed, to_cell * forget, here)
             to_enter = to_cell * candidate * enter * (1 - enter)
             to_forget = to_cell * cell * forget * (1 - forget)
@@ -168,8 +202,9 @@ def _read_back(
 def forward(
     gates: Tensor, across: Tensor, bias: Tensor, lengths: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """As the loop of `whenpool.models.batched_lstm`, but gates keep their sums before they are squashed,
-    without biases. Without ``keep`` gates do not change, and only the last cells remain."""
+    """As the loop of `whenpool.models.batched_lstm`, but gates keep their sums before they are
+    squashed, without biases. Without ``keep`` gates do not change, and only the last cells
+    remain."""
     (M, B, T, d, _), H = gates.shape, across.shape[-1]
     states, cells = bias.new_zeros(M, B, T, d * H), bias.new_empty(M, B, T if keep else 1, d, H)
     _launch(_read, "forward", (gates, states, cells), across, bias, lengths, KEEP=keep)
@@ -186,9 +221,14 @@ def backward(
 
 
 def _launch(
-    kernel: Any, way: str, values: tuple[Tensor, ...], across: Tensor, bias: Tensor, lengths: Tensor,
+    kernel: Any,
+    way: str,
+    values: tuple[Tensor, ...],
+    across: Tensor,
+    bias: Tensor,
+    lengths: Tensor,
     **more: bool,
-) -> None:  # fmt: skip
+) -> None:
     """One program for each recurrence and block of texts, on the device of the values."""
     R, (_, B, T, d, _) = len(across), values[0].shape
     card = torch.cuda.get_device_properties(across.device) if across.is_cuda else None
@@ -203,15 +243,19 @@ def _launch(
 
 
 def settings_of(way: str, R: int, B: int, H: int, name: str, programs: int) -> dict[str, Any]:
-    """What a kernel is compiled for; tiles have at least 16 rows and columns. Measured on an H200: a program
-    for 16 texts takes about half of the time of one for 32; a GPU executes as many at once as it has
-    processors."""
+    """What a kernel is compiled for; tiles have at least 16 rows and columns. Measured on an H200:
+    a program for 16 texts takes about half of the time of one for 32; a GPU executes as many at
+    once as it has processors."""
     short, long = (triton.cdiv(R * triton.cdiv(B, block), programs) for block in (16, 32))
     texts, units, depth, stages = 16, 256 if name == "bfloat16" else 128, 32, 3
     if 11 * short > 20 * long:
         texts, units = min(32, max(16, triton.next_power_of_2(B))), 64
         depth, stages = (32, 3) if way == "forward" else (64, 4)
     return {
-        "H": H, "TEXTS": texts, "UNITS": min(units, max(16, triton.next_power_of_2(H))),
-        "DEPTH": depth, "STAGES": stages, "DOT": name if name.startswith("tf32") else "ieee",
-    }  # fmt: skip
+        "H": H,
+        "TEXTS": texts,
+        "UNITS": min(units, max(16, triton.next_power_of_2(H))),
+        "DEPTH": depth,
+        "STAGES": stages,
+        "DOT": name if name.startswith("tf32") else "ieee",
+    }

@@ -27,6 +27,12 @@ from whenpool.probes.sweep import padding_sweep
 from whenpool.probes.word_importance import nwi, window_importance
 
 __all__ = [
-    "gradient_norms", "gradient_profile", "nwi", "padding_sweep", "step_megabytes",
-    "tagging_gradient_norms", "vanishing_ratio", "window_importance",
-]  # fmt: skip
+    "gradient_norms",
+    "gradient_profile",
+    "nwi",
+    "padding_sweep",
+    "step_megabytes",
+    "tagging_gradient_norms",
+    "vanishing_ratio",
+    "window_importance",
+]

@@ -1,8 +1,9 @@
 """Whether the words that an importance names are those that a prediction rests on.
 
-The thesis's word importance is compared with two methods of captum, occlusion of each word and integrated
-gradients, and with chance. A faithful importance names words without which the model is less sure
-(*comprehensiveness*), and which suffice for its prediction (*sufficiency*; DeYoung et al. 2020).
+The thesis's word importance is compared with two methods of captum, occlusion of each word and
+integrated gradients, and with chance. A faithful importance names words without which the model is
+less sure (*comprehensiveness*), and which suffice for its prediction (*sufficiency*; DeYoung et al.
+2020).
 """
 
 import time
@@ -21,12 +22,13 @@ from whenpool.training.loop import answers
 
 IG_STEPS = 32  # Points of the path along which gradients are summed
 Importance = Callable[[Any, Tensor, int], Tensor]
-"""Of a model, the words (n,) of a text and a class: how much each word speaks for the class, (n,)."""
+"""Of a model, the words (n,) of a text and a class: how much each word speaks for the class,
+(n,)."""
 
 
 def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
-    """Each method by name; ``k`` is the words of a window of the thesis's importance. Raises `InputError`
-    where captum is not installed."""
+    """Each method by name; ``k`` is the words of a window of the thesis's importance. Raises
+    `InputError` where captum is not installed."""
     try:
         from captum.attr import LayerIntegratedGradients, Occlusion
     except ModuleNotFoundError:
@@ -34,7 +36,8 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
     random = torch.Generator().manual_seed(seed)
 
     def by_window(model: Any, ids: Tensor, label: int) -> Tensor:
-        """By how much log P falls when the word's window is replaced; 0 behind the last full one."""
+        """By how much log P falls when the word's window is replaced; 0 behind the last full
+        one."""
         changes = occlusion(model, ids.unsqueeze(0), torch.tensor([len(ids)]), k)[1][0, :, label]
         return torch.cat([-changes.repeat_interleave(k), changes.new_zeros(len(ids) % k)])
 
@@ -45,9 +48,13 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
         """By how much log P falls when the word is replaced by <unk>."""
         with torch.no_grad():
             return Occlusion(log_probability).attribute(
-                ids.unsqueeze(0), (1,), baselines=UNKNOWN_INDEX, target=label,
-                additional_forward_args=model, perturbations_per_eval=64,
-            )[0]  # fmt: skip
+                ids.unsqueeze(0),
+                (1,),
+                baselines=UNKNOWN_INDEX,
+                target=label,
+                additional_forward_args=model,
+                perturbations_per_eval=64,
+            )[0]
 
     def by_gradients(model: Any, ids: Tensor, label: int) -> Tensor:
         """The gradient of log P summed on the way from a text of <unk> to this one."""
@@ -69,13 +76,14 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
 def faithfulness(
     model: Any, texts: Texts, part: float = 0.1, k: int = 5, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """What is left of a model's predictions without the ``part`` of each text's words that matters most, and
-    with it alone; by each of `methods` a row:
+    """What is left of a model's predictions without the ``part`` of each text's words that matters
+    most, and with it alone; by each of `methods` a row:
 
     - ``confidence``: the mean probability of the class that the model predicts from the whole text;
       ``without`` and ``kept``: the same without those words, and with them alone;
     - ``accuracy``, ``accuracy_without``, ``accuracy_kept``: in %;
-    - ``agreement``: the mean of Spearman's correlation with the thesis's importance over a text's words;
+    - ``agreement``: the mean of Spearman's correlation with the thesis's importance over a text's
+    words;
     - ``seconds``: of a processor.
 
     Words are removed, not replaced. ``model`` is a `whenpool.TextClassifier` on the CPU.
@@ -93,7 +101,8 @@ def faithfulness(
             ranks = [Series(of_text.numpy()).rank() for of_text in of_words]
             first = first or ranks
             row["agreement"] = Series([a.corr(b) for a, b in zip(ranks, first, strict=True)]).mean()
-            # of each text the places of its words from the most to the least important, the first of equals
+            # of each text the places of its words from the most to the least important, the first
+            # of equals
             places = [of.argsort(descending=True, stable=True).argsort() for of in of_words]
             matters = [place < max(1, round(part * len(place))) for place in places]
             row |= _scores("", whole, predicted, labels)
@@ -104,7 +113,9 @@ def faithfulness(
     return rows
 
 
-def _scores(name: str, probabilities: Tensor, predicted: Tensor, labels: Tensor) -> dict[str, float]:
+def _scores(
+    name: str, probabilities: Tensor, predicted: Tensor, labels: Tensor
+) -> dict[str, float]:
     """The mean probability (N, C) of the predicted classes, and the accuracy."""
     confidence = probabilities.gather(1, predicted.unsqueeze(1)).mean().item()
     accuracy = 100 * (probabilities.argmax(1) == labels).double().mean().item()
@@ -114,6 +125,8 @@ def _scores(name: str, probabilities: Tensor, predicted: Tensor, labels: Tensor)
 @torch.inference_mode()
 def _probabilities(model: Any, words: list[Tensor]) -> Tensor:
     """P(class | text), (N, C), of texts of any lengths."""
-    texts = Texts(Ragged.of([ids.tolist() for ids in words]), torch.zeros(len(words), dtype=torch.int64))
+    texts = Texts(
+        Ragged.of([ids.tolist() for ids in words]), torch.zeros(len(words), dtype=torch.int64)
+    )
     parts, _, logits = zip(*answers(model, texts), strict=True)
     return torch.cat(logits).double().softmax(1)[torch.cat(parts).argsort()]

@@ -1,22 +1,22 @@
 """How much each state of a text moves the loss: the gradient probe (thesis §1.5).
 
-A fused recurrence returns all states at once, so a hook on them sees only the part of a gradient that
-comes from above, not the part that comes through the next state. But a state enters the next step
-through a matrix product, h_t W_hhᵀ, just as the input does. A second input z_t that is zero and has
-the weights W_hh changes nothing, and its gradient is ∂L/∂z_t = W_hhᵀ ∂L/∂gates_t: what flows back
-into h_{t-1}. So, for an LSTM or a basic RNN,
+A fused recurrence returns all states at once, so a hook on them sees only the part of a gradient
+that comes from above, not the part that comes through the next state. But a state enters the next
+step through a matrix product, h_t W_hhᵀ, just as the input does. A second input z_t that is zero
+and has the weights W_hh changes nothing, and its gradient is ∂L/∂z_t = W_hhᵀ ∂L/∂gates_t: what
+flows back into h_{t-1}. So, for an LSTM or a basic RNN,
 
     ∂L/∂h_t = (∂L/∂h_t from above) + ∂L/∂z_{t+1}.
 
 A GRU's state enters in two more places, h_t = (1 - u_t) ⊙ n_t + u_t ⊙ h_{t-1} with
-n_t = tanh(W_in x_t + b_in + r_t ⊙ (W_hn h_{t-1} + b_hn)). Here z_t gets only the weights of the gates
-r and u; a third input y_t enters n_t alone, with the identity, so that ∂L/∂y_t is the gradient at n_t
-before its tanh. The rest is the recursion, from the last word to the first,
+n_t = tanh(W_in x_t + b_in + r_t ⊙ (W_hn h_{t-1} + b_hn)). Here z_t gets only the weights of the
+gates r and u; a third input y_t enters n_t alone, with the identity, so that ∂L/∂y_t is the
+gradient at n_t before its tanh. The rest is the recursion, from the last word to the first,
 
     ∂L/∂h_t = (from above) + ∂L/∂z_{t+1} + W_hnᵀ (r_{t+1} ⊙ ∂L/∂y_{t+1}) + u_{t+1} ⊙ ∂L/∂h_{t+1}.
 
-Letters: B texts, T words of the longest, E units of an input, H units of a state of one direction, D units
-of a state, K directions, C classes, n words of one text.
+Letters: B texts, T words of the longest, E units of an input, H units of a state of one direction,
+D units of a state, K directions, C classes, n words of one text.
 """
 
 import warnings
@@ -50,15 +50,16 @@ from whenpool.probes.protocol import (
 def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
     """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
 
-    L is the cross-entropy of the text itself, not divided by B. The left-to-right and the right-to-left
-    state of a word count as one vector; of a stack, the states of the top layer. The recurrence is the last
-    that ``encode`` or ``classify`` calls: a `whenpool.Encoder`, one of `whenpool.models.cells`, or torch's
-    LSTM, GRU or RNN, packed or not; or else a loop over words whose states, each of which goes into the
-    next step, ``encode`` returns as ``torch.stack(states, dim=1)``, or two directions of it in ``torch.cat``.
-    A model that has none, such as a Transformer, has no path through later states of the same layer: its
-    gradient is that at the states that ``encode`` returns. A probe warns of a custom ``autograd.Function``,
-    since it would not see a recurrence inside. Raises `InputError` for any other loop, a quantised model, and
-    a model or batch that it cannot read.
+    L is the cross-entropy of the text itself, not divided by B. The left-to-right and the
+    right-to-left state of a word count as one vector; of a stack, the states of the top layer. The
+    recurrence is the last that ``encode`` or ``classify`` calls: a `whenpool.Encoder`, one of
+    `whenpool.models.cells`, or torch's LSTM, GRU or RNN, packed or not; or else a loop over words
+    whose states, each of which goes into the next step, ``encode`` returns as ``torch.stack(states,
+    dim=1)``, or two directions of it in ``torch.cat``. A model that has none, such as a
+    Transformer, has no path through later states of the same layer: its gradient is that at the
+    states that ``encode`` returns. A probe warns of a custom ``autograd.Function``, since it would
+    not see a recurrence inside. Raises `InputError` for any other loop, a quantised model, and a
+    model or batch that it cannot read.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -85,11 +86,12 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
 
 def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
-    """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text, (B,): the lower, the more the gradient vanishes (§1.5).
+    """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text, (B,): the lower, the more the gradient vanishes
+    (§1.5).
 
-    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word (footnote 3; the caption of Figure
-    1.3 has the ratio upside down). It takes norms (B, T) from `gradient_norms` and lengths (B,). Raises
-    `InputError` when lengths are not B, or not between 1 and T.
+    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word (footnote 3; the caption of
+    Figure 1.3 has the ratio upside down). It takes norms (B, T) from `gradient_norms` and lengths
+    (B,). Raises `InputError` when lengths are not B, or not between 1 and T.
 
     Examples:
         >>> vanishing_ratio(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]))
@@ -100,8 +102,9 @@ def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
 
 
 def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tensor:
-    """The norms (B, T) of each text, of ``lengths`` (B,), read at ``points`` places from its first to its
-    last word: (B, points) (§1.5). Raises `InputError` when lengths are not B, or not between 1 and T.
+    """The norms (B, T) of each text, of ``lengths`` (B,), read at ``points`` places from its first
+    to its last word: (B, points) (§1.5). Raises `InputError` when lengths are not B, or not between
+    1 and T.
 
     Examples:
         >>> gradient_profile(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]), points=5)
@@ -113,10 +116,11 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
 def tagging_gradient_norms(
     model: nn.Module, ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None = None
 ) -> Tensor:
-    """‖∂L/∂h_t‖ of every sentence and word of a tagger, (B, T): the *total* gradient, as `gradient_norms`.
+    """‖∂L/∂h_t‖ of every sentence and word of a tagger, (B, T): the *total* gradient, as
+    `gradient_norms`.
 
-    L is the sum of the cross-entropies of all words of the sentence, or that of one word alone. Raises
-    `InputError` for a model without the three steps, or a batch that does not fit it.
+    L is the sum of the cross-entropies of all words of the sentence, or that of one word alone.
+    Raises `InputError` for a model without the three steps, or a batch that does not fit it.
 
     Args:
         model: as for `gradient_norms`, with logits (B, T, C), such as `whenpool.SequenceTagger`.
@@ -147,7 +151,10 @@ def tagging_gradient_norms(
         counted = tags.masked_fill(others, -1)
 
     def loss(logits: Tensor) -> Tensor:
-        check(logits.dim() == 3, f"{type(model).__name__} gives no logits per word; use gradient_norms")
+        check(
+            logits.dim() == 3,
+            f"{type(model).__name__} gives no logits per word; use gradient_norms",
+        )
         C = logits.shape[-1]
         check(bool((tags < C).all()), f"tags must be below the model's {C}, not {int(tags.max())}")
         return tagging_loss(logits, lengths, counted, "sum")
@@ -168,24 +175,38 @@ def _total_norms(
         before = len(taps)  # a recurrence over letters, say, is a part of the embedding
         states = model.encode(embedded.clone(), lengths)  # which may write into it
         kind = type(states).__name__
-        check(kind == "Tensor", f"{name}.encode returned a {kind}; return the states (B, T, D) alone")
+        check(
+            kind == "Tensor", f"{name}.encode returned a {kind}; return the states (B, T, D) alone"
+        )
         (B, T), longest = states.shape[:2], int(lengths.max())
         steps = f"{T} states of {B} texts for ids of the shape {tuple(ids.shape[:2])}"
-        fits = len(ids) == B and T in (longest, ids.shape[1])  # up to the longest text, or its padding
+        fits = len(ids) == B and T in (
+            longest,
+            ids.shape[1],
+        )  # up to the longest text, or its padding
         check(fits, f"{name}.encode makes {steps}; make one for each word")
         made, states = states, states if states.requires_grad else _leaf(states)
         loss = loss_of(model.classify(states, lengths))
         # one that is frozen under no_grad is an input as any other
         called = [tap for tap in taps[before:] if tap.outputs.requires_grad]
         embedding = {tap.module for tap in taps[:before]}
-        rest = [m for m in model.modules() if isinstance(m, Cell | nn.RNNBase) and m not in embedding]
-        runs = f"encode and classify of {name} call no recurrence that a gradient comes back through"
-        advice = "delete what is not used, or probe the model as it was before torch.compile and no_grad"
+        rest = [
+            m for m in model.modules() if isinstance(m, Cell | nn.RNNBase) and m not in embedding
+        ]
+        runs = (
+            f"encode and classify of {name} call no recurrence that a gradient comes back through"
+        )
+        advice = (
+            "delete what is not used, or probe the model as it was before torch.compile and no_grad"
+        )
         check(called or not rest, f"{runs}; {advice}")
         stops = (
-            f"no gradient comes back to the words through encode of {name}, so a probe cannot look in"
+            f"no gradient comes back to the words through encode of {name}, so a probe cannot "
+            "look in"
         )
-        free = "leave out no_grad, detach and other runtimes; freeze weights by requires_grad_(False)"
+        free = (
+            "leave out no_grad, detach and other runtimes; freeze weights by requires_grad_(False)"
+        )
         check(called or _comes_from(made, embedded), f"{stops}; {free}")
         cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
         check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
@@ -196,17 +217,23 @@ def _total_norms(
             used = [] if used else _stacked(states, states.grad_fn)
             seen = used and all(_flows(states, tap) for tap in used)
             unseen = (
-                f"encode of {name} computes word by word, and a probe cannot see which states depend"
+                f"encode of {name} computes word by word, and a probe cannot see which states "
+                "depend"
             )
             end = "or return torch.stack(states, dim=1) of the states that go into the next steps"
-            check(seen, f"{unseen} on others; use nn.LSTM, nn.GRU, nn.RNN or a whenpool.Encoder, {end}")
+            check(
+                seen,
+                f"{unseen} on others; use nn.LSTM, nn.GRU, nn.RNN or a whenpool.Encoder, {end}",
+            )
         used = used or [Tap(model, embedded, states, [states], list)]
         wanted = [tensor for tap in used for tensor in tap.wanted]
         grads: Iterator[Any] = iter([None] * len(wanted))
         if loss.requires_grad:
             grads = iter(torch.autograd.grad(loss, wanted, allow_unused=True))
     totals: list[Tensor] = []  # (B, T, ·) of each direction
-    unused = f"the loss of {name} has no gradient at the states of the recurrence that encode calls last"
+    unused = (
+        f"the loss of {name} has no gradient at the states of the recurrence that encode calls last"
+    )
     for tap in used:
         at_wanted = [next(grads) for _ in tap.wanted]
         some = any(grad is not None for grad in at_wanted)
@@ -221,7 +248,9 @@ def _total_norms(
     each = read[0] == B and read[1] in (longest, ids.shape[1])
     steps = f"{name} calls last a recurrence over {read[1]} steps of {read[0]} sequences"
     check(each, f"{steps}; it must read each word of each text")
-    exact = torch.linalg.vector_norm(gradients, dim=-1, dtype=torch.float64)  # (1e-25)² is 0 in float32
+    exact = torch.linalg.vector_norm(
+        gradients, dim=-1, dtype=torch.float64
+    )  # (1e-25)² is 0 in float32
     norms = pad(exact.to(gradients.dtype), (0, ids.shape[1] - exact.shape[1]))  # fewer where packed
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
@@ -234,21 +263,28 @@ class Tap(NamedTuple):
     outputs: Tensor  # (B, T, D), the states of these inputs
     wanted: list[Any]  # at which gradients are needed
     total: Callable[[list[Tensor]], list[Tensor]]
-    """From them ∂L/∂h_t of every state: for each direction (B, T, H), zeros after a packed text's end."""
+    """From them ∂L/∂h_t of every state: for each direction (B, T, H), zeros after a packed text's
+    end."""
 
 
 def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
-    """The taps of the recurrence that was called last: none, one, or the two directions of an Encoder."""
+    """The taps of the recurrence that was called last: none, one, or the two directions of an
+    Encoder."""
     if encoder:
         by_module = {tap.module: tap for tap in taps}  # a module's last call
         return [by_module[module] for module in encoder.layers[-1]]
     two = f"{name} reads its input with two separate recurrences, whose states cannot be matched"
     for other in taps[:-1]:
         last = taps[-1].inputs
-        reached = last.requires_grad and torch.autograd.grad(
-            last.sum(), other.outputs, retain_graph=True, allow_unused=True
-        )[0]  # fmt: skip
-        check(isinstance(reached, Tensor), f"{two}; use one bidirectional one or a whenpool.Encoder")
+        reached = (
+            last.requires_grad
+            and torch.autograd.grad(
+                last.sum(), other.outputs, retain_graph=True, allow_unused=True
+            )[0]
+        )
+        check(
+            isinstance(reached, Tensor), f"{two}; use one bidirectional one or a whenpool.Encoder"
+        )
     return taps[-1:]
 
 
@@ -274,15 +310,17 @@ def _graph(of: Tensor, below: Iterable[Any] = ()) -> list[Any]:
 
 
 def _comes_from(states: Tensor, embedded: Tensor) -> bool:
-    """Whether a gradient at states comes back to what embed returns, as far as that can have one."""
+    """Whether a gradient at states comes back to what embed returns, as far as that can have
+    one."""
     if not (states.requires_grad and embedded.requires_grad):
         return states.requires_grad
     return get_gradient_edge(embedded).node in _graph(states)
 
 
 def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
-    """Whether encode reads a text (n,) in a loop that is not tapped: its graph above the recurrences depends
-    on how many words there are. Refuses what has no gradient, and warns of what cannot be looked into."""
+    """Whether encode reads a text (n,) in a loop that is not tapped: its graph above the
+    recurrences depends on how many words there are. Refuses what has no gradient, and warns of what
+    cannot be looked into."""
     sizes = []
     for T in (7, 8):
         try:
@@ -295,7 +333,8 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
         sizes.append(len(nodes))
     names = {node.name() for node in nodes}
     lacks = (
-        f"encode of {type(model).__name__} calls a kernel that has no gradient, as of quantised layers"
+        f"encode of {type(model).__name__} calls a kernel that has no gradient, as of "
+        "quantised layers"
     )
     known = not any("NotImplemented" in name for name in names)
     check(known, f"{lacks}; take the model as it was before it was quantised")
@@ -303,7 +342,8 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
     if custom:
         inside = f"encode of {type(model).__name__} calls {', '.join(sorted(custom))}"
         missed = (
-            "which a probe cannot look into: if it is a recurrence, norms are of the direct gradient"
+            "which a probe cannot look into: if it is a recurrence, norms are of the direct "
+            "gradient"
         )
         warnings.warn(f"{inside}, {missed}", stacklevel=4)
     return sizes[0] != sizes[1] or any(
@@ -312,20 +352,23 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
 
 
 def _mixes(states: Tensor, read: list[Tensor], lengths: Tensor) -> bool:
-    """Whether the first or the last state of the longest text depends on several words of what is read."""
+    """Whether the first or the last state of the longest text depends on several words of what is
+    read."""
     row = int(lengths.argmax())
     if not all(of.requires_grad for of in read):
         return True
     for t in (0, int(lengths[row]) - 1):
-        grads = torch.autograd.grad(states[row, t].sum(), read, retain_graph=True, allow_unused=True)
+        grads = torch.autograd.grad(
+            states[row, t].sum(), read, retain_graph=True, allow_unused=True
+        )
         if any(grad is not None and grad[row].flatten(1).any(1).sum() > 1 for grad in grads):
             return True
     return False
 
 
 def _stacked(states: Tensor, node: Any) -> list[Tap]:
-    """The loops, one for each direction, whose steps ``torch.stack`` has joined to states (B, T, D); none
-    where they were joined otherwise."""
+    """The loops, one for each direction, whose steps ``torch.stack`` has joined to states (B, T,
+    D); none where they were joined otherwise."""
     steps, axis = node.next_functions, getattr(node, "_saved_dim", None)  # -1 is kept as 2**64 - 1
     if node.name() == "CatBackward0" and axis in (2, 2**64 - 1):
         halves = [_stacked(states, half) if half else [] for half, _ in steps]
@@ -338,7 +381,8 @@ def _stacked(states: Tensor, node: Any) -> list[Tap]:
 
 
 def _flows(states: Tensor, loop: Tap) -> bool:
-    """Whether states depend on each other through these steps: each has more than its direct gradient, 1."""
+    """Whether states depend on each other through these steps: each has more than its direct
+    gradient, 1."""
     grads = torch.autograd.grad(states.sum(), loop.wanted, retain_graph=True)
     return any(bool((grad != 1).any()) for grad in grads)
 
@@ -352,9 +396,10 @@ def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
 
 @contextmanager
 def tapped(model: nn.Module) -> Iterator[list[Tap]]:
-    """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
-    model leaves a `Tap`. The states are what they were; gradients of the recurrences' own parameters are
-    not. Raises `InputError` for a module that cannot be looked into."""
+    """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or
+    `whenpool.models.cells.Cell` in a model leaves a `Tap`. The states are what they were; gradients
+    of the recurrences' own parameters are not. Raises `InputError` for a module that cannot be
+    looked into."""
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
@@ -379,12 +424,15 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
 
 
 def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
-    """As the forward of a recurrence of torch's, direction by direction; the top layer leaves a `Tap`."""
+    """As the forward of a recurrence of torch's, direction by direction; the top layer leaves a
+    `Tap`."""
     packed, K = isinstance(input, PackedSequence), 2 if module.bidirectional else 1
     if packed:
         words, lengths = pad_packed_sequence(input, batch_first=True)  # (B, T, E), (B,)
     else:
-        check(input.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(input.shape)}")
+        check(
+            input.dim() == 3, f"a recurrence must read a batch (B, T, E), not {tuple(input.shape)}"
+        )
         words = input if module.batch_first else input.transpose(0, 1)
         lengths = torch.full(words.shape[:1], words.shape[1])
     lengths = lengths.to(words.device)
@@ -409,7 +457,10 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     if isinstance(module, nn.LSTM):  # what its cells are does not follow from its states
         last = last, torch.full_like(last, torch.nan)
     if packed:
-        packing: dict[str, Any] = {"batch_first": True, "enforce_sorted": input.sorted_indices is None}
+        packing: dict[str, Any] = {
+            "batch_first": True,
+            "enforce_sorted": input.sorted_indices is None,
+        }
         return pack_padded_sequence(words, lengths.cpu(), **packing), last
     return words if module.batch_first else words.transpose(0, 1), last
 
@@ -424,7 +475,8 @@ class Half(NamedTuple):
 
 
 def _read(module: Any, number: int, k: int, inputs: Tensor, hx: Any) -> Half:
-    """Run the k-th direction of a layer with extra inputs z (and y), all zero, from its part of ``hx``."""
+    """Run the k-th direction of a layer with extra inputs z (and y), all zero, from its part of
+    ``hx``."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if module.bias else 2]
     weights = [getattr(module, f"{name}_l{number}{'_reverse' * k}").detach() for name in names]
     W_ih, W_hh, *_ = weights
@@ -437,7 +489,9 @@ def _read(module: Any, number: int, k: int, inputs: Tensor, hx: Any) -> Half:
     # a module that learns nothing, in training mode, without which cuDNN gives no gradient
     options: dict[str, Any] = {"bias": module.bias, "batch_first": True, "dtype": W_hh.dtype}
     options |= {"nonlinearity": module.nonlinearity} if isinstance(module, nn.RNN) else {}
-    layer: Any = type(module)(E + into.shape[1], H, device="meta", **options)  # where nothing is drawn
+    layer: Any = type(module)(
+        E + into.shape[1], H, device="meta", **options
+    )  # where nothing is drawn
     layer = layer.to_empty(device=W_hh.device).requires_grad_(False)
     wider = (torch.cat([W_ih, into], 1), *weights[1:])
     for parameter, weight in zip(layer.parameters(), wider, strict=True):
@@ -458,14 +512,17 @@ def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
     through, candidate = extra.chunk(2, dim=-1)
     gates = slice(0, 2 * H)  # torch's order: r, u, n
     # x_{t+1} beside h_t
-    at_gates = later(half.inputs) @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
+    at_gates = (
+        later(half.inputs) @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
+    )
     reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
     local = above + later(through) + (reset * later(candidate)) @ W_hh[2 * H :]
     return linear_recurrence(update, local, from_the_end=True)
 
 
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
-    """As the forward of a cell, which leaves a `Tap`: gradients at what is ``wanted`` are the total ones."""
+    """As the forward of a cell, which leaves a `Tap`: gradients at what is ``wanted`` are the total
+    ones."""
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
     each, last = module.unroll(inputs)

@@ -1,8 +1,8 @@
 """How much memory a step of training takes (thesis §1.3.3, §1.11.1).
 
-Tensors are counted, not the process: the bytes of all tensors that are alive at one time follow from the
-model and the text alone, and are the same on every machine that computes with the same kernels. Not seen is
-what a kernel takes for itself and gives back before it ends.
+Tensors are counted, not the process: the bytes of all tensors that are alive at one time follow
+from the model and the text alone, and are the same on every machine that computes with the same
+kernels. Not seen is what a kernel takes for itself and gives back before it ends.
 """
 
 import copy
@@ -19,11 +19,13 @@ from whenpool.probes.protocol import check_float, check_labels, checked_batch, e
 
 
 def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> float:
-    """The most that the tensors of a training step, forward and backward, hold at any time, in MB of 10⁶
-    bytes: states and what is kept of them, gradients on the way, and those of the parameters, but not the
-    parameters and the batch themselves. The model maps ids (B, T) and lengths (B,) to logits (B, C); labels
-    are (B,); ``grad`` of the parameters stays as it is. Raises `InputError` for a batch that does not fit,
-    and for a quantised model, which cannot be trained.
+    """The most that the tensors of a training step, forward and backward, hold at any time, in MB
+    of 10⁶
+    bytes: states and what is kept of them, gradients on the way, and those of the parameters, but
+        not the parameters and the batch themselves. The model maps ids (B, T) and lengths (B,) to
+        logits (B, C); labels are (B,); ``grad`` of the parameters stays as it is. Raises
+        `InputError` for a batch that does not fit, and for a quantised model, which cannot be
+        trained.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -45,7 +47,8 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
 
 class LiveBytes(TorchDispatchMode):
-    """The most bytes at one time of all tensors made while it is on, those ``there`` not counted."""
+    """The most bytes at one time of all tensors made while it is on, those ``there`` not
+    counted."""
 
     def __init__(self, there: list[Tensor]) -> None:
         super().__init__()

@@ -17,21 +17,26 @@ def check_steps(
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
     missing = [step for step in steps if not callable(getattr(model, step, None))]
     lacks = (
-        f"{type(model).__name__} has no {', '.join(missing)}; {inside(model) or 'see whenpool.probes'}"
+        f"{type(model).__name__} has no {', '.join(missing)}; "
+        f"{inside(model) or 'see whenpool.probes'}"
     )
     check(not missing, f"{probe} calls a model's methods {', '.join(steps)}, but {lacks}")
 
 
 def inside(model: nn.Module) -> str:
-    """What to give instead of what torch wraps around a model, ``nn.DataParallel`` say; empty: it is none."""
+    """What to give instead of what torch wraps around a model, ``nn.DataParallel`` say; empty: it
+    is none."""
     names = (
-        name for name in ("module", "_orig_mod") if isinstance(getattr(model, name, None), nn.Module)
+        name
+        for name in ("module", "_orig_mod")
+        if isinstance(getattr(model, name, None), nn.Module)
     )
     return next((f"give the model inside it, its .{name}" for name in names), "")
 
 
 def check_float(model: nn.Module) -> None:
-    """Raises `InputError` for a model with quantised layers, which pass no gradient, or pass it in part."""
+    """Raises `InputError` for a model with quantised layers, which pass no gradient, or pass it in
+    part."""
     kinds = {type(m) for m in model.modules() if ".quantized." in type(m).__module__}
     # weights of such layers, sums of floats, and tables, which come before all states
     other = re.compile("Packed|Float|Embedding")
@@ -43,7 +48,8 @@ def check_float(model: nn.Module) -> None:
 def checked_batch(
     model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or all 0."""
+    """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or
+    all 0."""
     ids = torch.as_tensor(ids)
     one = "; one text is ids.unsqueeze(0)" * (ids.dim() == 1)
     check(ids.dim() == 2, f"ids must be word numbers (B, T), not {tuple(ids.shape)}{one}")
@@ -55,7 +61,10 @@ def checked_batch(
         whole = not (values.is_floating_point() or values.is_complex())
         check(whole, f"{name} must be whole numbers, not {values.dtype}")
     for name, values in (("lengths", lengths), ("labels", labels)):
-        check(values.shape == (B,), f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")
+        check(
+            values.shape == (B,),
+            f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}",
+        )
     device = next((p.device for p in model.parameters()), ids.device)
     for name, values in (("ids", ids), ("labels", labels)):
         apart = f"{name} are on {values.device}, but the model is on {device}; move one with .to()"
@@ -64,13 +73,17 @@ def checked_batch(
         n = int(lengths[text])
         raise InputError(f"text {text} has the length {n}; lengths must be between 1 and {T}")
     rows = getattr(getattr(model, "embedding", None), "num_embeddings", math.inf)
-    check(int(ids.max()) < rows, f"ids have the word {int(ids.max())}, but the model knows {rows} words")
+    check(
+        int(ids.max()) < rows,
+        f"ids have the word {int(ids.max())}, but the model knows {rows} words",
+    )
     check(int(ids.min()) >= 0, f"ids have the word {int(ids.min())}; words are numbers from 0")
     return ids.long(), lengths.to(device), labels.long()
 
 
 def check_labels(labels: Tensor, logits: Tensor) -> None:
-    """Raises `InputError` for a label that the model's logits (B, C) have no column for, or one logit."""
+    """Raises `InputError` for a label that the model's logits (B, C) have no column for, or one
+    logit."""
     given = tuple(logits.shape) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
     hint = "; of one logit z make torch.nn.functional.pad(z.view(-1, 1), (1, 0))"
     several = isinstance(given, tuple) and len(given) == 2 and given[1] > 1
@@ -78,7 +91,9 @@ def check_labels(labels: Tensor, logits: Tensor) -> None:
     C = logits.shape[1]
     for row in ((labels < 0) | (labels >= C)).nonzero().flatten().tolist():
         y = int(labels[row])
-        raise InputError(f"text {row} has the label {y}, but the model has {C} classes, 0 to {C - 1}")
+        raise InputError(
+            f"text {row} has the label {y}, but the model has {C} classes, 0 to {C - 1}"
+        )
 
 
 @contextmanager
@@ -94,10 +109,12 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
-    """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last of
-    its ``counts`` (B,) values included: (B, points). What stands behind them does not matter."""
+    """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last
+    of its ``counts`` (B,) values included: (B, points). What stands behind them does not matter."""
     check(points >= 1, f"points must be at least 1, not {points}")
-    exact = torch.promote_types(values.dtype, torch.float32)  # half precision has no place for 2,049
+    exact = torch.promote_types(
+        values.dtype, torch.float32
+    )  # half precision has no place for 2,049
     share = torch.linspace(0, 1, points, dtype=exact, device=values.device)
     last = (counts.to(values.device) - 1).unsqueeze(1)  # (B, 1)
     place = share * last  # (B, points)

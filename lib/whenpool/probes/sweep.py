@@ -34,19 +34,27 @@ class SweepPoint:
 
 
 def padding_sweep(
-    model: nn.Module, texts: Sequence[Sequence[int]], labels: Sequence[int] | Tensor,
-    filler: Iterable[Sequence[int]], shares: Sequence[float] = SHARES, settings: Sequence[str] = SWEPT,
-    *, padding_index: int = 1, max_words: int = 32_768,
-) -> list[SweepPoint]:  # fmt: skip
-    """The accuracy of a trained model on test texts as more and more filler is added to them (§1.7.1).
+    model: nn.Module,
+    texts: Sequence[Sequence[int]],
+    labels: Sequence[int] | Tensor,
+    filler: Iterable[Sequence[int]],
+    shares: Sequence[float] = SHARES,
+    settings: Sequence[str] = SWEPT,
+    *,
+    padding_index: int = 1,
+    max_words: int = 32_768,
+) -> list[SweepPoint]:
+    """The accuracy of a trained model on test texts as more and more filler is added to them
+    (§1.7.1).
 
-    Each pair of a setting and a share takes the filler sentences from the first one on, text after text,
-    and starts over when they run out. So every model reads the same, whichever other settings and shares
-    are asked for. Raises `InputError` for what cannot be read or does not fit, naming it.
+    Each pair of a setting and a share takes the filler sentences from the first one on, text after
+    text, and starts over when they run out. So every model reads the same, whichever other settings
+    and shares are asked for. Raises `InputError` for what cannot be read or does not fit, naming
+    it.
 
     Args:
-        model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C). If its attribute
-            ``masked`` is False it gets batches of 32 texts, as in training.
+        model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C). If its
+            attribute ``masked`` is False it gets batches of 32 texts, as in training.
         texts, labels: N originals, each a sequence of word numbers; their classes.
         filler: sentences, each a sequence of word numbers.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
@@ -55,12 +63,14 @@ def padding_sweep(
         max_words: padded words in a batch (B x T), unless a single text has more.
 
     Returns:
-        A `SweepPoint` for each setting and share, settings in the outer loop, both in the order given.
+        A `SweepPoint` for each setting and share, settings in the outer loop, both in the order
+        given.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
         >>> texts, filler = [[5, 6, 7], [8, 9]], [[2, 3, 4, 2]]
-        >>> points = padding_sweep(model, texts, [0, 1], filler, shares=(0.0, 0.5), settings=("mid",))
+        >>> shares, settings = (0.0, 0.5), ("mid",)
+        >>> points = padding_sweep(model, texts, [0, 1], filler, shares=shares, settings=settings)
         >>> [(point.setting, point.share, point.words) for point in points]
         [('mid', 0.0, 2.5), ('mid', 0.5, 5.0)]
     """
@@ -93,11 +103,15 @@ def padding_sweep(
 
 
 @torch.inference_mode()
-def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -> tuple[float, float]:
+def _score(
+    model: nn.Module, texts: Texts, padding_index: int, max_words: int
+) -> tuple[float, float]:
     """Accuracy in %, and mean cross-entropy."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     moved = texts.to(device)
-    checked_batch(model, torch.stack(moved.ids.flat.aminmax())[None], torch.tensor([2]))  # of all words
+    checked_batch(
+        model, torch.stack(moved.ids.flat.aminmax())[None], torch.tensor([2])
+    )  # of all words
     loss, right = torch.zeros(2, dtype=torch.float64, device=device)
     with evaluating(model):
         for indices in batches_for(model, texts.ids.lengths, max_words):
@@ -116,5 +130,7 @@ def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     check(arrays, f"there is no {name}; give at least one")
     for place, numbers in enumerate(arrays):
         usable = numbers.ndim == 1 and numbers.dtype.kind in "iu"
-        check(usable, f"{name} {place} must be a sequence of word numbers; drop it where it is empty")
+        check(
+            usable, f"{name} {place} must be a sequence of word numbers; drop it where it is empty"
+        )
     return [numbers.tolist() for numbers in arrays]

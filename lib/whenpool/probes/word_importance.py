@@ -1,14 +1,14 @@
 """How much each window of words matters to a prediction: normalised word importance (thesis §1.9).
 
-For a masked `whenpool.TextClassifier` of one layer with a cell of torch's it costs about half: what a
-recurrence has read before a window does not depend on the window. So a text is read in segments, and with a
-window replaced it is read again only from the segment in which the window begins, with the state that the
-text itself has there. The rows of a text move on together, a segment at a time, and join when their segment
-comes.
+For a masked `whenpool.TextClassifier` of one layer with a cell of torch's it costs about half: what
+a recurrence has read before a window does not depend on the window. So a text is read in segments,
+and with a window replaced it is read again only from the segment in which the window begins, with
+the state that the text itself has there. The rows of a text move on together, a segment at a time,
+and join when their segment comes.
 
-Letters: B texts, T words of the longest, n words of one text, k words of a window, W windows of the longest
-text, R rows, each a text with a window replaced, L words of a segment, C classes, H units of a state of one
-direction.
+Letters: B texts, T words of the longest, n words of one text, k words of a window, W windows of the
+longest text, R rows, each a text with a window replaced, L words of a segment, C classes, H
+units of a state of one direction.
 """
 
 from bisect import bisect_left
@@ -26,30 +26,38 @@ from whenpool.probes.protocol import check_labels, checked_batch, evaluating, in
 
 ROUNDING = 64  # Importances that differ by fewer rounding errors than this are equal
 SEGMENTS, SEGMENT = 12, 10
-"""Into how many segments a text is cut, and the fewest words of one: shorter segments cost more calls,
-longer ones read more words in vain."""
+"""Into how many segments a text is cut, and the fewest words of one: shorter segments cost more
+calls, longer ones read more words in vain."""
 
 
 def nwi(
-    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor, k: int = 5,
-    unknown_index: int = UNKNOWN_INDEX, points: int = 100, max_megabytes: float = 512.0,
-) -> Tensor:  # fmt: skip
+    model: nn.Module,
+    ids: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX,
+    points: int = 100,
+    max_megabytes: float = 512.0,
+) -> Tensor:
     """Normalised word importance by position, Algorithm 1 of the thesis (§1.9.3).
 
-    δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided by
-    its maximum, less the minimum of these quotients, read by linear interpolation at ``points`` places
-    from the first window to the last; so it lies in [0, 1]. It is 0 throughout where all windows matter
-    alike up to rounding, or there is only one. Raises `InputError` as `window_importance`.
+    δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided
+    by its maximum, less the minimum of these quotients, read by linear interpolation at ``points``
+    places from the first window to the last; so it lies in [0, 1]. It is 0 throughout where all
+    windows matter alike up to rounding, or there is only one. Raises `InputError` as
+    `window_importance`.
 
     Args:
-        model: maps ids (B, T) and lengths (B,) to logits (B, C). For a masked `whenpool.TextClassifier` of
-            one layer with an LSTM, GRU or Elman cell about half of the states are reused. It is probed in
-            evaluation mode.
+        model: maps ids (B, T) and lengths (B,) to logits (B, C). For a masked
+            `whenpool.TextClassifier` of one layer with an LSTM, GRU or Elman cell about half of the
+            states are reused. It is probed in evaluation mode.
         ids, lengths: (B, T) int64, right-padded; (B,), words of each text, at least ``k``.
         labels: (B,) int64, the classes whose probability is watched.
         k: words that are replaced at once.
-        unknown_index: the number of the word put in their place: ``<unk>`` of whenpool's vocabularies, or
-            what yours calls unknown or masked; in other vocabularies 0 is often padding.
+        unknown_index: the number of the word put in their place: ``<unk>`` of whenpool's
+            vocabularies, or what yours calls unknown or masked; in other vocabularies 0 is often
+            padding.
         points: places at which a profile is read, at least 1.
         max_megabytes: about how much memory the windows that are computed at once may take.
 
@@ -73,13 +81,20 @@ def nwi(
 
 
 def window_importance(
-    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor, k: int = 5,
-    unknown_index: int = UNKNOWN_INDEX, max_megabytes: float = 512.0, reuse: bool = True,
-) -> Tensor:  # fmt: skip
-    """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
-    NaN after the last full window of each text. A text of n words has ⌊n/k⌋ windows, and up to k - 1 words
-    after the last one are never replaced. The arguments are those of `nwi`; without ``reuse`` every text is
-    read in full, whatever the model. Raises `InputError` for what does not fit."""
+    model: nn.Module,
+    ids: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX,
+    max_megabytes: float = 512.0,
+    reuse: bool = True,
+) -> Tensor:
+    """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W),
+    in nats, NaN after the last full window of each text. A text of n words has ⌊n/k⌋ windows, and
+    up to k - 1 words after the last one are never replaced. The arguments are those of `nwi`;
+    without ``reuse`` every text is read in full, whatever the model. Raises `InputError` for what
+    does not fit."""
     how = (k, unknown_index, max_megabytes, reuse)
     return _of_labels(model, ids, lengths, labels, *how)[1].to(_dtype(model))
 
@@ -97,17 +112,26 @@ def _of_labels(
 
 @torch.no_grad()
 def occlusion(
-    model: Any, ids: Tensor, lengths: Tensor, k: int, unknown_index: int = UNKNOWN_INDEX,
-    max_megabytes: float = 512.0, reuse: bool = True,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """log P(class | text) of each class, (B, C), and by how much it changes, with its sign, when each window
-    is replaced, (B, W, C), NaN behind; the arguments are those of `window_importance` (§1.9.3).
+    model: Any,
+    ids: Tensor,
+    lengths: Tensor,
+    k: int,
+    unknown_index: int = UNKNOWN_INDEX,
+    max_megabytes: float = 512.0,
+    reuse: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """log P(class | text) of each class, (B, C), and by how much it changes, with its sign, when
+    each window is replaced, (B, W, C), NaN behind; the arguments are those of `window_importance`
+    (§1.9.3).
 
-    The model is called as ``model(ids, lengths)``, with T columns unless its attribute ``masked`` says that
-    it does not read its padding. In float64, since a sure model's log-probabilities are lost in float32.
+    The model is called as ``model(ids, lengths)``, with T columns unless its attribute ``masked``
+    says that it does not read its padding. In float64, since a sure model's log-probabilities are
+    lost in float32.
     """
     ids, lengths, _ = checked_batch(model, ids, lengths)
-    check(k >= 1 and k == int(k), f"k, the words of a window, must be a whole number from 1, not {k}")
+    check(
+        k >= 1 and k == int(k), f"k, the words of a window, must be a whole number from 1, not {k}"
+    )
     for text in (lengths < k).nonzero().flatten().tolist():
         short = f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
         raise InputError(f"{short}; leave such texts out, or take k={lengths[text]} or less")
@@ -122,7 +146,9 @@ def occlusion(
         nan = bool(logits.isnan().any())
         check(not nan, f"{type(model).__name__} gives logits that are no numbers (NaN)")
         plain, k = logits.double().log_softmax(-1), int(k)  # (B, C)
-        exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
+        exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (
+            lengths // k
+        ).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)
         text, by_reuse = order[text], reuse and can_reuse(model)
@@ -132,7 +158,9 @@ def occlusion(
         each = 8 * T * made  # bytes that a text takes, about
         rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
-        groups = exists[order].sum(1).tolist() if by_reuse else [len(text)]  # of a text, or all windows
+        groups = (
+            exists[order].sum(1).tolist() if by_reuse else [len(text)]
+        )  # of a text, or all windows
         pieces = torch.arange(len(text), device=ids.device).split(groups)
         for piece in (part for each in pieces for part in each.split(rows)):
             of, which = text[piece], window[piece]
@@ -148,7 +176,8 @@ def occlusion(
 
 
 def rounding_error(model: nn.Module, plain: Tensor) -> Tensor:
-    """Changes (B, 1) of log P(y | text), (B,), no larger than rounding, which moves log p by up to 1 - p."""
+    """Changes (B, 1) of log P(y | text), (B,), no larger than rounding, which moves log p by up to
+    1 - p."""
     return -torch.expm1(plain).unsqueeze(1) * torch.finfo(_dtype(model)).eps * ROUNDING
 
 
@@ -162,26 +191,34 @@ def _dtype(model: nn.Module) -> torch.dtype:
 
 
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
-    """Whether a model's states are known to split: a masked `TextClassifier` of one layer, as it was made."""
+    """Whether a model's states are known to split: a masked `TextClassifier` of one layer, as it
+    was made."""
     if type(model) is not TextClassifier or type(model.encoder) is not Encoder or not model.masked:
         return False
     if type(model.embedding) is not nn.Embedding or type(model.classifier) is not nn.Linear:
         return False  # such as those of a quantised model
-    (first, *others), hooked = model.encoder.layers, any(part._forward_hooks for part in model.modules())
+    (first, *others), hooked = (
+        model.encoder.layers,
+        any(part._forward_hooks for part in model.modules()),
+    )
     return not hooked and not others and all(type(of) in TORCH_CELLS.values() for of in first)
 
 
 def occluded_logits(
     model: TextClassifier, text: Tensor, replaced: Tensor, starts: Tensor, k: int
 ) -> Tensor:
-    """Logits (R, C) of a text (n,) with a window replaced, (R, n), from ``starts`` (R,) on, ascending."""
+    """Logits (R, C) of a text (n,) with a window replaced, (R, n), from ``starts`` (R,) on,
+    ascending."""
     (R, n), H = replaced.shape, model.encoder.hidden_size
     rows = torch.cat([text.unsqueeze(0), replaced])  # (1 + R, n)
     states = model.classifier.weight.new_empty(1 + R, n, model.encoder.output_size)
     forward, *backward = model.encoder.layers[0]
     _read(model, forward, rows, starts.tolist(), states[..., :H])
     for recurrence in backward:  # which comes to the last window first
-        turned, half = torch.cat([rows[:1], replaced.flip(0)]).flip(1), states.new_empty(1 + R, n, H)
+        turned, half = (
+            torch.cat([rows[:1], replaced.flip(0)]).flip(1),
+            states.new_empty(1 + R, n, H),
+        )
         _read(model, recurrence, turned, (n - starts - k).flip(0).tolist(), half)
         states[1:, :, H:] = half[1:].flip(0, 1)
     return model.classify(states[1:], torch.full((R,), n, device=text.device))
@@ -190,12 +227,15 @@ def occluded_logits(
 def _read(
     model: TextClassifier, recurrence: Any, ids: Tensor, firsts: list[int], states: Tensor
 ) -> None:
-    """Fill in the states (1 + R, n, H) of a direction: of a text, and R that differ from ``firsts`` on."""
+    """Fill in the states (1 + R, n, H) of a direction: of a text, and R that differ from ``firsts``
+    on."""
     (rows, n, H), before = states.shape, 1
     L, pair = max(SEGMENT, n // SEGMENTS), isinstance(recurrence, nn.LSTM)
     carried = [states.new_zeros(1, rows, H) for _ in range(2 if pair else 1)]  # h, and c of an LSTM
     for start in range(0, n, L):
-        now = 1 + bisect_left(firsts, start + L)  # rows whose window begins in this segment or before
+        now = 1 + bisect_left(
+            firsts, start + L
+        )  # rows whose window begins in this segment or before
         for part in carried:
             part[:, before:now] = part[:, :1]
         states[before:now, :start] = states[:1, :start]

@@ -23,9 +23,13 @@ class Standing:
     """How far a list of runs is."""
 
     done: dict[Run, str] = field(default_factory=dict)  # the key of each finished run
-    elsewhere: set[Run] = field(default_factory=set)  # of these, published ones whose data are not here
+    elsewhere: set[Run] = field(
+        default_factory=set
+    )  # of these, published ones whose data are not here
     missing: list[Run] = field(default_factory=list)  # what can be computed here
-    absent: dict[Run, str] = field(default_factory=dict)  # what cannot, and why: its data are not here
+    absent: dict[Run, str] = field(
+        default_factory=dict
+    )  # what cannot, and why: its data are not here
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
@@ -50,12 +54,17 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
 
 
 def compute(
-    runs: Sequence[Run], place: Place, workforce: Workforce | None = None, *,
-    skip_absent: Callable[[Run], bool] = lambda run: False, keep_weights: bool = False,
-    label: str = "runs", say: Callable[[str], None] = print,
-) -> Report:  # fmt: skip
-    """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`. Raises
-    `InputError` when data are not here, or all runs failed.
+    runs: Sequence[Run],
+    place: Place,
+    workforce: Workforce | None = None,
+    *,
+    skip_absent: Callable[[Run], bool] = lambda run: False,
+    keep_weights: bool = False,
+    label: str = "runs",
+    say: Callable[[str], None] = print,
+) -> Report:
+    """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`.
+    Raises `InputError` when data are not here, or all runs failed.
 
     Args:
         skip_absent: the runs that are left out where their data are not here, instead of raising.
@@ -82,7 +91,9 @@ def compute(
     for phase in sorted({run.phase for run in todo}):
         part = [run for run in todo if run.phase == phase]
         # there is no model to look at, or to learn from
-        report.failed |= {run: report.failed[run.needs] for run in part if run.needs in report.failed}
+        report.failed |= {
+            run: report.failed[run.needs] for run in part if run.needs in report.failed
+        }
         ready = [run for run in part if run not in report.failed]
         run_all(ready, place, workforce, with_weights.__contains__, label, report)
     rows = (place.store.get(key(run, place)) for run in before.missing)
@@ -94,12 +105,15 @@ def compute(
         more = f" and {count - 1} others like it" if count > 1 else ""
         say(f"failed: {first}{more}: {message}")
     if report.failed and not (report.done or report.shared or report.left or before.done):
-        raise InputError(f"all {len(report.failed)} runs failed: {next(iter(report.failed.values()))}")
+        raise InputError(
+            f"all {len(report.failed)} runs failed: {next(iter(report.failed.values()))}"
+        )
     return report
 
 
 def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
-    """The trainings whose weights some runs need, and those that these need where they are not here."""
+    """The trainings whose weights some runs need, and those that these need where they are not
+    here."""
     needed, wanted = set[Training](), {run.needs for run in missing} - {None}
     while wanted:
         needed |= wanted
@@ -113,8 +127,8 @@ def has_weights(run: Run, place: Place) -> bool:
 
 
 def runs_of_file(file: Path) -> list[Run]:
-    """The runs of a CSV file as the book has it under its figures: a row each, with its kind and what else it
-    is. Raises `InputError` for another file."""
+    """The runs of a CSV file as the book has it under its figures: a row each, with its kind and
+    what else it is. Raises `InputError` for another file."""
     try:
         rows = pd.read_csv(file, dtype={"key": str})
     except ValueError as error:
@@ -126,11 +140,15 @@ def runs_of_file(file: Path) -> list[Run]:
         needed += [item.name for item in fields(about) if item.default is MISSING]
         needed += ["probe"] * (kind == Probe.kind)
     for column in needed:
-        check(column in rows, f"file of runs {file} has no column {column!r}; take one of the book's")
+        check(
+            column in rows, f"file of runs {file} has no column {column!r}; take one of the book's"
+        )
     for probe in rows.loc[rows["kind"] == Probe.kind, "probe"].unique() if "probe" in rows else ():
         check_known(f"probe in {file}", probe, PROBES)
     try:
-        return list(dict.fromkeys(KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records")))
+        return list(
+            dict.fromkeys(KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records"))
+        )
     except ValueError as error:
         raise InputError(f"file of runs {file}: {error}; take one of the book's") from None
 
@@ -162,7 +180,8 @@ LIKE = "probe system encoder cell layers bidirectional embedding_size hidden_siz
 
 
 class Pace:
-    """How fast all runs of a place were. Models trained as one batch count only where a workforce does so."""
+    """How fast all runs of a place were. Models trained as one batch count only where a workforce
+    does so."""
 
     def __init__(self, place: Place, workforce: Workforce) -> None:
         device = workforce.device.partition(":")[0]

@@ -1,5 +1,5 @@
-"""Running many runs: one loop hands tasks to processes of this machine, or to a Ray cluster, as a `Workforce`
-says, until all have ended or time is up.
+"""Running many runs: one loop hands tasks to processes of this machine, or to a Ray cluster, as a
+`Workforce` says, until all have ended or time is up.
 """
 
 import logging
@@ -60,7 +60,9 @@ class Workforce:
     address: str | None = None  # of the Ray cluster; None: this machine's
     workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
     device: str = "cpu"  # or "cuda"
-    models_per_batch: int | None = None  # of one shape, at once, at most; None: what fills a GPU, or 1
+    models_per_batch: int | None = (
+        None  # of one shape, at once, at most; None: what fills a GPU, or 1
+    )
     precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
     until: float | None = None  # `time.monotonic` when all stops
 
@@ -77,8 +79,8 @@ class Workforce:
         return cls(**options)
 
     def check(self, here: bool = True) -> None:
-        """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16 that is
-        needed ``here`` and is not."""
+        """Raises `InputError` for an unknown engine, device or precision, or for a GPU or bfloat16
+        that is needed ``here`` and is not."""
         check_known("engine", self.engine, ("local", "ray"))
         unused = self.address and self.engine != "ray"
         check(not unused, "only a Ray cluster has an address; add --engine ray or leave it out")
@@ -86,7 +88,9 @@ class Workforce:
         here = here and self.engine == "local"
         check_device(self.device, here)
         if here and (self.precision, self.device) == ("bfloat16", "cpu"):
-            check(processor_has_bfloat16(), "this processor has no bfloat16; use --precision float32")
+            check(
+                processor_has_bfloat16(), "this processor has no bfloat16; use --precision float32"
+            )
 
 
 def check_device(device: str, here: bool = True) -> None:
@@ -119,11 +123,14 @@ class Result(NamedTuple):
 
     failures: Mapping[str, str] = {}  # why runs have failed, by key
     death: str | None = None  # what became of its process
-    stored: tuple[tuple[str, bytes, bytes | None], ...] = ()  # elsewhere: keys, files, weights if kept
+    stored: tuple[
+        tuple[str, bytes, bytes | None], ...
+    ] = ()  # elsewhere: keys, files, weights if kept
 
 
 def do(task: Task, place: Place, device: str, precision_name: str = "float32") -> Result:
-    """Execute and store the runs of a task. What is left of several is tried again in smaller tasks."""
+    """Execute and store the runs of a task. What is left of several is tried again in smaller
+    tasks."""
     failures: dict[str, str] = {}
 
     def end(number: int, failure: str) -> None:
@@ -173,12 +180,15 @@ class Report:
 
 
 def run_all(
-    runs: Sequence[Run], place: Place, workforce: Workforce | None = None,
-    keep_weights: Callable[[Run], bool] = lambda run: False, label: str = "runs",
+    runs: Sequence[Run],
+    place: Place,
+    workforce: Workforce | None = None,
+    keep_weights: Callable[[Run], bool] = lambda run: False,
+    label: str = "runs",
     report: Report | None = None,
-) -> Report:  # fmt: skip
-    """Execute the runs that are not stored yet, by seed; each is stored when it ends. A worker that dies is
-    replaced and its task tried again; several commands on one store share the work.
+) -> Report:
+    """Execute the runs that are not stored yet, by seed; each is stored when it ends. A worker that
+    dies is replaced and its task tried again; several commands on one store share the work.
 
     Args:
         keep_weights: the runs whose weights are wanted; those stored without are run again.
@@ -198,7 +208,9 @@ def run_all(
     if workforce.until is not None and time.monotonic() >= workforce.until:
         report.left += len(jobs)
         return report
-    reads: list[Any] = [job.run.training or job.run for job in jobs]  # what several share is read once
+    reads: list[Any] = [
+        job.run.training or job.run for job in jobs
+    ]  # what several share is read once
     for name in {getattr(run, "vectors", None) for run in reads}:
         place.vectors(name)
     for source, length in {(place.source(run), run.length) for run in reads if run.training}:
@@ -209,8 +221,9 @@ def run_all(
 
 
 def models_at_once(workforce: Workforce) -> int:
-    """How many models a process trains together: as many as are asked for, or those that fill a GPU together
-    with its other processes. With more, programs of one would wait for those of another."""
+    """How many models a process trains together: as many as are asked for, or those that fill a GPU
+    together with its other processes. With more, programs of one would wait for those of
+    another."""
     fills = workforce.device.startswith("cuda") and workforce.engine == "local"
     if workforce.models_per_batch or not fills:
         return workforce.models_per_batch or 1
@@ -219,7 +232,8 @@ def models_at_once(workforce: Workforce) -> int:
 
 
 def devices_and_workers(workforce: Workforce) -> tuple[list[str], int]:
-    """The devices of this machine that it has, of "cuda" all GPUs, and how many processes work on them."""
+    """The devices of this machine that it has, of "cuda" all GPUs, and how many processes work on
+    them."""
     devices = [workforce.device]
     if workforce.device == "cuda":
         devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
@@ -227,10 +241,10 @@ def devices_and_workers(workforce: Workforce) -> tuple[list[str], int]:
 
 
 def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]:
-    """Tasks, by seed. Up to ``size`` trainings form one: they differ in pooling, start and the place of the
-    filler alone, so that their batches have the same lengths and share their padding. On a GPU, where a
-    recurrence ends with its own texts, plain texts go with them, since their batches have the same order, and
-    so do other seeds where one does not fill it."""
+    """Tasks, by seed. Up to ``size`` trainings form one: they differ in pooling, start and the
+    place of the filler alone, so that their batches have the same lengths and share their padding.
+    On a GPU, where a recurrence ends with its own texts, plain texts go with them, since their
+    batches have the same order, and so do other seeds where one does not fill it."""
 
     tasks: list[Task] = [(job,) for job in sorted(jobs, key=lambda job: job.run.rank())]
     for any_seed in (False, True)[: 1 + on_gpu]:
@@ -260,7 +274,11 @@ def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
 
 def pool_of(place: Place, workforce: Workforce, tasks: int) -> Any:
     """What does the tasks: it says whether it has room, takes a task, and gives its `Result`."""
-    return RayPool(place, workforce) if workforce.engine == "ray" else LocalPool(place, workforce, tasks)
+    return (
+        RayPool(place, workforce)
+        if workforce.engine == "ray"
+        else LocalPool(place, workforce, tasks)
+    )
 
 
 # processes of this machine
@@ -276,13 +294,15 @@ def _begin() -> None:
         os._exit(1)
 
     threading.Thread(target=follow_parent, daemon=True).start()
-    tqdm.set_lock(threading.RLock())  # one between processes would be left behind when this one ends
+    tqdm.set_lock(
+        threading.RLock()
+    )  # one between processes would be left behind when this one ends
     set_up()
 
 
 class Worker(NamedTuple):
-    """A process that does one task at a time. Each has an executor of its own: where several share one, the
-    death of a process ends the tasks of all."""
+    """A process that does one task at a time. Each has an executor of its own: where several share
+    one, the death of a process ends the tasks of all."""
 
     executor: ProcessPoolExecutor
     process: Any
@@ -309,8 +329,8 @@ class Worker(NamedTuple):
 
 
 class LocalPool:
-    """Processes of this machine, no more than ``tasks``, begun as they are needed. They take turns in the
-    GPUs, two at each: one reads texts and makes models while the other trains."""
+    """Processes of this machine, no more than ``tasks``, begun as they are needed. They take turns
+    in the GPUs, two at each: one reads texts and makes models while the other trains."""
 
     def __init__(self, place: Place, workforce: Workforce, tasks: int) -> None:
         self._place, self._precision = place, workforce.precision
@@ -327,7 +347,9 @@ class LocalPool:
         while True:
             worker = self._idle.pop() if self._idle else Worker.begun(next(self._devices))
             try:
-                future = worker.executor.submit(do, task, self._place, worker.device, self._precision)
+                future = worker.executor.submit(
+                    do, task, self._place, worker.device, self._precision
+                )
             except BrokenProcessPool:  # it has died while it was idle
                 worker.stop()
                 continue
@@ -358,9 +380,9 @@ class LocalPool:
 def perform(
     task: Task, workforce: Workforce, weights: dict[str, bytes], data: Path, cache: Path
 ) -> Result:
-    """Do a task on a node, in a folder of its own, with the ``weights`` that its runs need, as safetensors by
-    key; it reads the sender's folders where it has them too. Raises `InputError` where no other task could
-    be done there."""
+    """Do a task on a node, in a folder of its own, with the ``weights`` that its runs need, as
+    safetensors by key; it reads the sender's folders where it has them too. Raises `InputError`
+    where no other task could be done there."""
     node = f"node {platform.node()}"
     set_up()
     ENGINE[0] = "ray"
@@ -390,8 +412,8 @@ def perform(
 
 
 class RayPool:
-    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; these are shared out
-    evenly over its GPUs, one on each where no number is given. See `LocalPool`."""
+    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; these are
+    shared out evenly over its GPUs, one on each where no number is given. See `LocalPool`."""
 
     def __init__(self, place: Place, workforce: Workforce) -> None:
         self._place, self._workforce = place, workforce
@@ -408,9 +430,11 @@ class RayPool:
                 raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
             self._needs["GPU"] = int(1e4 / math.ceil((workforce.workers or gpus) / gpus)) / 1e4
         self._perform = ray.remote(perform).options(
-            num_cpus=1, num_gpus=self._needs.get("GPU"), max_retries=0,
+            num_cpus=1,
+            num_gpus=self._needs.get("GPU"),
+            max_retries=0,
             runtime_env={"env_vars": {n: os.environ.get(n, v) for n, v in VARIABLES.items()}},
-        )  # fmt: skip
+        )
 
     def has_room(self) -> bool:
         try:
@@ -442,7 +466,9 @@ class RayPool:
             raise InputError(f"a node of the Ray cluster cannot work ({error}); {advice}") from None
         except self._ray.exceptions.RayError as error:
             return Result(death=type(error).__name__)
-        for stored in result.stored:  # also what a run of the task needs, which may be on record here
+        for (
+            stored
+        ) in result.stored:  # also what a run of the task needs, which may be on record here
             if stored[0] in asked or not self._place.store.has(stored[0]):
                 self._place.store.write(*stored)
         return result
@@ -499,8 +525,8 @@ class Locks:
         return key in self.held
 
     def release(self, *keys: str) -> None:
-        """Let go of some runs. The file goes first: who has opened it sees it without a name, and begins
-        anew."""
+        """Let go of some runs. The file goes first: who has opened it sees it without a name, and
+        begins anew."""
         for lock in map(self.held.pop, keys):
             Path(lock.lock_file).unlink(missing_ok=True)
             lock.release()
@@ -521,7 +547,9 @@ class _Loop:
         self._queue.extend(tasks)
         working: dict[Future[Any], Task] = {}
         jobs = [job for task in tasks for job in task]
-        layout = f"{label} |{{bar:20}}| {{percentage:3.0f}}% {{elapsed}} elapsed, {{remaining}} left"
+        layout = (
+            f"{label} |{{bar:20}}| {{percentage:3.0f}}% {{elapsed}} elapsed, {{remaining}} left"
+        )
         live = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
         pace = {"miniters": 0, "mininterval": 0.5 if live else 60.0}  # a line a minute in a file
         self._bar = tqdm(total=sum(round(job.run.cost) for job in jobs), bar_format=layout, **pace)
@@ -555,8 +583,9 @@ class _Loop:
         return tuple(job for job in locked if job not in done)
 
     def _settle(self, task: Task, result: Result) -> None:
-        """Count the runs of a task that has ended. What is left of it is tried again, half of it at a time,
-        since it may have been too much for the memory; a run is blamed when it was alone each time."""
+        """Count the runs of a task that has ended. What is left of it is tried again, half of it at
+        a time, since it may have been too much for the memory; a run is blamed when it was alone
+        each time."""
         alone, rest = len(task) == 1, []
         for job in task:
             if job.key in result.failures:

@@ -29,7 +29,9 @@ _BOTH = ("last", "max_attention")  # Without pooling, and with
 
 SEEDS = 5
 SEEDS_FROM = 20  # Seeds of what claims of 2026-11-27 decide: runs with lower ones began before
-FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
+FEWER_SEEDS = (
+    3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
+)
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _NAMES = "compact compact_test compact_sizes other_starts tried paper small_taggers".split()
 COMPACT, COMPACT_TEST, COMPACT_SIZES, OTHER_STARTS, TRIED, PAPER, SMALL_TAGGERS = (
@@ -58,8 +60,8 @@ def base_run(corpus: str, length: str, size: int, request: Request, place: Place
 
 
 def each(run: Training, *options: Options, **values: Iterable[Any]) -> Iterator[Training]:
-    """A training with each combination of some values of its fields, of which the last changes first; or with
-    some ``options`` at a time."""
+    """A training with each combination of some values of its fields, of which the last changes
+    first; or with some ``options`` at a time."""
     for chosen in product(*values.values()):
         for option in options or ({},):
             yield replace(run, **dict(zip(values, chosen, strict=True)), **option)
@@ -75,7 +77,11 @@ def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[
         return {"long": request.sizes or (1_000,)}
     sizes: dict[str, Sequence[int]] = {}
     for length, split in PUBLICATIONS[corpus].sizes.items():
-        usual = (1_000, 2_000, 5_000) if length == "short" else COMPACT_SIZES.get(corpus, (1_000, 2_000))
+        usual = (
+            (1_000, 2_000, 5_000)
+            if length == "short"
+            else COMPACT_SIZES.get(corpus, (1_000, 2_000))
+        )
         every = [min(size, split.train) for size in (1_000, 2_000, 5_000, 10_000, 25_000)]
         paper = [size for size in every if size in (request.sizes or every)]
         sizes[length] = paper if request.profile == "paper" else request.sizes or usual
@@ -83,10 +89,13 @@ def sizes_of(corpus: str, request: Request, place: Place) -> dict[str, Sequence[
 
 
 def bases(
-    request: Request, place: Place, sizes: Sequence[int] = (1_000,), usual: tuple[str, ...] = ("imdb",)
+    request: Request,
+    place: Place,
+    sizes: Sequence[int] = (1_000,),
+    usual: tuple[str, ...] = ("imdb",),
 ) -> Iterator[Training]:
-    """The run of the profile on each corpus, length of text and size. With ``sizes``, which are those of IMDb
-    at both scales, short texts are left out."""
+    """The run of the profile on each corpus, length of text and size. With ``sizes``, which are
+    those of IMDb at both scales, short texts are left out."""
     for corpus in request.corpora_or(*usual):
         for length, those in sizes_of(corpus, request, place).items():
             if sizes and length == "short":
@@ -117,7 +126,9 @@ def _training_to_skip(request: Request, place: Place) -> Iterable[Training]:
             yield from seeded(run, request, paper=SEEDS)
             if request.profile == "compact" and (run.corpus, run.size) == ("imdb", 1_000):
                 some = run.setting in ("standard", "mid")
-                yield from each(run, vectors=(VECTORS[1], None) if some else (), seed=seeds_of(request))
+                yield from each(
+                    run, vectors=(VECTORS[1], None) if some else (), seed=seeds_of(request)
+                )
 
 
 def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
@@ -144,8 +155,8 @@ def _gradient_propagation(request: Request, place: Place) -> Iterable[Run]:
 
 
 def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
-    """Figures 1.4, 1.6 and 1.7, and what padding and the forget gate (of the thesis, of the public code, and
-    chrono) have to do with them (§1.6, §1.7)."""
+    """Figures 1.4, 1.6 and 1.7, and what padding and the forget gate (of the thesis, of the public
+    code, and chrono) have to do with them (§1.6, §1.7)."""
     for corpus in request.corpora_or("imdb", "amazon"):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
         for plain in bases(replace(request, corpora=(corpus,)), place, sizes):
@@ -181,7 +192,9 @@ def _natural_bias(request: Request, place: Place) -> Iterable[Run]:
 def _word_importance(request: Request, place: Place) -> Iterable[Run]:
     paper = request.profile == "paper"
     for corpus in request.corpora_or(*(("imdb", "yahoo", "amazon") if paper else THESIS_CORPORA)):
-        figures = [figure for figure in _TABLES["importance_figures"] if paper and figure[0] == corpus]
+        figures = [
+            figure for figure in _TABLES["importance_figures"] if paper and figure[0] == corpus
+        ]
         looks = [figure for figure in figures if figure[2] in (request.sizes or (figure[2],))]
         # where the thesis has no figure: the first size and the last
         others = {} if looks else sizes_of(corpus, request, place)
@@ -226,8 +239,13 @@ def _few_shot(request: Request, place: Place) -> Iterable[FewShot]:
             labels = (max(1, min(FewShot.per_class, mine["train_size"] // mine["classes"] // 2)),)
         if request.unlabelled:
             asked["unlabelled"] = request.unlabelled
-        options, systems = PAPER if paper else _TABLES["small"], request.systems or (*SYSTEMS, *CONTRAST)
-        for seed, per_class, system in product(seeds_of(request), request.labels or labels, systems):
+        options, systems = (
+            PAPER if paper else _TABLES["small"],
+            request.systems or (*SYSTEMS, *CONTRAST),
+        )
+        for seed, per_class, system in product(
+            seeds_of(request), request.labels or labels, systems
+        ):
             yield FewShot(corpus, system, per_class, seed, **(options[system] | asked))
 
 
@@ -246,7 +264,9 @@ def _learnability(request: Request, place: Place) -> Iterable[Run]:
             yield from each(plain, *OTHER_STARTS)
             yield probe.GradientProfile(replace(plain, forget_bias="chrono"))
             if request.profile == "quick" and base.corpus in PUBLICATIONS:
-                yield from each(replace(plain, trick="gradient_directed"), *_TABLES["tried_strengths"])
+                yield from each(
+                    replace(plain, trick="gradient_directed"), *_TABLES["tried_strengths"]
+                )
 
 
 # What the last state holds: starts of a BiLSTM without pooling, and reading and learning exchanged
@@ -257,17 +277,22 @@ START_OPTIONS: list[Options] = _STARTS["usual"]
 _GATED = [start for start in START_OPTIONS if "input_bias" in start]
 GATES = tuple(start["forget_bias"] for start in _GATED)
 _CHRONO: Options = {"forget_bias": "chrono"}
-[_BEST_GATED] = [start for start in _GATED if start["forget_bias"] == 6.5]  # by validation, with 1,000
+[_BEST_GATED] = [
+    start for start in _GATED if start["forget_bias"] == 6.5
+]  # by validation, with 1,000
 _POOLED: Options = {"pooling": "max_attention"}
 SHARES = (0.0, 0.33, 0.8, 0.9, 0.95)  # Filler's part of a text, beside the usual
 DRAWS = 5
 LATER_SEEDS = range(SEEDS_FROM + 5, SEEDS_FROM + 8)  # They decide claims of 2026-11-29
-UNUSED_SEEDS = range(SEEDS_FROM + 10, SEEDS_FROM + 15)  # Of claims registered anew, and of later ones
+UNUSED_SEEDS = range(
+    SEEDS_FROM + 10, SEEDS_FROM + 15
+)  # Of claims registered anew, and of later ones
 OTHER_CELLS = ("gru", "elman", "mingru")
 
 
 def _last_state(request: Request, place: Place) -> Iterable[Run]:
-    """By what decides first: states of untrained models, trained ones of each start, then the rest."""
+    """By what decides first: states of untrained models, trained ones of each start, then the
+    rest."""
     for base in bases(replace(request, masked=True), place):
         plain = replace(base, pooling="last")
         if request.is_whole and base.corpus == "imdb":
@@ -290,7 +315,10 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
     """All that the claims of the chapter ask for, on IMDb, at either scale."""
     compact, sizes = request.profile == "compact", request.sizes or (1_000, 10_000)
     seeds = [SEEDS_FROM + seed for seed in seeds_of(request, SEEDS, paper=3)]
-    middle, others = replace(plain, setting="mid"), OTHER_CELLS if compact and not request.cell else ()
+    middle, others = (
+        replace(plain, setting="mid"),
+        OTHER_CELLS if compact and not request.cell else (),
+    )
     watch: Options = {"texts": 200, "until": 3_000}  # gradients of held-out texts
     watch |= {"shortest": 350, "longest": 412} if compact else {"shortest": 700, "longest": 900}
     yield from _untrained_states(plain, request, others)
@@ -299,7 +327,9 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, *_GATED, _POOLED)
         yield from _starts_in_filler(each(middle, seed=seeds), watch)
         yield from each(middle, _CHRONO, _BEST_GATED, seed=() if request.seeds else LATER_SEEDS)
-        if not compact and not request.seeds:  # two claims are younger than the runs of the first seeds
+        if (
+            not compact and not request.seeds
+        ):  # two claims are younger than the runs of the first seeds
             for run in each(middle, seed=range(SEEDS_FROM + 3, SEEDS_FROM + 6), forget_bias=[5.0]):
                 yield from (probe.GradientTrace(run, **watch), run)
         for run in each(middle, epochs=[20], seed=seeds):  # as many as the thesis's at either scale
@@ -323,13 +353,15 @@ def _last_state_whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from each(run, *gated, _POOLED, _CHRONO)
     if 1_000 in sizes and not request.seeds:
         yield from () if compact else _registered_anew(plain, watch)
-        for run in each(middle, *START_OPTIONS, seed=UNUSED_SEEDS[: SEEDS if compact else FEWER_SEEDS]):
+        for run in each(
+            middle, *START_OPTIONS, seed=UNUSED_SEEDS[: SEEDS if compact else FEWER_SEEDS]
+        ):
             yield from (probe.UntrainedStates(_many(run)), probe.GradientTrace(run, **watch), run)
 
 
 def _registered_anew(plain: Training, watch: Options) -> Iterator[Run]:
-    """What was undecided at the thesis's scale, once more with seeds that nothing has used; and whether the
-    poolings are level."""
+    """What was undecided at the thesis's scale, once more with seeds that nothing has used; and
+    whether the poolings are level."""
     for run in each(plain, seed=UNUSED_SEEDS):
         middle = replace(run, setting="mid")
         yield from each(middle, {"held": "encoder"}, {"through": "last"}, pooling=["max_attention"])
@@ -340,9 +372,9 @@ def _registered_anew(plain: Training, watch: Options) -> Iterator[Run]:
 
 
 def _exchanges_controlled(plain: Training, seeds: Sequence[int], compact: bool) -> Iterator[Run]:
-    """What else an exchange may do than to bring gradient: it is tried on plain reviews; a model gets its own
-    gradient, but as much of it in the middle; the states are read while they learn; and steps are of other
-    sizes."""
+    """What else an exchange may do than to bring gradient: it is tried on plain reviews; a model
+    gets its own gradient, but as much of it in the middle; the states are read while they learn;
+    and steps are of other sizes."""
     yield from each(plain, *_STARTS["exchanged_on_plain"], seed=seeds)
     middle = replace(plain, setting="mid")
     for run in each(middle, seed=seeds):
@@ -374,7 +406,8 @@ def _many(run: Training) -> Training:
 
 
 def _starts_in_filler(runs: Iterable[Training], watch: Options) -> Iterator[Run]:
-    """Each start, trained and watched; MaxPool and MaxAtt that start with chrono; and MaxAtt as usual."""
+    """Each start, trained and watched; MaxPool and MaxAtt that start with chrono; and MaxAtt as
+    usual."""
     for run in runs:
         for start in (*START_OPTIONS, *_STARTS["beside"]):
             until = None if start in START_OPTIONS[:2] else watch["until"]  # None: to the end
@@ -401,8 +434,9 @@ TRANSFORMER_RATE = 2e-3  # Chosen by validation accuracy, see `TRIED`: the thesi
 
 
 def _other_architectures(request: Request, place: Place) -> Iterable[Run]:
-    """Training to skip, natural bias and word importance of other cells and of the Transformer, each without
-    pooling and with, whatever cell the reader asks for; and the memory that a step takes."""
+    """Training to skip, natural bias and word importance of other cells and of the Transformer,
+    each without pooling and with, whatever cell the reader asks for; and the memory that a step
+    takes."""
     request = replace(request, cell=None, masked=True)
     compact, seeds = request.profile == "compact", seeds_of(request, paper=1)
     # these are run in all four settings, once
@@ -426,9 +460,14 @@ def _other_architectures(request: Request, place: Place) -> Iterable[Run]:
                     yield probe.PaddingSweep(pooled, texts=swept)
                     yield probe.WordImportance(pooled, texts=looked_at)
         if compact:
-            yield from each(replace(base, cell="transformer", learning_rate=TRANSFORMER_RATE), *TRIED)
+            yield from each(
+                replace(base, cell="transformer", learning_rate=TRANSFORMER_RATE), *TRIED
+            )
         # the memory at the thesis's width, whatever the profile
-        wide: Options = {"hidden_size": Training.hidden_size, "embedding_size": Training.embedding_size}
+        wide: Options = {
+            "hidden_size": Training.hidden_size,
+            "embedding_size": Training.embedding_size,
+        }
         for run in each(replace(base, **wide), seed=seeds):
             yield probe.MemoryUse(run)
             for attention in ("plain", "fused"):
@@ -441,7 +480,8 @@ TIMED_SEEDS = (5, 6, 7)  # Of trainings to be timed, all poolings in turn with n
 
 
 def _regularisation(request: Request, place: Place) -> Iterable[Training]:
-    """What decides claims: plain texts, and in the middle of filler models without pooling and with."""
+    """What decides claims: plain texts, and in the middle of filler models without pooling and
+    with."""
     poolings, grid, sustained = request.poolings or COMPARED, _TABLES["grid"], _TABLES["sustained"]
     for base in bases(request, place):
         for plain in each(base, seed=seeds_of(request)):
@@ -464,8 +504,8 @@ def _regularisation(request: Request, place: Place) -> Iterable[Training]:
 
 
 def _sequence_labelling(request: Request, place: Place) -> Iterable[Tagging]:
-    """Both directions against one, letters, and another encoding of entities. Beside corpora of labelled
-    texts, which have no tags and are asked of other chapters, this one has its own."""
+    """Both directions against one, letters, and another encoding of entities. Beside corpora of
+    labelled texts, which have no tags and are asked of other chapters, this one has its own."""
     usual = tuple(PUBLISHED) if request.is_whole and request.corpora is None else (GENERATED,)
     listed = LISTED_CELLS[request.cell or Tagging.cell]
     if listed.adds or not listed.recurrent:  # no tagger has such a cell
@@ -492,16 +532,25 @@ def _sequence_labelling(request: Request, place: Place) -> Iterable[Tagging]:
 PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
     function.__name__.removeprefix("_"): function
     for function in (
-        _gradient_propagation, _natural_bias, _training_to_skip, _word_importance, _few_shot, _learnability,
-        _last_state, _recurrent_networks, _sequence_labelling, _other_architectures, _regularisation,
+        _gradient_propagation,
+        _natural_bias,
+        _training_to_skip,
+        _word_importance,
+        _few_shot,
+        _learnability,
+        _last_state,
+        _recurrent_networks,
+        _sequence_labelling,
+        _other_architectures,
+        _regularisation,
     )
-}  # fmt: skip
+}
 """The runs of each chapter that needs some, in the order of the book."""
 
 
 def plan(chapter: str, request: Request, place: Place) -> list[Run]:
-    """The runs of a chapter, none twice: those with the settings and poolings that are asked for, and with
-    models that can be made. There may be none: the book then shows what is recorded."""
+    """The runs of a chapter, none twice: those with the settings and poolings that are asked for,
+    and with models that can be made. There may be none: the book then shows what is recorded."""
     smoke = request.profile == "smoke"
     runs = PLANS[chapter](replace(request, profile="quick") if smoke else request, place)
 
@@ -530,7 +579,9 @@ def _smoke(run: Any, request: Request) -> Any:
 def chapter_named(name: str, names: Collection[str]) -> str:
     """The one of some chapters that is meant by its name, or a part that no other has."""
     name = Path(name).stem.replace("-", "_")
-    matching = [name] if name in names else [chapter for chapter in names if name and name in chapter]
+    matching = (
+        [name] if name in names else [chapter for chapter in names if name and name in chapter]
+    )
     check(len(matching) < 2, f"chapter {name!r} is ambiguous; choose one of {', '.join(matching)}")
     check_known("chapter", matching[0] if matching else name, names)
     return matching[0]

@@ -1,8 +1,8 @@
 """What a reader asks for: a profile, and maybe a narrower selection.
 
-A *profile* says how large models and training sets are: "smoke" (tests: seconds), "quick" (minutes),
-"compact" (the whole paper, small models and short texts: a day) or "paper" (the thesis's protocol,
-§1.4.2).
+A *profile* says how large models and training sets are: "smoke" (tests: seconds), "quick"
+(minutes), "compact" (the whole paper, small models and short texts: a day) or "paper" (the thesis's
+protocol, §1.4.2).
 """
 
 import os
@@ -18,7 +18,8 @@ from whenpool.models.registry import LISTED, LISTED_CELLS
 
 PROFILES = ("smoke", "quick", "compact", "paper")
 NARROWING = tuple("sizes settings poolings seeds labels systems unlabelled cell layers".split())
-"""The attributes of a request that leave runs out, make them smaller, or put another model into them."""
+"""The attributes of a request that leave runs out, make them smaller, or put another model into
+them."""
 LISTS = "sizes labels settings poolings systems".split()  # attributes that are tuples
 NUMBERS = "sizes labels seeds unlabelled layers".split()
 
@@ -40,7 +41,8 @@ class Request:
     systems: tuple[str, ...] | None = None  # names in `whenpool.runs.kinds.few_shot`
     unlabelled: int | None = None  # texts
     paraphrases: str | None = None  # a file of them for the unlabelled texts
-    # of every trained model that is a thesis's BiLSTM otherwise; chapters that compare cells have their own
+    # of every trained model that is a thesis's BiLSTM otherwise; chapters that compare cells have
+    # their own
     cell: str | None = None  # a name in `whenpool.models.registry.LISTED_CELLS`
     layers: int | None = None  # how many are stacked
 
@@ -54,7 +56,9 @@ class Request:
             numbers = value if isinstance(value, tuple) and name in LISTS else [value]
             whole = all(type(number) is int and number > 0 for number in numbers)
             check(value is None or whole, f"{name} must be whole numbers from 1, not {value!r:.60}")
-        check(isinstance(self.masked, bool), f"masked must be true or false, not {self.masked!r:.60}")
+        check(
+            isinstance(self.masked, bool), f"masked must be true or false, not {self.masked!r:.60}"
+        )
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_known("setting", setting, SETTINGS)
@@ -71,11 +75,13 @@ class Request:
         return self.profile in ("compact", "paper")
 
     def corpora_or(self, *usual: str) -> tuple[str, ...]:
-        """The corpora that are asked for, else the usual ones of the whole paper, or the embedded one."""
+        """The corpora that are asked for, else the usual ones of the whole paper, or the embedded
+        one."""
         return self.corpora or (usual if self.is_whole else ("synthetic",))
 
     def leaves_out(self, run: Any) -> bool:
-        """Whether a run is left out where its data are not here, since nobody named its corpus or encoder."""
+        """Whether a run is left out where its data are not here, since nobody named its corpus or
+        encoder."""
         unnamed = self.encoder is None and getattr(run, "has_encoder", False)
         return unnamed or (self.corpora is None and self.is_whole)
 
@@ -92,6 +98,7 @@ def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def placed(name: str | None) -> str | None:
-    """A file or folder by a name that does not depend on the working directory; other names as they are."""
+    """A file or folder by a name that does not depend on the working directory; other names as they
+    are."""
     path = os.path.expanduser(name or "")
     return str(Path(path).resolve()) if name and os.path.exists(path) else name

@@ -1,7 +1,7 @@
 """What a run is, where its data and results lie, and where a result comes from.
 
-A new kind of run is one file in ``whenpool/runs/kinds``, with a frozen dataclass that derives from `Run`, and
-one line in ``whenpool/runs/kinds/__init__.py``.
+A new kind of run is one file in ``whenpool/runs/kinds``, with a frozen dataclass that derives from
+`Run`, and one line in ``whenpool/runs/kinds/__init__.py``.
 """
 
 import platform
@@ -41,7 +41,9 @@ class Place:
     cache: Path
 
     @classmethod
-    def default(cls, data: Path | None = None, store: Path | None = None, smoke: bool = False) -> Self:
+    def default(
+        cls, data: Path | None = None, store: Path | None = None, smoke: bool = False
+    ) -> Self:
         """The folders of `whenpool.base.paths`; runs of the profile "smoke" lie apart."""
         directory, root = store or store_directory(), project_root()
         published = root / "data" / "results" if root else None
@@ -53,7 +55,8 @@ class Place:
         return find(run.corpus, self.data)
 
     def vectors_file(self, name: str) -> Path:
-        """The file of some word vectors, by name or full path; raises `InputError` when it is not there."""
+        """The file of some word vectors, by name or full path; raises `InputError` when it is not
+        there."""
         for folder, suffix in product((self.data, self.data / "vectors"), (".txt", ".txt.gz", "")):
             if (file := folder / f"{name}{suffix}").is_file():
                 return file
@@ -75,10 +78,11 @@ def find_vectors(place: Place) -> str | None:
 
 
 class Run:
-    """What can be asked for, stored and looked up: a frozen dataclass of its configuration. It has a field
-    ``corpus`` and a field ``seed``; a probe has a training instead. The default of a field must never
-    change: fields at their default do not enter the key of a run, so that a field added later leaves
-    older runs valid."""
+    """What can be asked for, stored and looked up: a frozen dataclass of its configuration. It has
+    a field ``corpus`` and a field ``seed``; a probe has a training instead. The default of a field
+    must never
+    change: fields at their default do not enter the key of a run, so that a field added later
+        leaves older runs valid."""
 
     # A subclass sets these without an annotation, which would make them fields
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
@@ -118,11 +122,13 @@ class Run:
 
     @property
     def shape(self) -> Self:
-        """The run without its vectors and folders: a published one like it counts where they are not here."""
+        """The run without its vectors and folders: a published one like it counts where they are
+        not here."""
         return replace(self.named, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
 
     def rank(self) -> tuple[int, int]:
-        """A sort key: wherever a list is cut, what comes before is a grid with fewer seeds, then sizes."""
+        """A sort key: wherever a list is cut, what comes before is a grid with fewer seeds, then
+        sizes."""
         about = self.training or self
         return getattr(about, "seed", 0), getattr(about, "size", 0)
 
@@ -143,30 +149,41 @@ class Run:
 
     @classmethod
     def of_row(cls, row: Any) -> Self:
-        """The configuration of a row of `Store.rows`: numbers may be fractions, and fields missing."""
+        """The configuration of a row of `Store.rows`: numbers may be fractions, and fields
+        missing."""
         return cls(**values_of(row, cls))
 
     def identity(self, place: Place) -> dict[str, Any]:
-        """What makes a run this run: configuration, data, protocol. Raises `InputError` for a configuration
-        that cannot be run, or data that are not there."""
+        """What makes a run this run: configuration, data, protocol. Raises `InputError` for a
+        configuration that cannot be run, or data that are not there."""
         raise NotImplementedError
 
     def identified(self, place: Place, label: str, **data: str) -> dict[str, Any]:
-        """An identity: the ``label`` of the corpus, the fingerprints of ``data``, and that of the vectors."""
+        """An identity: the ``label`` of the corpus, the fingerprints of ``data``, and that of the
+        vectors."""
         if self.vectors:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
-        return {"run": self.named.changed() | {"corpus": label}, "data": data, "protocol": self.protocol}
+        return {
+            "run": self.named.changed() | {"corpus": label},
+            "data": data,
+            "protocol": self.protocol,
+        }
 
     def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
-        """Execute and store the run; returns its key. Raises `InputError` for data that cannot be read, a
-        loss that diverges, or weights that are needed and not here."""
+        """Execute and store the run; returns its key. Raises `InputError` for data that cannot be
+        read, a loss that diverges, or weights that are needed and not here."""
         raise NotImplementedError
 
     def put(
-        self, place: Place, result: Mapping[str, Any], made: Mapping[str, Any],
-        history: Iterable[Mapping[str, Any]] = (), weights: Any = None,
-    ) -> str:  # fmt: skip
-        """Store a result and its history, with the `provenance` and maybe weights; returns the key."""
+        self,
+        place: Place,
+        result: Mapping[str, Any],
+        made: Mapping[str, Any],
+        history: Iterable[Mapping[str, Any]] = (),
+        weights: Any = None,
+    ) -> str:
+        """Store a result and its history, with the `provenance` and maybe weights; returns the
+        key."""
         kept = safetensors.torch.save(weights) if weights else None
         identity = self.identity(place)
         return place.store.put(identity, self.row(), result, made, history, kept, self.kind)
@@ -209,17 +226,25 @@ ENGINE = ["local"]  # The engine that this process works for
 
 
 def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
-    """What is stored beside a result computed now on a device, ``together`` with a ``group`` of models."""
+    """What is stored beside a result computed now on a device, ``together`` with a ``group`` of
+    models."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
     precision = precision_used()
     if precision == "tf32x3" and not (together > 1 and kernels_on(device)):
         precision = "float32"  # which is computed instead
     return {
-        "commit": commit(), "device": f"{device.split(':')[0]}: {name}",
-        "threads": torch.get_num_threads(), "precision": precision, "together": together, "group": group,
-        "engine": ENGINE[0], "torch": torch.__version__, "python": platform.python_version(),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"), "processor": kind_of_processor(),
-    }  # fmt: skip
+        "commit": commit(),
+        "device": f"{device.split(':')[0]}: {name}",
+        "threads": torch.get_num_threads(),
+        "precision": precision,
+        "together": together,
+        "group": group,
+        "engine": ENGINE[0],
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processor": kind_of_processor(),
+    }
 
 
 @cache
@@ -227,14 +252,23 @@ def commit() -> str:
     """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
     if (root := project_root()) is None:
         return ""
-    git = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
+    git = [
+        "git",
+        "-C",
+        str(root),
+        "describe",
+        "--always",
+        "--exclude=*",
+        "--abbrev=12",
+        "--dirty=+",
+    ]
     return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @cache
 def kind_of_processor() -> str:
-    """What several processors of one name differ in: family and model, and the instruction sets that torch
-    uses there, such as "family 25, model 1, AVX2"; the order of sums depends on them."""
+    """What several processors of one name differ in: family and model, and the instruction sets
+    that torch uses there, such as "family 25, model 1, AVX2"; the order of sums depends on them."""
     kind, known = [], {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
     with suppress(OSError):
         about = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
@@ -249,5 +283,7 @@ def kind_of_processor() -> str:
 def processor() -> str:
     """The name of this machine's processor."""
     with suppress(OSError, IndexError):
-        return Path("/proc/cpuinfo").read_text().split("model name")[1].split("\n")[0].lstrip("\t: ")
+        return (
+            Path("/proc/cpuinfo").read_text().split("model name")[1].split("\n")[0].lstrip("\t: ")
+        )
     return platform.processor() or platform.machine()

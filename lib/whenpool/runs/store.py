@@ -1,8 +1,9 @@
 """Finished runs, one file each, and the tables made of them.
 
-A run is stored under a key that is the hash of its *identity*: its configuration, the fingerprints of its
-data, and the version of the protocol. A file that is damaged or does not belong here does not count,
-which a line says. Published runs are the same rows in CSV files of the repository, read only.
+A run is stored under a key that is the hash of its *identity*: its configuration, the fingerprints
+of its data, and the version of the protocol. A file that is damaged or does not belong here does
+not count, which a line says. Published runs are the same rows in CSV files of the repository, read
+only.
 """
 
 import hashlib
@@ -21,7 +22,9 @@ from whenpool.base.paths import project_root
 
 KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `whenpool.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
-MADE = "seconds together device corpus_complete commit torch finished".split()  # Columns of every kind
+MADE = (
+    "seconds together device corpus_complete commit torch finished".split()
+)  # Columns of every kind
 NO_ROWS = pd.DataFrame(columns=["key"])
 
 
@@ -34,10 +37,15 @@ class Store:
     damaged: list[str] = field(default_factory=list)  # a line for each damaged file that was met
 
     def put(
-        self, identity: Mapping[str, Any], run: Mapping[str, Any], result: Mapping[str, Any],
-        provenance: Mapping[str, Any], history: Iterable[Mapping[str, Any]] = (),
-        weights: bytes | None = None, kind: str | None = None,
-    ) -> str:  # fmt: skip
+        self,
+        identity: Mapping[str, Any],
+        run: Mapping[str, Any],
+        result: Mapping[str, Any],
+        provenance: Mapping[str, Any],
+        history: Iterable[Mapping[str, Any]] = (),
+        weights: bytes | None = None,
+        kind: str | None = None,
+    ) -> str:
         """Store a finished run and return its key; without ``kind`` the configuration shows it."""
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
@@ -84,10 +92,13 @@ class Store:
         return self.directory / f"{key}.safetensors"
 
     def rows(self, kind: str) -> pd.DataFrame:
-        """A row for each run of a kind, the published ones included: configuration, result, provenance."""
+        """A row for each run of a kind, the published ones included: configuration, result,
+        provenance."""
         rows = []
         for key, row in self._rows(kind):
-            data = {f"data_{name}": value for name, value in row["identity"].get("data", {}).items()}
+            data = {
+                f"data_{name}": value for name, value in row["identity"].get("data", {}).items()
+            }
             facts = {"key": key, "protocol": row["identity"].get("protocol")}
             rows.append(facts | row["run"] | row["result"] | data | row["provenance"])
         return self._with_published(rows, KINDS[kind].table)
@@ -160,7 +171,8 @@ def kind_of(row: Mapping[str, Any]) -> str:
 
 @cache
 def _read_run(file: Path, *state: int) -> dict[str, Any] | None:
-    """A stored run, or None for what is none; the file is read anew when its ``state`` has changed."""
+    """A stored run, or None for what is none; the file is read anew when its ``state`` has
+    changed."""
     try:
         row = json.loads(file.read_bytes())
         return row if key_of(row["identity"]) == file.stem and kind_of(row) in KINDS else None

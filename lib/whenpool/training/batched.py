@@ -1,9 +1,10 @@
 """Several models of one shape trained at once, as one batch of models.
 
 Each takes the steps that it would take alone, on batches of its own, so that results equal those of
-`whenpool.training.loop.train` but for the order of sums. For a step their parameters are stacked, so that it
-is a few large operations: one lookup of words, one product for the inputs of all recurrences and a few for
-gradients of weights (`whenpool.models.batched_lstm`), one pooling for all that share it, one Adam.
+`whenpool.training.loop.train` but for the order of sums. For a step their parameters are stacked,
+so that it is a few large operations: one lookup of words, one product for the inputs of all
+recurrences and a few for gradients of weights (`whenpool.models.batched_lstm`), one pooling for all
+that share it, one Adam.
 
 Letters: M models, N texts of each, B of them in a batch, T places of a text, C classes.
 """
@@ -33,12 +34,15 @@ WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")  # Of a r
 def train_together(
     students: Sequence[loop.Student], device: str, on_end: Callable[[int, End], None]
 ) -> None:
-    """Train several models by cross-entropy, each as if it were alone; ``on_end`` is called at once with the
-    number of each student that ends, and its outcome or error. They may differ in pooling, start, data,
-    number of texts and epochs; seconds of an outcome are its share of the time of all. Raises `InputError`
-    unless all are masked LSTMs of one shape and learning rate, and `torch.OutOfMemoryError`."""
+    """Train several models by cross-entropy, each as if it were alone; ``on_end`` is called at once
+    with the number of each student that ends, and its outcome or error. They may differ in pooling,
+    start, data, number of texts and epochs; seconds of an outcome are its share of the time of all.
+    Raises `InputError` unless all are masked LSTMs of one shape and learning rate, and
+    `torch.OutOfMemoryError`."""
     kinds = {_kind(student) for student in students}
-    alike = "only masked LSTMs of one shape and learning rate, without DropConnect, can train together"
+    alike = (
+        "only masked LSTMs of one shape and learning rate, without DropConnect, can train together"
+    )
     check(len(kinds) == 1 and next(iter(kinds))[:3] == ("lstm", 0.0, True), alike)
     # models that pool alike stand side by side
     order = sorted(range(len(students)), key=lambda n: repr(students[n].model.pooling))
@@ -48,7 +52,9 @@ def train_together(
         free = SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0]
     # places of padded batches, of all models, that fit into memory at a time
     places = int(free / place_bytes(encoder.input_size, encoder.output_size, len(encoder.layers)))
-    adam_of = partial(torch.optim.Adam, lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)
+    adam_of = partial(
+        torch.optim.Adam, lr=how.learning_rate, weight_decay=how.weight_decay, fused=True
+    )
     adam = adam_of(p for model in models.values() for p in model.parameters())
     steps: dict[int, Generator[Any, Any, loop.Outcome]] = {}  # of each training that has not ended
     questions: dict[int, Any] = {}  # what it asks for next: texts to evaluate or to learn from
@@ -74,7 +80,11 @@ def train_together(
         on_end(number, end)
 
     for number, model in models.items():
-        student, objective, optimizer = students[number], loop.Objective(), adam_of(model.parameters())
+        student, objective, optimizer = (
+            students[number],
+            loop.Objective(),
+            adam_of(model.parameters()),
+        )
         steps[number] = loop.training_steps(student, device, objective, optimizer, clock)
         go_on(number)
         for parameter in model.parameters():  # a training reads and saves the moments of ``adam``
@@ -82,7 +92,10 @@ def train_together(
     while questions:
         evaluated = [number for number in order if isinstance(questions.get(number), Texts)]
         asking = evaluated or [number for number in order if number in questions]
-        parts, some = [questions[number] for number in asking], [models[number] for number in asking]
+        parts, some = (
+            [questions[number] for number in asking],
+            [models[number] for number in asking],
+        )
         if evaluated:
             parts = [(texts, torch.argsort(texts.ids.lengths, stable=True)) for texts in parts]
             for model in some:
@@ -106,13 +119,19 @@ def _kind(student: loop.Student) -> tuple[Any, ...]:
     """What models trained together have in common."""
     model, encoder, recipe = student.model, student.model.encoder, student.recipe
     shape = encoder.input_size, encoder.hidden_size, len(encoder.layers), encoder.directions
-    of_step = model.classifier.out_features, recipe.learning_rate, recipe.weight_decay, encoder.backward
+    of_step = (
+        model.classifier.out_features,
+        recipe.learning_rate,
+        recipe.weight_decay,
+        encoder.backward,
+    )
     return encoder.cell, encoder.drop_connect, model.masked, *shape, *of_step
 
 
 def judge(models: Sequence[Any], parts: Sequence[tuple[Texts, Tensor]], places: int) -> Tensor:
-    """The loss of each model, averaged over some of its texts, whose numbers stand from short to long, and
-    how many are right, (2, M). Outside of inference mode gradients are added to those of the parameters."""
+    """The loss of each model, averaged over some of its texts, whose numbers stand from short to
+    long, and how many are right, (2, M). Outside of inference mode gradients are added to those of
+    the parameters."""
     sums = torch.zeros(2, len(models), dtype=torch.float64, device=parts[0][0].labels.device)
     for ids, lengths, labels, weights in _batches(parts, places):
         logits = _logits(models, ids, lengths)
@@ -126,9 +145,9 @@ def judge(models: Sequence[Any], parts: Sequence[tuple[Texts, Tensor]], places: 
 
 
 def _batches(parts: Sequence[tuple[Texts, Tensor]], places: int) -> Iterator[list[Tensor]]:
-    """The texts of all models in batches that fit into memory: numbers of words (M, B, T), with one place
-    more than the longest has; lengths, labels and weights in the loss, (M, B). A model with fewer texts than
-    another reads its first one again, with the weight 0."""
+    """The texts of all models in batches that fit into memory: numbers of words (M, B, T), with one
+    place more than the longest has; lengths, labels and weights in the loss, (M, B). A model with
+    fewer texts than another reads its first one again, with the weight 0."""
     N = max(len(indices) for _, indices in parts)
     rows = [torch.cat([indices[:1].expand(N - len(indices)), indices]) for _, indices in parts]
     reach = torch.stack([of.ids.lengths[row] for (of, _), row in zip(parts, rows, strict=True)])
@@ -143,7 +162,9 @@ def _batches(parts: Sequence[tuple[Texts, Tensor]], places: int) -> Iterator[lis
             keys.append(key := (id(texts), some.numpy().tobytes(), n))
             if key not in made:
                 ids, lengths, labels = texts.batch(some, PADDING_INDEX)
-                ids = functional.pad(ids, (0, most[stop - 1] + 1 - ids.shape[1]), value=PADDING_INDEX)
+                ids = functional.pad(
+                    ids, (0, most[stop - 1] + 1 - ids.shape[1]), value=PADDING_INDEX
+                )
                 weights = torch.full_like(labels, 1 / n, dtype=torch.float64)
                 weights[: max(N - n - start, 0)] = 0
                 made[key] = ids, lengths, labels, weights
@@ -165,7 +186,8 @@ def _logits(models: Sequence[Any], ids: Tensor, lengths: Tensor) -> Tensor:
         ways = [way for model in models for way in model.encoder.layers[layer]]
         stacked = (torch.stack([getattr(way, name) for way in ways]) for name in WEIGHTS)
         into, across, b_in, b_state = stacked
-        # a sum gives both the same tensor as gradient, to which a second part of a step would add twice
+        # a sum gives both the same tensor as gradient, to which a second part of a step would add
+        # twice
         bias = b_in + 1.0 * b_state
         states = run_layer(states, lengths, into, across, bias, backward=backward)
 
@@ -177,11 +199,14 @@ def _logits(models: Sequence[Any], ids: Tensor, lengths: Tensor) -> Tensor:
     for some, *read in zip(groups, states.split(sizes), is_word.split(sizes), strict=True):
         embedding, _ = some[0].pooling(*(values.flatten(0, 1) for values in read))
         pooled.append(embedding.unflatten(0, (len(some), -1)))
-    weight, bias = (torch.stack([getattr(m.classifier, n) for m in models]) for n in ("weight", "bias"))
+    weight, bias = (
+        torch.stack([getattr(m.classifier, n) for m in models]) for n in ("weight", "bias")
+    )
     return torch.baddbmm(bias.unsqueeze(1), torch.cat(pooled), weight.transpose(1, 2))
 
 
 @lru_cache(maxsize=64)
 def _first_rows(sizes: tuple[int, ...], device: torch.device) -> Tensor:
-    """Where the tables of some models begin in one table of all, (M,); kept, since a GPU waits for a copy."""
+    """Where the tables of some models begin in one table of all, (M,); kept, since a GPU waits for
+    a copy."""
     return torch.tensor([0, *sizes[:-1]]).cumsum(0).to(device)

@@ -1,4 +1,5 @@
-"""Training by the protocol of the thesis (§1.4.2): what is minimised, the loop, and how a model is judged.
+"""Training by the protocol of the thesis (§1.4.2): what is minimised, the loop, and how a model is
+judged.
 
 Letters: B texts, T words of the longest, C classes.
 """
@@ -19,8 +20,12 @@ from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
-Learnt = tuple[Tensor, Tensor]  # The loss of a batch, averaged over its texts, and the logits (B, C)
-State = dict[str, Any]  # All that a training goes on from after an epoch, as if it had not been stopped
+Learnt = tuple[
+    Tensor, Tensor
+]  # The loss of a batch, averaged over its texts, and the logits (B, C)
+State = dict[
+    str, Any
+]  # All that a training goes on from after an epoch, as if it had not been stopped
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,15 @@ class Score:
 
 
 class Objective:
-    """Cross-entropy of the model as it is: the thesis's (§1.4.2), and what others start from. A training
-    calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and after the last one
-    `evaluate` and `end_epoch`. The model maps ids (B, T) and lengths (B,) to logits."""
+    """Cross-entropy of the model as it is: the thesis's (§1.4.2), and what others start from. A
+    training calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and
+    after the last one `evaluate` and `end_epoch`. The model maps ids (B, T) and lengths (B,) to
+    logits."""
 
     per_word = False  # whether the loss is averaged over words instead of texts
-    chosen_by = ""  # the measure of `end_epoch` that chooses the best epoch; else validation accuracy
+    chosen_by = (
+        ""  # the measure of `end_epoch` that chooses the best epoch; else validation accuracy
+    )
     eligible = True  # whether the weights of this epoch may be chosen as the best
 
     def begin(self, model: Any, texts: Texts) -> None:
@@ -78,7 +86,9 @@ def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Ten
     """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode."""
     was_training = model.training
     model.eval()
-    for indices in batches.batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
+    for indices in batches.batches_for(
+        model, texts.ids.lengths, evaluation_words(texts.labels.device)
+    ):
         batch = texts.batch(indices, PADDING_INDEX)
         yield indices, batch, model(batch.ids, batch.lengths)
     model.train(was_training)
@@ -96,11 +106,13 @@ def evaluate(model: nn.Module, texts: Texts) -> Score:
 
 
 class Weighted(Objective):
-    """Cross-entropy in which each text counts as its weight says: as often as a whole number of equal texts.
-    What a training minimises is the mean over all texts by weight, so the scale of the weights has no effect.
+    """Cross-entropy in which each text counts as its weight says: as often as a whole number of
+    equal texts. What a training minimises is the mean over all texts by weight, so the scale of the
+    weights has no effect.
 
     Args:
-        learnt, judged: (N,) positive numbers, of the texts to learn from and of those that judge the model.
+        learnt, judged: (N,) positive numbers, of the texts to learn from and of those that judge
+        the model.
     """
 
     def __init__(self, learnt: Tensor, judged: Tensor) -> None:
@@ -112,10 +124,14 @@ class Weighted(Objective):
         return (self.learnt[indices].to(losses) * losses).mean(), logits
 
     def evaluate(self, model: Any, texts: Texts) -> Score:
-        sums = torch.zeros(2, dtype=torch.float64)  # not rounded more than ties between epochs can bear
+        sums = torch.zeros(
+            2, dtype=torch.float64
+        )  # not rounded more than ties between epochs can bear
         for indices, batch, logits in answers(model, texts):
             losses = functional.cross_entropy(logits, batch.labels, reduction="none")
-            measured = torch.stack([losses, logits.argmax(1) == batch.labels]).double().cpu()  # (2, B)
+            measured = (
+                torch.stack([losses, logits.argmax(1) == batch.labels]).double().cpu()
+            )  # (2, B)
             sums += measured @ self.judged[indices].double()
         loss, right = (sums / len(texts)).tolist()
         return Score(loss, 100 * right)
@@ -130,13 +146,16 @@ class Recipe:
     learning_rate: float = 2e-3  # Adam's
     weight_decay: float = 0.0  # Adam's, an l2 penalty
     passes: int = 1  # over the training texts in an epoch, which ends with a validation
-    by_loss: bool = False  # whether the validation loss decides among equal epochs; else the first wins
+    by_loss: bool = (
+        False  # whether the validation loss decides among equal epochs; else the first wins
+    )
     clip: float | None = None  # the largest norm of the gradient of all parameters; None: any
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """Up to a validation; accuracies in %. Training figures are those of the batches before each step."""
+    """Up to a validation; accuracies in %. Training figures are those of the batches before each
+    step."""
 
     epoch: int  # from 1
     train_loss: float  # what was minimised
@@ -188,32 +207,44 @@ def clip(parameters: Iterable[Tensor], recipe: Recipe) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """A model to train, and on what; ``saved``, what ``save`` was given, is where it goes on from."""
+    """A model to train, and on what; ``saved``, what ``save`` was given, is where it goes on
+    from."""
 
     model: Any  # maps ids (B, T) and lengths (B,) to logits (B, C)
     dataset: Splits
     recipe: Recipe
     seed: int  # of the order of batches; DropConnect draws from torch's global generator
     saved: State | None = None
-    save: Callable[[State], None] | None = None  # after each epoch; the next step changes some tensors
+    save: Callable[[State], None] | None = (
+        None  # after each epoch; the next step changes some tensors
+    )
 
 
 def train(
-    model: nn.Module, dataset: Splits, recipe: Recipe, seed: int, device: str = "cpu",
-    watch: Callable[[int], None] | None = None, objective: Objective | None = None,
+    model: nn.Module,
+    dataset: Splits,
+    recipe: Recipe,
+    seed: int,
+    device: str = "cpu",
+    watch: Callable[[int], None] | None = None,
+    objective: Objective | None = None,
     parameters: Iterable[dict[str, Any]] | None = None,
-    saved: State | None = None, save: Callable[[State], None] | None = None,
-) -> Outcome:  # fmt: skip
-    """Train a `Student` on a device, keep the weights of the best validation epoch, and test those. Raises
-    `DivergenceError` when the loss becomes infinite or not a number. ``watch`` is called before the first
-    step and after each one with the number of texts learnt from so far, and leaves the model as it was;
-    ``parameters`` are groups for the optimiser, by default all of the model's."""
+    saved: State | None = None,
+    save: Callable[[State], None] | None = None,
+) -> Outcome:
+    """Train a `Student` on a device, keep the weights of the best validation epoch, and test those.
+    Raises `DivergenceError` when the loss becomes infinite or not a number. ``watch`` is called
+    before the first step and after each one with the number of texts learnt from so far, and leaves
+    the model as it was; ``parameters`` are groups for the optimiser, by default all of the
+    model's."""
     objective = objective or Objective()
     student = Student(model, dataset, recipe, seed, saved, save)
     how: dict[str, Any] = {"weight_decay": recipe.weight_decay, "fused": True}
     optimizer = torch.optim.Adam(parameters or model.parameters(), recipe.learning_rate, **how)
     seen, looked = 0, 0.0  # texts learnt from, and the seconds of ``watch``
-    steps = training_steps(student, device, objective, optimizer, lambda: time.perf_counter() - looked)
+    steps = training_steps(
+        student, device, objective, optimizer, lambda: time.perf_counter() - looked
+    )
 
     def look() -> None:
         nonlocal looked
@@ -246,14 +277,18 @@ def train(
 
 
 def training_steps(
-    student: Student, device: str, objective: Objective, optimizer: torch.optim.Optimizer,
+    student: Student,
+    device: str,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
     clock: Callable[[], float],
-) -> Generator[tuple[Texts, Tensor] | Texts, Any, Outcome]:  # fmt: skip
-    """As `train`, but the caller takes the steps and evaluates, so that it can do so for several models at
-    once: yields the texts and the numbers (B,) of those in each batch, and is sent the loss, averaged over
-    texts, and how many were right, once the optimiser has taken its step; yields validation and test texts,
-    and is sent their `Score`; returns the outcome. Differences of ``clock`` are the seconds that this
-    training takes."""
+) -> Generator[tuple[Texts, Tensor] | Texts, Any, Outcome]:
+    """As `train`, but the caller takes the steps and evaluates, so that it can do so for several
+    models at
+    once: yields the texts and the numbers (B,) of those in each batch, and is sent the loss,
+        averaged over texts, and how many were right, once the optimiser has taken its step; yields
+        validation and test texts, and is sent their `Score`; returns the outcome. Differences of
+        ``clock`` are the seconds that this training takes."""
     started = clock()
     model, dataset, recipe = student.model, student.dataset, student.recipe
     on_gpu = torch.device(device).type == "cuda"
@@ -308,13 +343,20 @@ def training_steps(
         if objective.eligible and value > highest:
             best, weights, highest = number - 1, weights_of(model), value
         if student.save:
-            student.save({
-                "model": model.state_dict(), "optimizer": optimizer.state_dict(),
-                "order": order.get_state(), "random": torch.get_rng_state(),
-                "random_on_gpu": torch.cuda.get_rng_state(device) if on_gpu else None,
-                "best": best, "weights": weights, "highest": highest, "seconds": clock() - started,
-                "history": [asdict(epoch) for epoch in history],
-            })  # fmt: skip
+            student.save(
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "order": order.get_state(),
+                    "random": torch.get_rng_state(),
+                    "random_on_gpu": torch.cuda.get_rng_state(device) if on_gpu else None,
+                    "best": best,
+                    "weights": weights,
+                    "highest": highest,
+                    "seconds": clock() - started,
+                    "history": [asdict(epoch) for epoch in history],
+                }
+            )
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, weights_of(model)
     model.load_state_dict(weights)

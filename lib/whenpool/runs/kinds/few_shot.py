@@ -1,4 +1,5 @@
-"""One system of Table 1.9 on few labelled texts: what it is, and how it is executed (thesis §1.10)."""
+"""One system of Table 1.9 on few labelled texts: what it is, and how it is executed (thesis
+§1.10)."""
 
 import copy
 import math
@@ -37,7 +38,8 @@ UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts
 
 @dataclass(frozen=True)
 class FewShot(Run):
-    """One system trained on some labelled texts of each class; fields that it does not use are reset."""
+    """One system trained on some labelled texts of each class; fields that it does not use are
+    reset."""
 
     kind, table, protocol = "few-shot", "few_shots", FEW_SHOT_PROTOCOL
     order = ("corpus", "per_class", "system", "seed", "key")
@@ -115,27 +117,41 @@ class FewShot(Run):
             recipe = Recipe(looks, self.batch_size, self.learning_rate, passes=passes)
             outcome = train(model, texts, recipe, self.seed, device, **how)
         result = {
-            **scores_of(outcome, texts.test.labels), "unlabelled_read": 0, "encoder_parameters": 0,
-            "steps_done": steps, "classes": len(corpus.classes), "corpus_complete": corpus.complete,
+            **scores_of(outcome, texts.test.labels),
+            "unlabelled_read": 0,
+            "encoder_parameters": 0,
+            "steps_done": steps,
+            "classes": len(corpus.classes),
+            "corpus_complete": corpus.complete,
             **{f"{part}_texts": len(drawn) for part, drawn in vars(chosen).items()},
             "parameters": sum(p.numel() for p in model.parameters() if p.grad is not None),
-            "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started, **about,
-        }  # fmt: skip
+            "corpus_notes": " ".join(corpus.notes),
+            "seconds": time.perf_counter() - started,
+            **about,
+        }
         weights = outcome.weights if self.system == "max_attention" else None
         return self.put(place, result, provenance(device), outcome.history_rows(), weights)
 
 
 USED_BY = {
-    **dict.fromkeys("unlabelled_batch augmentations replaced paraphrases".split(), ("uda", "mixtext")),
-    "max_tokens": (*READ_BY_ENCODER, *CONTRAST), "encoder": READ_BY_ENCODER, "vectors": CONTRAST,
-    "head_learning_rate": ("bert", "tmix", "uda", "mixtext"), "hidden_size": ("max_attention", *CONTRAST),
-    "unlabelled": UNLABELLED, "topics": ("vampire",), "pretraining": ("vampire",),
-}  # fmt: skip
+    **dict.fromkeys(
+        "unlabelled_batch augmentations replaced paraphrases".split(), ("uda", "mixtext")
+    ),
+    "max_tokens": (*READ_BY_ENCODER, *CONTRAST),
+    "encoder": READ_BY_ENCODER,
+    "vectors": CONTRAST,
+    "head_learning_rate": ("bert", "tmix", "uda", "mixtext"),
+    "hidden_size": ("max_attention", *CONTRAST),
+    "unlabelled": UNLABELLED,
+    "topics": ("vampire",),
+    "pretraining": ("vampire",),
+}
 """The systems that use a field, for each field that not all of them use."""
 
 
 def passes_of(run: FewShot, labelled: int) -> tuple[int, int, int]:
-    """How often a run looks at the validation texts, its passes between two looks, and all its steps."""
+    """How often a run looks at the validation texts, its passes between two looks, and all its
+    steps."""
     per_pass = math.ceil(labelled / run.batch_size)
     passes = math.ceil(run.steps / run.looks / per_pass)
     looks = max(1, round(run.steps / (passes * per_pass)))
@@ -143,8 +159,8 @@ def passes_of(run: FewShot, labelled: int) -> tuple[int, int, int]:
 
 
 System = tuple[nn.Module, Splits, dict[str, Any], dict[str, Any]]
-"""What a run trains: the model, the labelled, validation and test texts as it reads them, how it is trained,
-and what is stored of it."""
+"""What a run trains: the model, the labelled, validation and test texts as it reads them, how it is
+trained, and what is stored of it."""
 
 
 def texts_of(chosen: Selection, number: Callable[[list[str]], Ragged]) -> Splits:
@@ -154,7 +170,8 @@ def texts_of(chosen: Selection, number: Callable[[list[str]], Ragged]) -> Splits
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
-    """A run's model before training, drawn from torch's generator, with what its objective needs."""
+    """A run's model before training, drawn from torch's generator, with what its objective
+    needs."""
     if run.system in UNLABELLED:
         none = f"{run.system} needs unlabelled texts, but all training texts are labelled"
         check(chosen.unlabelled, f"{none}; choose fewer labels, or add texts")
@@ -177,8 +194,12 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         folder, parts = place.cache / "embedded", (texts.train, texts.validation, texts.test)
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / "states.lock"):  # another process may need the same
-            states = [encoders.embed(pretrained, part, folder / "states.npy", device) for part in parts]
-        model = encoders.contextual_classifier(pretrained.size, classes, run.system, run.hidden_size)
+            states = [
+                encoders.embed(pretrained, part, folder / "states.npy", device) for part in parts
+            ]
+        model = encoders.contextual_classifier(
+            pretrained.size, classes, run.system, run.hidden_size
+        )
         return model, Splits(*states), {}, about
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
     groups = [  # the encoder is trained slowly, the new classifier faster
@@ -198,7 +219,8 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
 
 
 def _versions(run: FewShot, texts: Sequence[str], chosen: Selection) -> list[list[str]]:
-    """Other versions of some unlabelled texts, each of all of them: paraphrases, or with other words."""
+    """Other versions of some unlabelled texts, each of all of them: paraphrases, or with other
+    words."""
     if run.paraphrases:
         return [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]
     replacement = TfIdfReplacement([*map(tokens.tokenize, chosen.unlabelled)], run.replaced)
@@ -218,7 +240,8 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
 
 
 def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
-    """BiLSTM or max-attention on the words of labelled texts, and the most frequent ones with a vector."""
+    """BiLSTM or max-attention on the words of labelled texts, and the most frequent ones with a
+    vector."""
     vectors = place.vectors(run.vectors)
     counts = Counter(dict.fromkeys(vectors.words[: tokens.VOCABULARY_LIMIT] if vectors else (), 1))
 
@@ -234,10 +257,14 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
 
     cut = sum(len(tokens.tokenize(text)) > run.max_tokens for text in chosen.test.texts)
     model = TextClassifier(
-        len(vocabulary), classes, run.system.removesuffix("_words"),
-        embedding_size=vectors.size if vectors else 100, hidden_size=run.hidden_size,
-        padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, run.seed),
-    )  # fmt: skip
+        len(vocabulary),
+        classes,
+        run.system.removesuffix("_words"),
+        embedding_size=vectors.size if vectors else 100,
+        hidden_size=run.hidden_size,
+        padding_index=PADDING_INDEX,
+        vectors=tokens.start_from(vectors, vocabulary, run.seed),
+    )
     return model, texts_of(chosen, number), {}, {"test_cut": cut, "tokens_read": run.max_tokens}
 
 
@@ -248,7 +275,8 @@ def _loaded(source: CorpusSource, fingerprint: str, length: str) -> Corpus:
 
 
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
-    """A run's corpus and texts. Raises `InputError` for files that cannot be read, or too few texts."""
+    """A run's corpus and texts. Raises `InputError` for files that cannot be read, or too few
+    texts."""
     source, pool = place.source(run), run.unlabelled if run.system in UNLABELLED else 0
     corpus = _loaded(source, source.fingerprint(run.length), run.length)
     return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)

@@ -46,10 +46,18 @@ class Probe(Run):
     effort: ClassVar[float] = 1.0  # what a word of a text costs, beside a step of training on it
     on_trained: ClassVar[bool] = True  # whether it reads the weights that the training leaves
     histories: ClassVar = {
-        "gradients": "position", "first_steps": "position", "trace": "examples", "sweep": "share_added",
-        "nwi": "position", "directions": "direction", "memory": "words", "states": "readout",
-        "valleys": "median", "faithfulness": "method", "states_course": "own_accuracy",
-    }  # fmt: skip
+        "gradients": "position",
+        "first_steps": "position",
+        "trace": "examples",
+        "sweep": "share_added",
+        "nwi": "position",
+        "directions": "direction",
+        "memory": "words",
+        "states": "readout",
+        "valleys": "median",
+        "faithfulness": "method",
+        "states_course": "own_accuracy",
+    }
     order = ("probe", *Training.order)
 
     @property
@@ -108,10 +116,12 @@ class Probe(Run):
         prepared.model.to(device)
         numbers, rows = self.look(prepared, place, device)
         about = {
-            "training": key(self.training, place), "probe_protocol": PROBE_PROTOCOL,
+            "training": key(self.training, place),
+            "probe_protocol": PROBE_PROTOCOL,
             "corpus_complete": prepared.encoded.complete,
-            "corpus_notes": " ".join(prepared.encoded.notes), "seconds": time.perf_counter() - started,
-        }  # fmt: skip
+            "corpus_notes": " ".join(prepared.encoded.notes),
+            "seconds": time.perf_counter() - started,
+        }
         return self.put(place, about | numbers, provenance(device), rows)
 
     def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
@@ -138,12 +148,14 @@ class GradientProfile(Probe):
 
 @dataclass(frozen=True)
 class GradientTrace(Probe):
-    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2). The training
-    is done on the way and stored with its weights; one that is on record is repeated up to the last look."""
+    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2). The
+    training is done on the way and stored with its weights; one that is on record is repeated up to
+    the last look."""
 
     texts: int = 64  # training texts for the ratio
     sample: int = 256  # training, and validation texts, for the accuracies
-    # where these are given, the ratio is measured on the first test texts of so many words, and no accuracy
+    # where these are given, the ratio is measured on the first test texts of so many words, and no
+    # accuracy
     shortest: int | None = None
     longest: int | None = None
     until: int | None = None  # the last look is after so many texts; None: when the training ends
@@ -171,17 +183,21 @@ class GradientTrace(Probe):
         trained = place.store.rows("training").set_index("key").loc[key(self.training, place)]
         reached = next((look for look in looks if look.get("train_accuracy", 0) >= SATURATED), {})
         return {
-            "ratio_at_start": looks[0]["ratio"], "ratio_at_95": reached.get("ratio"),
+            "ratio_at_start": looks[0]["ratio"],
+            "ratio_at_95": reached.get("ratio"),
             "examples_at_95": reached.get("examples"),
             "validation_accuracy": float(trained["validation_accuracy"]),
-            "seconds": seconds if repeated else seconds - float(trained["seconds"]),  # stored with it
-        }, looks  # fmt: skip
+            "seconds": seconds
+            if repeated
+            else seconds - float(trained["seconds"]),  # stored with it
+        }, looks
 
     def follow(
         self, prepared: Prepared, place: Place, device: str, watch: Callable[[int], None]
     ) -> bool:
-        """Do the training with this ``watch`` and store it. One that is on record, whatever device computed
-        it, is repeated up to the last look, and stays as it is; returns whether that was so."""
+        """Do the training with this ``watch`` and store it. One that is on record, whatever device
+        computed it, is repeated up to the last look, and stays as it is; returns whether that was
+        so."""
         known = self.until and place.store.has(key(self.training, place))
 
         def look(seen: int) -> None:
@@ -202,21 +218,26 @@ class _LookedEnoughError(Exception):
 
 @dataclass(frozen=True)
 class Valleys(GradientTrace):
-    """Gradient norms over the words of the first test texts of so many words, while the training goes on: at
-    each look the median of the texts at `VALLEY_POINTS` positions."""
+    """Gradient norms over the words of the first test texts of so many words, while the training
+    goes on: at each look the median of the texts at `VALLEY_POINTS` positions."""
 
     probe = "valleys"
 
     def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
-        texts = _of_length(prepared.dataset.test, self.shortest, self.longest, self.texts).to(device)
+        texts = _of_length(prepared.dataset.test, self.shortest, self.longest, self.texts).to(
+            device
+        )
         rows: list[dict[str, Any]] = []
 
         def watch(seen: int) -> None:
-            """Look after every batch at first, later when the number of texts has grown by a seventh."""
+            """Look after every batch at first, later when the number of texts has grown by a
+            seventh."""
             last = rows[-1]["examples"] if rows else -32
             if max(last + 32, last * 8 / 7) <= seen <= (self.until or seen):
                 profiles = gradient_profile(*_norms(prepared.model, texts), VALLEY_POINTS)  # (N, P)
-                rows.extend({"examples": seen} | row for row in _rows(median=profiles.median(0).values))
+                rows.extend(
+                    {"examples": seen} | row for row in _rows(median=profiles.median(0).values)
+                )
 
         self.follow(prepared, place, device, watch)
         return {"texts_probed": len(texts)}, rows
@@ -263,7 +284,9 @@ class WordImportance(Probe):
         order, parts = torch.argsort(texts.ids.lengths, stable=True), []
         for part in order.split(8):
             batch = texts.to(_device_of(model)).batch(part, PADDING_INDEX)
-            parts.append(nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS).cpu())
+            parts.append(
+                nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS).cpu()
+            )
         profiles = torch.cat(parts)  # (N, P)
         rows = _rows(mean=profiles.mean(0), std=profiles.std(0, correction=0))
         left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
@@ -272,8 +295,8 @@ class WordImportance(Probe):
 
 @dataclass(frozen=True)
 class Faithfulness(Probe):
-    """What a part of the words, those that matter most, is to predictions on the first test texts, by word
-    importance and by methods of captum, see `whenpool.probes.faithfulness`."""
+    """What a part of the words, those that matter most, is to predictions on the first test texts,
+    by word importance and by methods of captum, see `whenpool.probes.faithfulness`."""
 
     texts: int = 100
     k: int = 5  # words of a window
@@ -289,8 +312,8 @@ class Faithfulness(Probe):
 
 @dataclass(frozen=True)
 class MemoryUse(Probe):
-    """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1): texts
-    of ``longest`` words, half of them, and so on. The model is not trained."""
+    """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3,
+    §1.11.1): texts of ``longest`` words, half of them, and so on. The model is not trained."""
 
     longest: int = 4_000  # as the longest of the thesis's texts
     halvings: int = 4
@@ -314,8 +337,8 @@ class MemoryUse(Probe):
 
 @dataclass(frozen=True)
 class FirstSteps(Probe):
-    """Gradient norms over the words while a model learns from its first texts, one text a step: the mean
-    over the steps, as the authors' code has Figure 1.2a."""
+    """Gradient norms over the words while a model learns from its first texts, one text a step: the
+    mean over the steps, as the authors' code has Figure 1.2a."""
 
     texts: int = 500
 
@@ -344,28 +367,36 @@ class FirstSteps(Probe):
 
 @dataclass(frozen=True)
 class DirectionUse(Probe):
-    """Accuracy when either direction's half of each text's embedding is replaced by zeros (§1.7.4)."""
+    """Accuracy when either direction's half of each text's embedding is replaced by zeros
+    (§1.7.4)."""
 
     texts: int = 1_000
 
     probe = "directions"
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        """The left half of an embedding is of the direction from left to right, for every pooling."""
+        """The left half of an embedding is of the direction from left to right, for every
+        pooling."""
         texts, rows = dataset.test.first(self.texts).to(_device_of(model)), []
         size = model.encoder.output_size
         left = (torch.arange(size, device=texts.labels.device) < size // 2).float()
-        for name, kept in {"both": torch.ones_like(left), "forward": left, "backward": 1 - left}.items():
-            with model.classifier.register_forward_pre_hook(lambda _, given, kept=kept: given[0] * kept):
+        for name, kept in {
+            "both": torch.ones_like(left),
+            "forward": left,
+            "backward": 1 - left,
+        }.items():
+            with model.classifier.register_forward_pre_hook(
+                lambda _, given, kept=kept: given[0] * kept
+            ):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
         return {"texts_probed": len(texts)} | _by_name(rows), rows
 
 
 @dataclass(frozen=True)
 class UntrainedStates(Probe):
-    """What the states of a model hold before it is trained: the test accuracy of a logistic regression on the
-    last state (of each direction its own), the mean and the maximum of the states. It learns from all
-    training texts, and the validation texts choose its penalty."""
+    """What the states of a model hold before it is trained: the test accuracy of a logistic
+    regression on the last state (of each direction its own), the mean and the maximum of the
+    states. It learns from all training texts, and the validation texts choose its penalty."""
 
     probe, effort, on_trained = "states", 2 * EVALUATION, False
 
@@ -377,9 +408,10 @@ class UntrainedStates(Probe):
 
 @dataclass(frozen=True)
 class StatesCourse(GradientTrace):
-    """What the last state and the mean of the states hold while the training goes on, beside the accuracy of
-    the model itself: looks before the first step, after 1, 2, 4, 8 epochs and so on, and after the last. A
-    logistic regression reads them as in `UntrainedStates`; ``texts`` test texts judge it and the model."""
+    """What the last state and the mean of the states hold while the training goes on, beside the
+    accuracy of the model itself: looks before the first step, after 1, 2, 4, 8 epochs and so on,
+    and after the last. A logistic regression reads them as in `UntrainedStates`; ``texts`` test
+    texts judge it and the model."""
 
     texts: int = 2_000
 
@@ -457,17 +489,22 @@ PROBES = {kind.probe: kind for kind in _KINDS}
 
 
 class Tracer:
-    """The ``watch`` of a training: looks at its model after every 128 texts, when the ratio changes fastest,
-    and from 1,280 texts on when their number has grown by a tenth."""
+    """The ``watch`` of a training: looks at its model after every 128 texts, when the ratio changes
+    fastest, and from 1,280 texts on when their number has grown by a tenth."""
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._probe, self._model, self._next, device = probe, model, 0.0, _device_of(model)
-        self._held_out, texts = bool(probe.shortest and probe.longest), dataset.train.first(probe.texts)
+        self._held_out, texts = (
+            bool(probe.shortest and probe.longest),
+            dataset.train.first(probe.texts),
+        )
         judged = {"train": dataset.train, "validation": dataset.validation}
         if self._held_out:
             texts, judged = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts), {}
         self._texts = texts.to(device)
-        self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
+        self._judged = {
+            name: texts.first(probe.sample).to(device) for name, texts in judged.items()
+        }
         self.rows: list[dict[str, Any]] = []
 
     def __call__(self, seen: int) -> None:
@@ -478,7 +515,8 @@ class Tracer:
         norms, lengths = _norms(self._model, self._texts)
         profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
         row = {"examples": seen, "ratio": _mean_ratio(norms, lengths)}
-        # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
+        # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the
+        # first
         row["band_ratio"] = (profile[45:55].mean() / profile[0]).item()
         if self._held_out:
             ratios = vanishing_ratio(norms, lengths)
@@ -499,7 +537,8 @@ def _of_length(texts: Texts, shortest: int | None, longest: int | None, count: i
 
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:
-    """The exponent by which memory grows with words over the two longest doublings, by least squares."""
+    """The exponent by which memory grows with words over the two longest doublings, by least
+    squares."""
     last = rows[-3:]
     words, megabytes = (np.log([row[name] for row in last]) for name in ("words", "megabytes"))
     return float(np.polyfit(words, megabytes, 1)[0])
@@ -531,7 +570,9 @@ def _middle_to_ends(profile: Tensor) -> float:
 def _rows(**columns: Tensor) -> list[dict[str, Any]]:
     """A row for each position, from columns (P,)."""
     values = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [{"position": n} | dict(zip(columns, row, strict=True)) for n, row in enumerate(values, 1)]
+    return [
+        {"position": n} | dict(zip(columns, row, strict=True)) for n, row in enumerate(values, 1)
+    ]
 
 
 def _device_of(model: nn.Module) -> torch.device:

@@ -1,4 +1,5 @@
-"""One training of a sequence tagger and the test of its best epoch: what it is, and how it is executed.
+"""One training of a sequence tagger and the test of its best epoch: what it is, and how it is
+executed.
 
 Letters: B sentences, T words of the longest, F numbers of a word, W words of all sentences, C tags.
 """
@@ -14,7 +15,15 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged, Splits, Texts
+from whenpool.corpora.batches import (
+    PADDING,
+    PADDING_INDEX,
+    UNKNOWN_INDEX,
+    Batch,
+    Ragged,
+    Splits,
+    Texts,
+)
 from whenpool.corpora.tagged import Tagged, TaggedCorpus, entity_scores, find_tagged, in_io
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
@@ -58,7 +67,10 @@ class Tagging(Run):
 
     @property
     def cost(self) -> float:
-        words = {"ud_ewt": 204_577.0, "wnut17": 62_730.0}  # and of a generated corpus, or a usual file:
+        words = {
+            "ud_ewt": 204_577.0,
+            "wnut17": 62_730.0,
+        }  # and of a generated corpus, or a usual file:
         return self.epochs * words.get(self.corpus, 15_000.0)
 
     def identity(self, place: Place) -> dict[str, Any]:
@@ -85,16 +97,26 @@ class Tagging(Run):
         unseen = data.frequency[test.ids.flat[:, 0].long()] == 0
         right = (objective.tags == test.labels)[unseen]
         result: dict[str, Any] = {
-            **scores_of(outcome), "classes": len(data.tags), "corpus_complete": corpus.complete,
-            "entities": corpus.has_entities, "train_texts": len(corpus.train),
-            "validation_texts": len(corpus.validation), "test_texts": len(corpus.test),
-            "test_words": len(test.labels), "vocabulary": len(data.frequency),
-            "parameters": sum(p.numel() for p in model.parameters()), "train_words": outcome.words,
-            "corpus_notes": " ".join(corpus.notes), "seconds": time.perf_counter() - started,
-            "unseen_words": int(unseen.sum()), **_baselines(corpus),
+            **scores_of(outcome),
+            "classes": len(data.tags),
+            "corpus_complete": corpus.complete,
+            "entities": corpus.has_entities,
+            "train_texts": len(corpus.train),
+            "validation_texts": len(corpus.validation),
+            "test_texts": len(corpus.test),
+            "test_words": len(test.labels),
+            "vocabulary": len(data.frequency),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "train_words": outcome.words,
+            "corpus_notes": " ".join(corpus.notes),
+            "seconds": time.perf_counter() - started,
+            "unseen_words": int(unseen.sum()),
+            **_baselines(corpus),
             "unseen_accuracy": 100 * float(right.float().mean()) if len(right) else None,
-        }  # fmt: skip
-        if before:  # the lowest gradient of all words' losses over the highest, and how far one reaches
+        }
+        if (
+            before
+        ):  # the lowest gradient of all words' losses over the highest, and how far one reaches
             every, single = ([row[name] for row in before] for name in ("mean", "single"))
             result["gradient_evenness"] = min(every) / max(every)
             result["gradient_reach"] = (single[0] + single[-1]) / 2 / single[PLACES // 2]
@@ -109,10 +131,12 @@ class Tagging(Run):
 
 @dataclass(frozen=True)
 class NumberedSentences(Texts):
-    """Sentences: of each word F numbers, (W, F) int32, and as labels the tags (W,) int64 or `NO_TAG`."""
+    """Sentences: of each word F numbers, (W, F) int32, and as labels the tags (W,) int64 or
+    `NO_TAG`."""
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """Sentences (B,) as ids (B, T, F), lengths (B,), and tags (B, T), `NO_TAG` after each end."""
+        """Sentences (B,) as ids (B, T, F), lengths (B,), and tags (B, T), `NO_TAG` after each
+        end."""
         places, is_word, lengths, _ = self.ids.places(indices)
         ids = self.ids.flat[places].long().masked_fill(~is_word.unsqueeze(-1), padding_index)
         return Batch(ids, lengths, self.labels[places].masked_fill(~is_word, NO_TAG))
@@ -128,9 +152,12 @@ class Numbered(NamedTuple):
 
 
 def number(corpus: TaggedCorpus, run: Tagging, vectors: WordVectors | None) -> Numbered:
-    """Number the words and tags of a corpus, and maybe suffix and shape, by which a word is known that no
-    training sentence has, and the written form. Words that have ``vectors`` are known in any case."""
-    written = {name: [word for s in part for word in s.words] for name, part in corpus.splits.items()}
+    """Number the words and tags of a corpus, and maybe suffix and shape, by which a word is known
+    that no training sentence has, and the written form. Words that have ``vectors`` are known in
+    any case."""
+    written = {
+        name: [word for s in part for word in s.words] for name, part in corpus.splits.items()
+    }
     counts = Counter(map(str.lower, written["train"]))
     others = {word.lower() for word in written["validation"] + written["test"]} - counts.keys()
     among = counts | dict.fromkeys(sorted(others & set(vectors.words)) if vectors else (), 1)
@@ -154,8 +181,9 @@ def number(corpus: TaggedCorpus, run: Tagging, vectors: WordVectors | None) -> N
     def numbered(sentences: Sequence[Tagged]) -> NumberedSentences:
         rows = [
             [numbers.get(feature(word), UNKNOWN_INDEX) for feature, numbers in features]
-            for sentence in sentences for word in sentence.words
-        ]  # fmt: skip
+            for sentence in sentences
+            for word in sentence.words
+        ]
         offsets = torch.tensor([0, *accumulate(len(s.words) for s in sentences)])
         ids = Ragged(torch.tensor(rows, dtype=torch.int32), offsets)
         tags = [number_of.get(tag, NO_TAG) for s in sentences for tag in encoded(s.tags)]
@@ -174,19 +202,25 @@ def _numbers(values: Any, first: int) -> dict[str, int]:
 
 
 def shape(word: str) -> str:
-    """Upper and lower case, digits and other signs, each run once: "Xx" of "Chicago", "dx" of "1990s"."""
-    kinds = ("X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else "." for c in word)
+    """Upper and lower case, digits and other signs, each run once: "Xx" of "Chicago", "dx" of
+    "1990s"."""
+    kinds = (
+        "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else "." for c in word
+    )
     return re.sub(r"(.)\1+", r"\1", "".join(kinds))[:8]
 
 
 class TaggingObjective(loop.Objective):
-    """Cross-entropy over words, with gradients clipped. Words that occur once in training are read as unknown
-    at the ``unknown_rate``. Where there are entities, their F1 chooses the best epoch, not accuracy."""
+    """Cross-entropy over words, with gradients clipped. Words that occur once in training are read
+    as unknown at the ``unknown_rate``. Where there are entities, their F1 chooses the best epoch,
+    not accuracy."""
 
     per_word = True
     chosen_by = "validation_entity_f1"
 
-    def __init__(self, data: Numbered, unknown_rate: float, corpus: TaggedCorpus, device: str) -> None:
+    def __init__(
+        self, data: Numbered, unknown_rate: float, corpus: TaggedCorpus, device: str
+    ) -> None:
         self.rare, self.unknown_rate = (data.frequency == 1).to(device), unknown_rate
         self.corpus, self.names = corpus, data.tags
         self.tags: Tensor  # (W,) on the CPU, of the sentences that were tagged last, in their order
@@ -226,13 +260,17 @@ class TaggingObjective(loop.Objective):
     def entity_scores(self, sentences: Sequence[Tagged]) -> Any:
         """The `entity_scores` of the sentences that were tagged last, and those by type."""
         in_turn = iter([self.names[tag] for tag in self.tags.tolist()])
-        true, ours = [s.tags for s in sentences], [[next(in_turn) for _ in s.words] for s in sentences]
+        true, ours = (
+            [s.tags for s in sentences],
+            [[next(in_turn) for _ in s.words] for s in sentences],
+        )
         types = sorted({tag[2:] for tags in true for tag in tags} - {""})
         return entity_scores(true, ours), {name: entity_scores(true, ours, name) for name in types}
 
 
 def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
-    """Accuracy in % of the most frequent tag, and of that which each word most often has in training."""
+    """Accuracy in % of the most frequent tag, and of that which each word most often has in
+    training."""
     parts = corpus.train, corpus.test
     train, test = ([(word.lower(), tag) for s in part for word, tag in s] for part in parts)
     usual = Counter(tag for _, tag in train).most_common(1)[0][0]
@@ -243,8 +281,8 @@ def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
 
 
 def _profile(model: SequenceTagger, texts: Texts, run: Tagging, stage: str) -> list[dict[str, Any]]:
-    """Gradients along the longest sentences of ten words or more, at `PLACES` places from the first to the
-    last word: of the sum of all words' losses, and of the loss of the word in the middle."""
+    """Gradients along the longest sentences of ten words or more, at `PLACES` places from the first
+    to the last word: of the sum of all words' losses, and of the loss of the word in the middle."""
     longest = torch.argsort(texts.ids.lengths, descending=True, stable=True)[: run.profiled]
     longest = longest[texts.ids.lengths[longest] >= 10]
     if not len(longest):

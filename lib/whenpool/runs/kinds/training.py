@@ -1,4 +1,5 @@
-"""A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
+"""A training and the test of its best epoch: what it is, how it is executed, alone or several at
+once."""
 
 import math
 import time
@@ -25,19 +26,34 @@ from whenpool.corpora.corpus import VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
-from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
+from whenpool.learnability import (
+    DropoutAttention,
+    GradientDirected,
+    PenaltyAttention,
+    TeacherForcing,
+)
 from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.run import Place, Run, key, provenance
 from whenpool.runs.store import Store
 from whenpool.training.batched import train_together
-from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, State, Student, train
+from whenpool.training.loop import (
+    DivergenceError,
+    Objective,
+    Outcome,
+    Recipe,
+    State,
+    Student,
+    train,
+)
 
 PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
 TEST_TEXTS = 10_000  # As many as a corpus has, roughly
-EVALUATION = 1 / 3  # What reading a word costs without learning from it, beside a step of training on it
+EVALUATION = (
+    1 / 3
+)  # What reading a word costs without learning from it, beside a step of training on it
 
 
 @cache
@@ -48,7 +64,8 @@ def grammar_of(corpus: str) -> Grammar | None:
     return Grammar(**dict(find(corpus, Path()).options))
 
 
-SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias chrono_words
+SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias
+    chrono_words
     orthogonal drop_connect masked through backward"""
 
 
@@ -59,18 +76,23 @@ def fault_of(trick: str | None, **shape: Any) -> str:
         with torch.random.fork_rng(devices=[]):
             TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
         cell = shape["cell"]
-        check(LISTED_CELLS[cell].recurrent or not trick, f"{trick} needs a recurrent cell, not {cell}")
+        check(
+            LISTED_CELLS[cell].recurrent or not trick, f"{trick} needs a recurrent cell, not {cell}"
+        )
     except InputError as error:
         return str(error)
     return ""
 
 
 def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
-    """What every training stores of its outcome; with test labels how often the commonest is right."""
+    """What every training stores of its outcome; with test labels how often the commonest is
+    right."""
     scores = {
-        "test_accuracy": outcome.test.accuracy, "test_loss": outcome.test.loss,
-        "validation_accuracy": outcome.validation_accuracy, "best_epoch": outcome.best_epoch,
-    }  # fmt: skip
+        "test_accuracy": outcome.test.accuracy,
+        "test_loss": outcome.test.loss,
+        "validation_accuracy": outcome.validation_accuracy,
+        "best_epoch": outcome.best_epoch,
+    }
     if labels is not None:
         scores["majority_accuracy"] = 100 * int(labels.bincount().max()) / len(labels)
     return scores
@@ -114,9 +136,13 @@ class Training(Run):
     chrono_words: int = 400  # T of the start "chrono"
     held: str | None = None  # what is not trained: "W_hh", or "encoder", its words' vectors as well
     shuffled: bool = False  # whether the labels of the training texts are shuffled
-    draw: int = 0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
+    draw: int = (
+        0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
+    )
     fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
-    through: str | None = None  # the pooling through which the gradient flows back, None: ``pooling``
+    through: str | None = (
+        None  # the pooling through which the gradient flows back, None: ``pooling``
+    )
     backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
     clip: float | None = None  # the largest norm of a step's gradient
 
@@ -139,7 +165,9 @@ class Training(Run):
         if self.clip is not None and not self.clip > 0:
             return f"clip must be above 0, not {self.clip}"
         options = {"fresh filler": self.fresh, "through": self.through, "backward": self.backward}
-        if self.trick and (option := next((name for name, value in options.items() if value), None)):
+        if self.trick and (
+            option := next((name for name, value in options.items() if value), None)
+        ):
             return f"{option} cannot be combined with {self.trick}; leave out one of them"
         return fault_of(self.trick, **self.values(SHAPE))
 
@@ -180,23 +208,36 @@ class Training(Run):
         return self.identified(place, source.label, **data)
 
     def execute(
-        self, place: Place, device: str = "cpu", keep_weights: bool = False,
-        prepared: "Prepared | None" = None, watch: Callable[[int], None] | None = None,
-    ) -> str:  # fmt: skip
-        """As `Run.execute`; a loss that diverges is a result where a trick is tried. A training that was
-        stopped goes on, except one with a ``watch`` (see `train`), since what was seen is lost."""
+        self,
+        place: Place,
+        device: str = "cpu",
+        keep_weights: bool = False,
+        prepared: "Prepared | None" = None,
+        watch: Callable[[int], None] | None = None,
+    ) -> str:
+        """As `Run.execute`; a loss that diverges is a result where a trick is tried. A training
+        that was stopped goes on, except one with a ``watch`` (see `train`), since what was seen is
+        lost."""
         name = key(self, place)  # raises for what cannot be trained before any work is done
-        start, unfinished = prepared or prepare(self, place), Unfinished(place.store, [name], device)
+        start, unfinished = (
+            prepared or prepare(self, place),
+            Unfinished(place.store, [name], device),
+        )
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)  # of a GPU; the processor goes on from the model's start
             torch.random.set_rng_state(start.random)
             try:
                 outcome = train(
-                    start.model, start.dataset, self.recipe, self.seed, device,
-                    watch=watch, objective=_objective(self, place, start),
+                    start.model,
+                    start.dataset,
+                    self.recipe,
+                    self.seed,
+                    device,
+                    watch=watch,
+                    objective=_objective(self, place, start),
                     saved=None if watch else unfinished.states[0],
                     save=None if watch else partial(unfinished.save, 0),
-                )  # fmt: skip
+                )
             except DivergenceError as error:
                 if not self.trick:
                     unfinished.remove(0)
@@ -214,7 +255,9 @@ class Prepared:
     encoded: EncodedCorpus
     dataset: Dataset
     model: TextClassifier
-    random: torch.Tensor  # state of torch's generator once the model is made; DropConnect draws from it
+    random: (
+        torch.Tensor
+    )  # state of torch's generator once the model is made; DropConnect draws from it
 
     def store(
         self, run: Training, outcome: Outcome, place: Place, keep_weights: bool, made: Any
@@ -223,18 +266,24 @@ class Prepared:
         encoded, dataset, model = self.encoded, self.dataset, self.model
         trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
         result: dict[str, Any] = trick | {
-            **scores_of(outcome, dataset.test.labels), "classes": len(dataset.classes),
-            "corpus_complete": encoded.complete, "train_texts": len(dataset.train),
-            "validation_texts": len(dataset.validation), "test_texts": len(dataset.test),
+            **scores_of(outcome, dataset.test.labels),
+            "classes": len(dataset.classes),
+            "corpus_complete": encoded.complete,
+            "train_texts": len(dataset.train),
+            "validation_texts": len(dataset.validation),
+            "test_texts": len(dataset.test),
             "vocabulary": len(dataset.vocabulary),
             "parameters": sum(p.numel() for p in model.parameters()),
             "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
             "train_words": outcome.words,
             **{f"filler_passes_{name}": passes for name, passes in dataset.filler_passes.items()},
             "filler": place.source(run).filler_name if run.setting != "standard" else None,
-            "corpus_notes": " ".join(encoded.notes), "seconds": outcome.seconds,
-        }  # fmt: skip
-        run.put(place, result, made, outcome.history_rows(), outcome.weights if keep_weights else None)
+            "corpus_notes": " ".join(encoded.notes),
+            "seconds": outcome.seconds,
+        }
+        run.put(
+            place, result, made, outcome.history_rows(), outcome.weights if keep_weights else None
+        )
 
 
 def prepare(run: Training, place: Place) -> Prepared:
@@ -298,12 +347,15 @@ def _objective(run: Training, place: Place, start: Prepared) -> Objective:
 
 
 def execute_batched(
-    runs: Sequence[Training], place: Place, device: str, keep_weights: Sequence[bool],
+    runs: Sequence[Training],
+    place: Place,
+    device: str,
+    keep_weights: Sequence[bool],
     on_end: Callable[[int, str], None] = lambda number, failure: None,
-) -> None:  # fmt: skip
-    """Train several models of one shape without tricks at once (`whenpool.training.batched`), and store each
-    when it ends; those that were stopped go on. ``on_end`` is called with the number of a run that has ended,
-    and why it failed, or ""."""
+) -> None:
+    """Train several models of one shape without tricks at once (`whenpool.training.batched`), and
+    store each when it ends; those that were stopped go on. ``on_end`` is called with the number of
+    a run that has ended, and why it failed, or ""."""
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
     states, save = unfinished.states, unfinished.save
@@ -325,21 +377,27 @@ def execute_batched(
 
 # trainings that have not ended: what stops one costs a minute and an epoch at most
 
-EVERY = 60.0  # Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
-_FILES = [file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[2].rglob(kind))]
+EVERY = (
+    60.0  # Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
+)
+_FILES = [
+    file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[2].rglob(kind))
+]
 _CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this process has loaded
 
 
 class Unfinished:
-    """The last saved epoch of trainings of a store that are trained together, in one file: they go on from it
-    bit for bit as if nothing had stopped them. ``states`` are what they go on from, None for those that begin
-    anew, as all do where it cannot be read. What another version of the library, another device or another
-    precision has saved is not read: one result would hold numbers of two kinds."""
+    """The last saved epoch of trainings of a store that are trained together, in one file: they go
+    on from it bit for bit as if nothing had stopped them. ``states`` are what they go on from, None
+    for those that begin anew, as all do where it cannot be read. What another version of the
+    library, another device or another precision has saved is not read: one result would hold
+    numbers of two kinds."""
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
         self._store, self._keys, self._open = store, keys, set(keys)
         group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
-        # how many were trained at once at most, also before they were stopped, and what names those models
+        # how many were trained at once at most, also before they were stopped, and what names those
+        # models
         self._together = len(keys), group
         made = provenance(device, *self._together)
         named = (made[name] for name in ("device", "threads", "torch", "python", "precision"))
@@ -349,8 +407,8 @@ class Unfinished:
         self._saved: dict[str, Any] = {}  # by key, of the epoch that is being saved
         self._epoch, self._time = 0, time.monotonic()  # of the last save
         self.states: list[State | None] = [None] * len(keys)
-        # the last file that has them: their own, or that of a larger group, of which the others have ended,
-        # or which was too large
+        # the last file that has them: their own, or that of a larger group, of which the others
+        # have ended, or which was too large
         for file in sorted(self._folder.glob(f"*-{stamp}.pt"), key=_changed, reverse=True):
             with suppress(Exception):  # of many kinds; a training can always begin anew
                 together, saved = _read(file)
@@ -363,8 +421,8 @@ class Unfinished:
         return provenance(self._device, *self._together)
 
     def remove(self, number: int) -> None:
-        """Forget a training that is stored, or has failed. After the last one each file goes that has only
-        such trainings, also those of larger groups and other versions."""
+        """Forget a training that is stored, or has failed. After the last one each file goes that
+        has only such trainings, also those of larger groups and other versions."""
         self._open.discard(self._keys[number])
         for file in [] if self._open else self._folder.glob("*.pt"):
             with suppress(Exception):  # one that stays does no harm
@@ -378,13 +436,17 @@ class Unfinished:
             if time.monotonic() - self._time < EVERY:
                 return
             self._epoch, self._time, self._saved = epoch, time.monotonic(), {}
-            give_back_freed_memory()  # now and then: after each epoch it would cost short ones too much
-        # copied, since the next step changes some, and a file has the whole of what a tensor is a view of
+            # now and then: after each epoch it would cost short ones too much
+            give_back_freed_memory()
+        # copied, since the next step changes some, and a file has the whole of what a tensor is a
+        # view of
         copied = tree_map_only(Tensor, lambda values: values.cpu().clone(), state)
         self._saved[self._keys[number]] = copied
         if self._saved.keys() >= self._open:
             torch.save((self._together, self._saved), buffer := BytesIO())
-            with suppress(StorageError):  # a disk that is too full for it may have room for the result
+            with suppress(
+                StorageError
+            ):  # a disk that is too full for it may have room for the result
                 write_atomically(self._file, buffer.getvalue())
             self._saved = {}
 
@@ -398,6 +460,6 @@ def _changed(file: Path) -> float:
 
 
 def _read(file: Path) -> Any:
-    """How many trainings made an unfinished file and the name of their group, and the states by key; no code
-    of the file is run."""
+    """How many trainings made an unfinished file and the name of their group, and the states by
+    key; no code of the file is run."""
     return torch.load(file, "cpu", weights_only=True, mmap=True)

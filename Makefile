@@ -57,5 +57,5 @@ $(READY):
 	@echo "Making .venv from requirements.txt (a few minutes, once)"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . -e lib/paper
 	@rm -f .venv/ready-* && touch $(READY)

@@ -16,11 +16,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from paper.fewshot.pretrained import MINILM, Pretrained, embed, load_encoder
+from paper.runs.kinds.training import Training
+from paper.runs.run import Place
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Ragged, Texts
-from whenpool.fewshot.pretrained import MINILM, Pretrained, embed, load_encoder
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.run import Place
 
 TEXTS, LONGEST = 1_000, 512
 MEMORY_TEXTS = (500, 2_000)

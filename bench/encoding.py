@@ -4,10 +4,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from paper.corpora.dataset import _read_encoded, encode
+from paper.runs.kinds.training import Training
+from paper.runs.run import Place
 from whenpool.base.errors import InputError
-from whenpool.corpora.dataset import _read_encoded, encode
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.run import Place
 
 
 def main() -> None:

@@ -10,12 +10,12 @@ from torch import nn
 from torch.nn import functional
 
 from bench.timing import compare
+from paper.corpora.dataset import Dataset, encode, make_dataset
+from paper.runs.kinds.training import Training
+from paper.runs.run import Place
 from whenpool import TextClassifier
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, training_batches
-from whenpool.corpora.dataset import Dataset, encode, make_dataset
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.run import Place
 from whenpool.training.loop import Recipe, train
 
 POOLINGS = ("last", "max", "max_attention")

@@ -1,13 +1,11 @@
 """Time and weight of built pages in Chromium, from disk; build the book first."""
 
 import statistics
-import sys
 import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-sys.path.append("scripts")
-from print_book import opened_browser, wait_for_formulas
+from paper.pages.print_book import opened_browser, wait_for_formulas
 
 PAGES = Path("_build/html/book")
 TIMES = 7

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import torch
 
+from paper.runs.engine import Workforce, run_all
+from paper.runs.kinds.training import Training
+from paper.runs.plans import plan
+from paper.runs.request import Request
+from paper.runs.run import Place
+from paper.runs.store import Store
+from whenpool.base.devices import processors
 from whenpool.base.errors import InputError
-from whenpool.runs.engine import Workforce, processors, run_all
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans import plan
-from whenpool.runs.request import Request
-from whenpool.runs.run import Place
-from whenpool.runs.store import Store
 
 
 def main() -> None:

@@ -24,6 +24,6 @@ def compare(candidates: dict[str, Callable[[], object]], rounds: int = 7) -> dic
 
 def machine() -> str:
     """What the figures were measured on."""
-    from whenpool.runs.run import processor
+    from paper.runs.run import processor
 
     return f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}"

@@ -37,12 +37,12 @@ from typing import Any
 import torch
 import torchtext
 
+from paper.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
+from paper.runs.kinds.training import Training
+from paper.runs.run import Place, provenance
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
-from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.corpora.tokens import load_vectors
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.run import Place, provenance
 
 POOLINGS: dict[str, tuple[str, float | None]] = {
     "last1": ("last", 2.0),

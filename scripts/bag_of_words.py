@@ -30,14 +30,14 @@ from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 
+from paper.corpora.dataset import Dataset, encode, make_dataset
+from paper.runs.kinds.training import Training
+from paper.runs.plans import COMPACT, COMPACT_SIZES, COMPACT_TEST
+from paper.runs.run import Place, provenance
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.corpora.batches import Texts
-from whenpool.corpora.dataset import Dataset, encode, make_dataset
 from whenpool.corpora.settings import SETTINGS
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans import COMPACT, COMPACT_SIZES, COMPACT_TEST
-from whenpool.runs.run import Place, provenance
 
 CORPUS = "imdb"
 SCALES: dict[str, dict[str, Any]] = {

@@ -2,7 +2,6 @@
 scripts/front_figure.py."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import matplotlib.pyplot as plt
 
 BOOK = Path(__file__).parents[1] / "book"
 FILE = BOOK / "_static" / "front.svg"
-sys.path.append(str(BOOK))  # what pages share lies beside them
 
 
 def drawn() -> dict[str, Any]:

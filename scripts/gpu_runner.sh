@@ -95,7 +95,7 @@ if [ "$TWICE" != 0 ]; then
     for store in first second; do
         run "${cell[@]}" "${how[@]}" --store "$twice/$store" --keep-weights --deadline "$DEADLINE"
     done
-    "$PYTHON" scripts/compare.py "$twice/first$below" "$twice/second$below" --record --results "$results" |
+    "$PYTHON" -m whenpool compare "$twice/first$below" "$twice/second$below" --record --results "$results" |
         tee "$pack/twice.txt" || code=$?
 fi
 

@@ -6,7 +6,7 @@
 #   scripts/gpu_session.sh run
 #
 # Before, on a machine with the data:
-#   python scripts/pack.py session/packed --profile paper --corpus imdb --data folder
+#   whenpool pack session/packed --profile paper --corpus imdb --data folder
 #   (cd session && tar -cJf packed.tar.xz packed && rm -r packed)
 #   pip download --no-deps --only-binary=:all: -d session/wheels ...     # what the other machine lacks
 #
@@ -105,7 +105,7 @@ EOF
 case ${1:-} in
     check)
         "$PYTHON" -m whenpool check --device "$DEVICE" --profile paper --data "$WORK/packed" || true
-        "$PYTHON" -m pytest -q -m "$DEVICE" tests/test_accelerators.py tests/test_triton_lstm.py 2>&1 |
+        "$PYTHON" -m pytest -q -m "$DEVICE" tests/library/test_accelerators.py tests/library/test_triton_lstm.py 2>&1 |
             tee "$OUT/tests.txt" || true
         trap stop_mps EXIT
         start_mps # for the processes of the bench

@@ -10,14 +10,14 @@ import subprocess
 import sys
 from functools import partial
 
-from build_book import Builder
 from livereload import Server
 
+from paper.pages.builder import Builder
+from paper.runs.plans import chapter_named
+from paper.runs.request import Request, corpora_named
+from paper.runs.run import Place
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
-from whenpool.runs.plans import chapter_named
-from whenpool.runs.request import Request, corpora_named
-from whenpool.runs.run import Place
 
 HOST = "127.0.0.1"
 

@@ -15,9 +15,10 @@ from typing import Any
 import jupytext
 import nbformat
 import yaml
-from build_book import is_notebook
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from pybtex.database import parse_file
+
+from paper.pages.builder import is_notebook
 
 ROOT = Path(__file__).parents[1]
 _ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}(`+)(.+?)\2", re.DOTALL)
@@ -56,7 +57,7 @@ if on_colab and root is None:
     kept = Path("kept.txt")  # what Colab brings stays as it is
     kept.write_text("".join(f"{{p}}=={{version(p)}}\n" for p in ("torch", "numpy")))
     pip = [sys.executable, "-m", "pip", "install", "-q", "--use-pep517", "-c", str(kept)]
-    subprocess.run([*pip, "-e", f"{{root}}[{extras}]"], check=True)
+    subprocess.run([*pip, "-e", str(root), "-e", f"{{root}}/lib/paper{extras}"], check=True)
 if root is None:
     raise SystemExit(f"no clone of the book is around {{here}}; start in one: papermill --cwd book")
 sys.path.insert(0, str(root / "lib"))
@@ -172,8 +173,7 @@ def notebook(chapter: Path, root: Path) -> str:
     source = jupytext.read(chapter).cells
     plain = Plain.of(chapter, source)
     code = "\n".join(cell.source for cell in source if cell.cell_type == "code")
-    needs = {"whenpool.fewshot": ",fewshot,minilm"}
-    extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
+    extras = "[fewshot,minilm]" if "paper.fewshot" in code else ""
     repository = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
     cells: list[Any] = [new_code_cell(FIRST_CELL.format(extras=extras, **repository))]
     for cell in source:

@@ -7,7 +7,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from print_book import find_browser, wait_for_formulas
+
+from paper.pages.print_book import find_browser, wait_for_formulas
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
 

@@ -6,12 +6,12 @@ import tomllib
 from pathlib import Path
 
 import yaml
-from build_book import Builder
 
-from whenpool.runs.engine import Workforce
-from whenpool.runs.request import Request
-from whenpool.runs.run import Place
-from whenpool.runs.store import Store
+from paper.pages.builder import Builder
+from paper.runs.engine import Workforce
+from paper.runs.request import Request
+from paper.runs.run import Place
+from paper.runs.store import Store
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

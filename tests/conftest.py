@@ -64,8 +64,8 @@ def real_data():
 
 def empty_place(folder):
     """Empty folders for data, store and cache."""
-    from whenpool.runs.run import Place
-    from whenpool.runs.store import Store
+    from paper.runs.run import Place
+    from paper.runs.store import Store
 
     (folder / "data").mkdir(parents=True)
     return Place(Store(folder / "store"), folder / "data", folder / "cache")
@@ -114,7 +114,7 @@ def mistake(monkeypatch, capsys):
 
 class PoolHere:
     """Does each task in this process, so that a test can follow and disturb it; see
-    `whenpool.runs.engine.LocalPool`."""
+    `paper.runs.engine.LocalPool`."""
 
     def __init__(self, place, workforce, room=1):
         self.place, self.workforce = place, workforce
@@ -132,7 +132,7 @@ class PoolHere:
         return future
 
     def result(self, future):
-        from whenpool.runs.engine import do
+        from paper.runs.engine import do
 
         return do(self._waiting.pop(future), self.place, self.workforce.device)
 
@@ -157,7 +157,7 @@ class Pools(list):
     @classmethod
     def put(cls, monkeypatch):
         pools = cls()
-        monkeypatch.setattr("whenpool.runs.engine.pool_of", pools)
+        monkeypatch.setattr("paper.runs.engine.pool_of", pools)
         return pools
 
 
@@ -187,8 +187,8 @@ def pages(tmp_path_factory):
 @pytest.fixture(scope="session")
 def on_record(tmp_path_factory):
     """The runs of record alone."""
-    from whenpool.runs.run import Place
-    from whenpool.runs.store import Store
+    from paper.runs.run import Place
+    from paper.runs.store import Store
 
     folder = tmp_path_factory.mktemp("record")
     return Place(Store(folder, Path(__file__).parents[1] / "data" / "results"), folder, folder)
@@ -197,7 +197,7 @@ def on_record(tmp_path_factory):
 @pytest.fixture(scope="session")
 def recorded(on_record):
     """The same as claims read them."""
-    from whenpool.book.results import Runs
+    from paper.verdicts.results import Runs
 
     return Runs(on_record)
 
@@ -205,7 +205,7 @@ def recorded(on_record):
 @pytest.fixture(scope="session")
 def decided(recorded):
     """What the runs of record say of every claim."""
-    from whenpool.book.claims import decisions
+    from paper.verdicts.claims import decisions
 
     return decisions(recorded)
 
@@ -214,7 +214,8 @@ def decided(recorded):
 def chromium():
     """The one browser of a worker: Playwright opens no second one in a process."""
     from browsing import needs_browser
-    from print_book import opened_browser
+
+    from paper.pages.print_book import opened_browser
 
     needs_browser()
     with opened_browser() as browser:

@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar
 
-from whenpool.runs.kinds import KINDS
-from whenpool.runs.run import Run, provenance
+from paper.runs.kinds import KINDS
+from paper.runs.run import Run, provenance
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
-"""The ledger, and finished runs that were made up, as `whenpool.book.results.Runs` holds them."""
+"""The ledger, and finished runs that were made up, as `paper.verdicts.results.Runs` holds them."""
 
 from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 
-from whenpool.book.claims import claims
-from whenpool.book.results import SCALES, Numbers, Runs
-from whenpool.runs.plans import COMPACT_TEST
+from paper.runs.plans import COMPACT_TEST
+from paper.verdicts.claims import claims
+from paper.verdicts.results import SCALES, Numbers, Runs
 
 LEDGER = claims()
 """Read once, since it takes a second."""

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 
-from whenpool.runs.compute import compute
-from whenpool.runs.engine import Workforce
-from whenpool.runs.kinds.probe import PROBE_PROTOCOL
-from whenpool.runs.kinds.training import PROTOCOL, Training
-from whenpool.runs.run import key
-from whenpool.runs.store import Store
+from paper.runs.compute import compute
+from paper.runs.engine import Workforce
+from paper.runs.kinds.probe import PROBE_PROTOCOL
+from paper.runs.kinds.training import PROTOCOL, Training
+from paper.runs.run import key
+from paper.runs.store import Store
 
 RECORDS = Path(__file__).parents[1] / "data" / "results"
 SMALL = Training(
@@ -52,9 +52,9 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {tests!r})
 from small_runs import *
-from whenpool.runs.kinds import training
-from whenpool.runs.engine import run_all
-from whenpool.runs.run import Place
+from paper.runs.kinds import training
+from paper.runs.engine import run_all
+from paper.runs.run import Place
 training.EVERY = 0.2  # in workers as well
 if __name__ == "__main__":
     place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
@@ -120,7 +120,7 @@ def record(
 
 def on_record(place, kind="training"):
     """The place with its finished runs put on record, and an empty store."""
-    from record import export  # which is where pytest looks, but not a new process
+    from paper.verdicts.record import export  # which is where pytest looks, but not a new process
 
     folder = place.store.directory.with_name("results")
     export(kind, place, folder)

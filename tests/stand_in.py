@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
+from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention
 from whenpool import POOLINGS, SequenceTagger, TextClassifier
 from whenpool.corpora.batches import Batch
-from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention
 from whenpool.models.precision import precision
 from whenpool.training.loop import Objective
 

@@ -1,4 +1,4 @@
-// What `make pdf` does to a page before it is printed: see scripts/print_book.py.
+// What `make pdf` does to a page before it is printed: see lib/paper/pages/print_book.py.
 
 // The article counts its figures and tables from 1, and ends with those works of the bibliography that it cites.
 function printedByItself(works) {

@@ -48,7 +48,7 @@ _ROOMS = ("corpora", "probes", "settings", "words")
 _EXTRAS = {
     "PoolingClassifier": "sklearn",
     "SentencePooling": "sentence_transformers",
-}  # others: "runs"
+}  # others: "texts"
 __all__ = [
     "POOLINGS",
     "Attention",
@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module(f"whenpool.{_HOME_OF.get(name, name)}")
     except ModuleNotFoundError as error:  # a package of an extra
-        extra = _EXTRAS.get(name, "runs")
+        extra = _EXTRAS.get(name, "texts")
         raise ImportError(
             f"{name} needs {(error.name or name).partition('.')[0]}: pip install "
             f"'whenpool[{extra}]'"

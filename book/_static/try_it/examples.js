@@ -1,5 +1,5 @@
 // Six reviews and the sentences that surround them, written for this page; the sentences in the manner of an
-// encyclopedia, so that they say nothing of a film. Both are JSON, which book/try_it.py reads too.
+// encyclopedia, so that they say nothing of a film. Both are JSON, which lib/paper/pages/try_it.py reads too.
 "use strict";
 globalThis.whenpoolTryIt ??= {};
 

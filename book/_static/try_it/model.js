@@ -8,7 +8,7 @@ globalThis.whenpoolTryIt ??= {};
 whenpoolTryIt.model = function () {
   const UNKNOWN = 0;
   const PADDING = 1;
-  const MIDDLE = 81; // the character of 0, see book/try_it.py
+  const MIDDLE = 81; // the character of 0, see lib/paper/pages/try_it.py
   const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
   // A matrix of the file: a scale for each row, a character for each value; "#" is a backslash.

@@ -115,7 +115,7 @@ def json_lines(
 
 
 POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "
-"""What files begin with that `scripts/pack.py` writes."""
+"""What files begin with that `whenpool pack` writes."""
 
 
 def fingerprint(path: Path) -> str:

@@ -30,7 +30,7 @@ from whenpool.base.files import (
 from whenpool.base.paths import data_directory
 from whenpool.corpora import synthetic
 from whenpool.corpora.corpus import LENGTHS, Corpus, Raw, SplitSizes, has_length, select_and_split
-from whenpool.corpora.published import LARGEST_TEXT, PUBLICATIONS, load_published, notes_on_files
+from whenpool.corpora.published import LARGEST_TEXT, PUBLICATIONS, load_published
 from whenpool.corpora.settings import FILES, SHARES, find_filler, load_filler
 from whenpool.corpora.tokens import without_spaces
 
@@ -75,8 +75,7 @@ class CorpusSource:
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
         if self.is_own:
             return load_own(self.path, **dict(self.options), length=length)
-        corpus = load_published(self.name, self.path, length)
-        return replace(corpus, notes=(*notes_on_files(self.name, self.folder), *corpus.notes))
+        return load_published(self.name, self.path, length)
 
     def load_filler(self) -> dict[str, list[str]]:
         """By split: Wikipedia's sentences, or invented ones; raises where a published corpus has

@@ -24,6 +24,8 @@ from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, stream_of, write_atomically
 from whenpool.corpora.batches import PADDING, UNKNOWN, UNKNOWN_INDEX, Ragged
 
+VECTORS = ("glove.6B.100d", "wiki-reviews.100d")
+"""Word vectors that are looked for by default, best first (§1.4.2)."""
 VOCABULARY_LIMIT = 25_000  # Words of the largest vocabulary, besides the two special ones (§1.4.2)
 
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
@@ -49,7 +51,7 @@ def _tokenizer() -> Any:
     try:
         from torchtext.data.utils import get_tokenizer
     except ModuleNotFoundError:
-        raise InputError("reading texts needs torchtext: pip install 'whenpool[runs]'") from None
+        raise InputError("reading texts needs torchtext: pip install 'whenpool[texts]'") from None
     return get_tokenizer("basic_english")
 
 
@@ -110,6 +112,26 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
         else:
             row.normal_(generator=generator)
     return matrix
+
+
+def vectors_file(name: str, directory: Path) -> Path:
+    """The file of some word vectors, by name or full path; raises `InputError` when it is not in
+    the data folder."""
+    for folder in (directory, directory / "vectors"):
+        for suffix in (".txt", ".txt.gz", ""):
+            if (file := folder / f"{name}{suffix}").is_file():
+                return file
+    bring = "`whenpool data fetch glove` downloads GloVe's"
+    raise InputError(f"found no word vectors {name}, as a file or in {directory}; {bring}")
+
+
+def find_vectors(directory: Path) -> str | None:
+    """The first of `VECTORS` that is in the data folder, or None."""
+    for name in VECTORS:
+        with suppress(InputError):
+            vectors_file(name, directory)
+            return name
+    return None
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:

@@ -30,18 +30,18 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from whenpool.base.devices import check_device, processors
 from whenpool.base.errors import check, check_known
 from whenpool.base.files import write_atomically
+from whenpool.base.paths import cache_directory, data_directory
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.sources import FEWEST, CorpusSource, check_classes, read_own
-from whenpool.corpora.tokens import WordVectors, load_vectors, tokenize
+from whenpool.corpora.tokens import WordVectors, find_vectors, load_vectors, tokenize, vectors_file
 from whenpool.explain.checkpoint import READS, TOKENIZERS, save_checkpoint
 from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
 from whenpool.probes import padding_sweep
-from whenpool.runs.engine import check_device, processors
-from whenpool.runs.run import Place, find_vectors
 
 FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds
 PROBED = 300  # Test texts that are read among filler
@@ -206,7 +206,7 @@ def diagnose(
     for pooling in poolings:
         check_known("pooling", pooling, POOLINGS)
     check_device(device)
-    place = Place.default(data)
+    data = data or data_directory()
     table, notes = survey(
         path,
         text_column,
@@ -217,13 +217,13 @@ def diagnose(
         merge_case=merge_case,
         drop_rare=drop_rare,
     )
-    named = None if vectors == "random" else vectors or find_vectors(place)
-    file = named and (Path(named) if Path(named).is_file() else place.vectors_file(named))
+    named = None if vectors == "random" else vectors or find_vectors(data)
+    file = named and (Path(named) if Path(named).is_file() else vectors_file(named, data))
     folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
     write_atomically(folder / "texts.jsonl", table.to_json(orient="records", lines=True))
     for note in [*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
         say("".join(letter for letter in note if letter.isprintable()))  # a label may hold others
-    source = CorpusSource(str(path), (), path, place.data)
+    source = CorpusSource(str(path), (), path, data)
     read = [*filter(None, map(tokenize, source.load_filler()["test"][:20_000]))]
 
     texts, labels = table["text"].to_numpy(object), table["label"].to_numpy(str)
@@ -274,7 +274,9 @@ def diagnose(
         Score.of(name, POOLING_NAMES[name], predicted[name], labels, filled[name])
         for name in models
     ]
-    simple = baselines(texts, labels, folds, load_vectors(file, place.cache) if file else None)
+    simple = baselines(
+        texts, labels, folds, load_vectors(file, cache_directory()) if file else None
+    )
     majority = [
         Score.of("", "most frequent class", np.full_like(labels, name), labels)
         for name in table["label"].mode()

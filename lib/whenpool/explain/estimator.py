@@ -20,6 +20,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from whenpool.base.devices import check_device
 from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
@@ -34,7 +35,6 @@ from whenpool.explain.checkpoint import (
     save_checkpoint,
 )
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.engine import check_device
 from whenpool.training.loop import Recipe, Weighted, train
 
 

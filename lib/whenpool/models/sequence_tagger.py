@@ -45,7 +45,7 @@ class SequenceTagger(nn.Module):
         tags: how many there are, C.
         cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
         features: rows of the embedding of each further column of numbers, such as suffixes and
-            shapes (`whenpool.corpora.tagged`); E = embedding_size + feature_size for each of them.
+            shapes (`paper.corpora.tagged`); E = embedding_size + feature_size for each of them.
         spelling: (forms, L), see `Spelling`; the last number of a word is then that of its written
             form.
         filters: of the convolution over letters, E grows by as many.

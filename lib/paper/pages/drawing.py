@@ -1,0 +1,82 @@
+"""What figures of several pages share: colours and names of models, legends, and means of what is
+drawn."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from pandas import DataFrame, Series
+from seaborn.axisgrid import Grid
+
+from paper.pages.tabling import size_text
+from whenpool.models.registry import COLOURS, POOLING_NAMES
+
+PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}  # By title
+TRICK_COLOURS = {
+    "teacher_forcing": "#0072b2",
+    "penalty_attention": COLOURS["last_attention"],
+    "dropout_attention": "#002d5a",
+    "gradient_directed": "#692d0f",
+}
+"""For what is no pooling."""
+CHANCE_COLOUR = "#767676"
+START_COLOURS = {
+    "forget 2": "#000000",
+    "chrono": "#7b3294",
+    "orthogonal": CHANCE_COLOUR,
+    "low": COLOURS["last"],
+}
+"""For other initialisations of the BiLSTM."""
+STARTS = {"low": "BiLSTM_LowF", "chrono": "BiLSTM, chrono"}
+"""The BiLSTM whose forget gates start low and another, by what runs call their models."""
+
+
+def legend_above(grid: Grid, columns: int = 5) -> None:
+    """Put the legend of seaborn's panels above them, so that they have the whole width of a
+    page."""
+    place = {"loc": "lower center", "bbox_to_anchor": (0.45, 1)}
+    sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
+
+
+def named(rows: DataFrame) -> DataFrame:
+    """Points of probes with ``model`` as figures call it, and ``texts``, the training size, both in
+    order."""
+    models = rows["pooling"].map(POOLING_NAMES).mask(rows["forget_bias"] == "low", STARTS["low"])
+    order, sizes = (*PALETTE, STARTS["low"]), sorted(set(rows["size"]))
+    return rows.assign(
+        model=pd.Categorical(models, [name for name in order if name in {*models}]),
+        texts=pd.Categorical(
+            rows["size"].map(size_text) + " training texts",
+            [f"{size_text(size)} training texts" for size in sizes],
+        ),
+    )
+
+
+def course(traces: DataFrame, by: Sequence[str]) -> DataFrame:
+    """The mean course of the trainings that agree in the columns ``by``. They were looked at after
+    different numbers of texts; so each is interpolated at the same ones, ``examples``, from 100 on
+    to where the first training ends. The mean of the vanishing ``ratio`` is geometric, that of
+    accuracies arithmetic."""
+    parts, measured = [], ["ratio", "train_accuracy", "validation_accuracy"]
+    traces = traces.assign(
+        ratio=np.log(traces["ratio"]), log=np.log(traces["examples"].clip(lower=1))
+    )
+    for values, group in traces.sort_values("log").groupby(list(by), observed=True):
+        runs = [run for _, run in group.groupby("key")]
+        last = max(
+            min(run["examples"].max() for run in runs), 1
+        )  # a short one is looked at once, at 0
+        at = np.log(np.geomspace(min(100, last / 2), last, 60))
+        each = [[np.interp(at, run["log"], run[name]) for name in measured] for run in runs]
+        means = DataFrame(np.mean(each, axis=0).T, columns=measured).assign(examples=np.exp(at))
+        parts.append(
+            means.assign(ratio=np.exp(means["ratio"]), **dict(zip(by, values, strict=True)))
+        )
+    return pd.concat(parts)
+
+
+def geometric_means(rows: DataFrame) -> Series:
+    """Of the values of a measure, as `paper.chapter.Chapter.results` gives them, by
+    model."""
+    return np.exp(np.log(rows["value"]).groupby(rows["model"]).mean())

@@ -1,0 +1,104 @@
+"""What a reader asks for: a profile, and maybe a narrower selection.
+
+A *profile* says how large models and training sets are: "smoke" (tests: seconds), "quick"
+(minutes), "compact" (the whole paper, small models and short texts: a day) or "paper" (the thesis's
+protocol, §1.4.2).
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os.path import isfile
+from pathlib import Path
+from typing import Any
+
+from whenpool.base.errors import check, check_known
+from whenpool.corpora.settings import SETTINGS
+from whenpool.models.registry import LISTED, LISTED_CELLS
+
+PROFILES = ("smoke", "quick", "compact", "paper")
+NARROWING = tuple("sizes settings poolings seeds labels systems unlabelled cell layers".split())
+"""The attributes of a request that leave runs out, make them smaller, or put another model into
+them."""
+LISTS = "sizes labels settings poolings systems".split()  # attributes that are tuples
+NUMBERS = "sizes labels seeds unlabelled layers".split()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a reader asks for; None leaves it to the profile."""
+
+    profile: str = "quick"
+    corpora: tuple[str, ...] | None = None  # names for `whenpool.corpora.load`
+    sizes: tuple[int, ...] | None = None  # training texts
+    settings: tuple[str, ...] | None = None
+    poolings: tuple[str, ...] | None = None
+    seeds: int | None = None  # how many, counted from 0
+    masked: bool = True  # False: padding enters, as in the authors' code
+    # of the few-shot runs (§1.10)
+    encoder: str | None = None  # the pretrained one
+    labels: tuple[int, ...] | None = None  # labelled texts of each class
+    systems: tuple[str, ...] | None = None  # names in `paper.runs.kinds.few_shot`
+    unlabelled: int | None = None  # texts
+    paraphrases: str | None = None  # a file of them for the unlabelled texts
+    # of every trained model that is a thesis's BiLSTM otherwise; chapters that compare cells have
+    # their own
+    cell: str | None = None  # a name in `whenpool.models.registry.LISTED_CELLS`
+    layers: int | None = None  # how many are stacked
+
+    def __post_init__(self) -> None:
+        for name in LISTS:
+            value = getattr(self, name)
+            filled = value is None or (isinstance(value, tuple) and value)
+            check(filled, f"{name} must be a list, not {value!r:.60}")
+        for name in NUMBERS:
+            value = getattr(self, name)
+            numbers = value if isinstance(value, tuple) and name in LISTS else [value]
+            whole = all(type(number) is int and number > 0 for number in numbers)
+            check(value is None or whole, f"{name} must be whole numbers from 1, not {value!r:.60}")
+        check(
+            isinstance(self.masked, bool), f"masked must be true or false, not {self.masked!r:.60}"
+        )
+        check_known("profile", self.profile, PROFILES)
+        for setting in self.settings or ():
+            check_known("setting", setting, SETTINGS)
+        for pooling in self.poolings or ():
+            check_known("pooling", pooling, LISTED)
+        if self.cell is not None:
+            check_known("cell", self.cell, LISTED_CELLS)
+        there = not self.paraphrases or isfile(self.paraphrases)
+        check(there, f"paraphrases file {self.paraphrases} does not exist; check its path")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole paper is asked for, at either scale."""
+        return self.profile in ("compact", "paper")
+
+    def corpora_or(self, *usual: str) -> tuple[str, ...]:
+        """The corpora that are asked for, else the usual ones of the whole paper, or the embedded
+        one."""
+        return self.corpora or (usual if self.is_whole else ("synthetic",))
+
+    def leaves_out(self, run: Any) -> bool:
+        """Whether a run is left out where its data are not here, since nobody named its corpus or
+        encoder."""
+        unnamed = self.encoder is None and getattr(run, "has_encoder", False)
+        return unnamed or (self.corpora is None and self.is_whole)
+
+
+def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names in texts, of several corpora each or one file, whose path is made absolute."""
+    names: list[str] = []
+    for text in [texts] if isinstance(texts, str) else texts or ():
+        for name in [text] if isfile(text.partition(":")[0]) else text.split():
+            file, colon, options = name.partition(":")
+            names.append(f"{placed(file)}{colon}{options}" if isfile(file) else name)
+    check(names or not texts, "the name of the corpus is empty; leave it out or name one")
+    return tuple(names) or None
+
+
+def placed(name: str | None) -> str | None:
+    """A file or folder by a name that does not depend on the working directory; other names as they
+    are."""
+    path = os.path.expanduser(name or "")
+    return str(Path(path).resolve()) if name and os.path.exists(path) else name

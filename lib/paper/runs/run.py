@@ -1,0 +1,270 @@
+"""What a run is, where its data and results lie, and where a result comes from.
+
+A new kind of run is one file in ``paper/runs/kinds``, with a frozen dataclass that derives from
+`Run`, and one line in ``paper/runs/kinds/__init__.py``.
+"""
+
+import platform
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import safetensors.torch
+import torch
+
+from paper.runs.store import Store, key_of
+from whenpool.base.files import fingerprint
+from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
+from whenpool.corpora import CorpusSource, find
+from whenpool.corpora.tokens import WordVectors, load_vectors, vectors_file
+from whenpool.models.batched_lstm import kernels_on
+from whenpool.models.precision import precision_used
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs find their data and leave their results."""
+
+    store: Store
+    data: Path
+    cache: Path
+
+    @classmethod
+    def default(
+        cls, data: Path | None = None, store: Path | None = None, smoke: bool = False
+    ) -> Self:
+        """The folders of `whenpool.base.paths`; runs of the profile "smoke" lie apart."""
+        directory, root = store or store_directory(), project_root()
+        published = root / "data" / "results" if root else None
+        results = Store(directory / "smoke") if smoke else Store(directory, published)
+        return cls(results, data or data_directory(), cache_directory())
+
+    def source(self, run: Any) -> CorpusSource:
+        """The corpus that a run reads."""
+        return find(run.corpus, self.data)
+
+    def vectors_file(self, name: str) -> Path:
+        """See `whenpool.corpora.tokens.vectors_file`."""
+        return vectors_file(name, self.data)
+
+    def vectors(self, name: str | None) -> WordVectors | None:
+        """Some word vectors by name."""
+        return load_vectors(self.vectors_file(name), self.cache) if name else None
+
+
+class Run:
+    """What can be asked for, stored and looked up: a frozen dataclass of its configuration. It has
+    a field ``corpus`` and a field ``seed``; a probe has a training instead. The default of a field
+    must never
+    change: fields at their default do not enter the key of a run, so that a field added later
+        leaves older runs valid."""
+
+    # A subclass sets these without an annotation, which would make them fields
+    kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
+    table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
+    protocol: ClassVar[int] = 1  # raised by hand when the meaning of a result changes
+    # of each history a column that no other has; a row is an epoch or position
+    histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
+    order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
+
+    training: Any = None  # the `Training` itself, or that whose model is probed
+    vectors: str | None  # the name of word vectors, of most kinds
+
+    @property
+    def cost(self) -> float:
+        """Words that are read; those that nothing is learnt from count a third."""
+        raise NotImplementedError
+
+    @property
+    def needs(self) -> Any:
+        """The `Training` whose weights must be here before, or None."""
+        return None
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether its model has a recurrence, which alone may be computed in less than float32."""
+        return getattr(self.training or self, "cell", "lstm") != "transformer"
+
+    @property
+    def phase(self) -> float:
+        """When it is executed among other runs: after what it needs."""
+        return 1.0 + self.needs.phase if self.needs else 0.0
+
+    @property
+    def named(self) -> Self:
+        """The run with its files by their names, without folders."""
+        return self
+
+    @property
+    def shape(self) -> Self:
+        """The run without its vectors and folders: a published one like it counts where they are
+        not here."""
+        return replace(self.named, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
+
+    def rank(self) -> tuple[int, int]:
+        """A sort key: wherever a list is cut, what comes before is a grid with fewer seeds, then
+        sizes."""
+        about = self.training or self
+        return getattr(about, "seed", 0), getattr(about, "size", 0)
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}  # type: ignore[arg-type]
+
+    def values(self, names: str) -> dict[str, Any]:
+        """Some of its fields."""
+        return {name: getattr(self, name) for name in names.split()}
+
+    def row(self) -> dict[str, Any]:
+        """The configuration, as it is stored."""
+        return asdict(self.named)  # type: ignore[call-overload]
+
+    def __str__(self) -> str:
+        return " ".join([self.kind, *(f"{name}={value}" for name, value in self.changed().items())])
+
+    @classmethod
+    def of_row(cls, row: Any) -> Self:
+        """The configuration of a row of `Store.rows`: numbers may be fractions, and fields
+        missing."""
+        return cls(**values_of(row, cls))
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """What makes a run this run: configuration, data, protocol. Raises `InputError` for a
+        configuration that cannot be run, or data that are not there."""
+        raise NotImplementedError
+
+    def identified(self, place: Place, label: str, **data: str) -> dict[str, Any]:
+        """An identity: the ``label`` of the corpus, the fingerprints of ``data``, and that of the
+        vectors."""
+        if self.vectors:
+            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
+        return {
+            "run": self.named.changed() | {"corpus": label},
+            "data": data,
+            "protocol": self.protocol,
+        }
+
+    def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
+        """Execute and store the run; returns its key. Raises `InputError` for data that cannot be
+        read, a loss that diverges, or weights that are needed and not here."""
+        raise NotImplementedError
+
+    def put(
+        self,
+        place: Place,
+        result: Mapping[str, Any],
+        made: Mapping[str, Any],
+        history: Iterable[Mapping[str, Any]] = (),
+        weights: Any = None,
+    ) -> str:
+        """Store a result and its history, with the `provenance` and maybe weights; returns the
+        key."""
+        kept = safetensors.torch.save(weights) if weights else None
+        identity = self.identity(place)
+        return place.store.put(identity, self.row(), result, made, history, kept, self.kind)
+
+    @classmethod
+    def is_current(cls, rows: Any) -> Any:
+        """Which rows are under the protocol of this version, as a boolean series."""
+        return rows["protocol"] == cls.protocol
+
+    @classmethod
+    def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What a stored run has of one of its histories."""
+        return [point for point in row["history"] if cls.histories[history] in point]
+
+
+def key(run: Run, place: Place) -> str:
+    """The key under which a run is stored."""
+    return key_of(run.identity(place))
+
+
+def values_of(row: Any, kind: Any) -> dict[str, Any]:
+    """The values of a dataclass's fields from a row of a table, see `Run.of_row`."""
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        value, types = row.get(field.name), str(field.type)
+        if value is None or value != value:  # NaN stands for None in tables
+            value = None if "None" in types or field.default is MISSING else field.default
+        elif isinstance(field.default, bool | int | float):
+            value = type(field.default)(value)
+        elif "int" in types or "float" in types:
+            with suppress(ValueError):  # it may be a name
+                value = int(value) if "int" in types else float(value)
+        values[field.name] = value
+    return values
+
+
+# where a result comes from: code, versions, machine, time; no part of the key of a run
+
+ENGINE = ["local"]  # The engine that this process works for
+
+
+def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
+    """What is stored beside a result computed now on a device, ``together`` with a ``group`` of
+    models."""
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
+    precision = precision_used()
+    if precision == "tf32x3" and not (together > 1 and kernels_on(device)):
+        precision = "float32"  # which is computed instead
+    return {
+        "commit": commit(),
+        "device": f"{device.split(':')[0]}: {name}",
+        "threads": torch.get_num_threads(),
+        "precision": precision,
+        "together": together,
+        "group": group,
+        "engine": ENGINE[0],
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processor": kind_of_processor(),
+    }
+
+
+@cache
+def commit() -> str:
+    """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
+    if (root := project_root()) is None:
+        return ""
+    git = [
+        "git",
+        "-C",
+        str(root),
+        "describe",
+        "--always",
+        "--exclude=*",
+        "--abbrev=12",
+        "--dirty=+",
+    ]
+    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+
+
+@cache
+def kind_of_processor() -> str:
+    """What several processors of one name differ in: family and model, and the instruction sets
+    that torch uses there, such as "family 25, model 1, AVX2"; the order of sums depends on them."""
+    kind, known = [], {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
+    with suppress(OSError):
+        about = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+        numbers = dict(re.findall(r"^(cpu family|model)\s*: (\d+)$", about, re.M))
+        kind = [f"{name.removeprefix('cpu ')} {number}" for name, number in numbers.items()]
+    kind.append(torch.backends.cpu.get_cpu_capability())
+    kind += [name for name, test in known.items() if getattr(torch.cpu, test, lambda: False)()]
+    return ", ".join(kind)
+
+
+@cache
+def processor() -> str:
+    """The name of this machine's processor."""
+    with suppress(OSError, IndexError):
+        return (
+            Path("/proc/cpuinfo").read_text().split("model name")[1].split("\n")[0].lstrip("\t: ")
+        )
+    return platform.processor() or platform.machine()

@@ -1,0 +1,266 @@
+"""Finished runs and the thesis's numbers as tidy tables; means over seeds and their intervals."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas import DataFrame, Series
+from scipy.special import (
+    stdtrit,
+)  # of `scipy.stats`, which takes long to load, the t quantile alone
+
+from paper.runs.kinds import KINDS
+from paper.runs.kinds.probe import PROBES, Probe
+from paper.runs.kinds.training import Training
+from paper.runs.plans import COMPACT
+from paper.runs.run import Place
+from paper.runs.store import NO_FOLDER, Store, recorded_columns
+from whenpool.base.errors import InputError
+from whenpool.base.files import hash_of
+from whenpool.base.paths import project_root
+from whenpool.corpora.tokens import VECTORS
+
+_NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size
+    learning_rate
+    weight_decay clip drop_connect share masked max_words test"""
+THESIS_MODEL: dict[str, Any] = {name: getattr(Training, name) for name in _NAMES.split()}
+"""The thesis's model and training (§1.4.2)."""
+PLAIN = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
+PLAIN |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}
+SCALES: dict[str, dict[str, Any]] = {"thesis": PLAIN, "compact": PLAIN | COMPACT}
+"""What a run has at each scale where nothing else is asked for: the thesis's BiLSTM and training,
+or the compact replication, which reduces them as `paper.runs.plans.COMPACT` says; on long, plain
+reviews."""
+READS: dict[str, str] = {}
+"""What this process has asked of the finished runs, with a hash of each answer. The build asks
+again, and executes a chapter anew where an answer has changed; see
+``lib/paper/pages/builder.py``."""
+
+
+def note(query: list[Any], answer: Iterable[str]) -> None:
+    """Remember a query, which `ast.literal_eval` can read, and its answer, such as keys of runs."""
+    READS[repr(query).replace("Ellipsis", "...")] = hash_of(*sorted({*answer}))
+
+
+def used() -> str:
+    """The modules that this process has imported from the library or its working directory, and
+    what it has asked of finished runs, as JSON: what the build asks a chapter's kernel in the
+    end."""
+    files = {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
+    near = (str(Path(__file__).resolve().parents[2]), str(Path.cwd().resolve()))
+    files = {file for name in files if (file := os.path.realpath(name)).startswith(near)}
+    return json.dumps({"files": sorted(files), "asked": READS})
+
+
+class Runs:
+    """The finished runs of a place as tables, each read once, with all columns of their kind."""
+
+    def __init__(self, place: Place | None) -> None:
+        self.store = place.store if place else Store(NO_FOLDER)
+        self.tables: dict[Any, DataFrame] = {}
+        self.numbers: dict[str, Numbers] = {}  # see `paper.verdicts.measures.numbers`
+
+    def table(self, what: Any) -> DataFrame:
+        """A row for each run of a kind, "training", "few-shot", "tagging" or "probe"; for each
+        epoch of trainings, "epochs"; for each point that probes of a kind measured, such as
+        "trace"; or what a function makes of these tables."""
+        if what not in self.tables:
+            self.tables[what] = what(self) if callable(what) else self._read(what)
+        return self.tables[what]
+
+    def _read(self, what: str) -> DataFrame:
+        if what == "epochs":
+            return self.store.history("training")
+        if what in PROBES:
+            probes, points = self.table("probe"), self.store.history("probe", what)
+            runs = probes[probes["probe"] == what].dropna(axis=1, how="all")
+            if len(runs):  # a column that both have is the point's
+                points = points.merge(runs, on="key", suffixes=("", "_of_run"))
+            columns = recorded_columns(f"{Probe.table}_{what}")
+            return points.reindex(columns=[*dict.fromkeys([*points, *columns, *probes])])
+        rows = self.store.current(what)
+        rows = rows.assign(began=began(rows))
+        if "pooling" in rows:
+            rows = with_model(rows)
+            rows["clip"] = column(rows, "clip").astype(float)  # which older probes do not have
+        if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
+            rows["size"] = rows.get("labelled_texts", rows.get("train_texts"))
+        if "vectors" not in rows or what == "few-shot":  # of which most read no word vectors
+            return rows
+        return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
+
+    def of(self, keys: Iterable[str]) -> DataFrame:
+        """The runs with some keys, a row each, with their kind."""
+        wanted = {*keys}
+        tables = ((kind, self.table(kind)) for kind in KINDS)
+        parts = [rows[rows["key"].isin(wanted)].assign(kind=kind) for kind, rows in tables]
+        return pd.concat([part for part in parts if len(part)] or parts[:1])
+
+
+class Numbers:
+    """A table looked up by the values of several columns, thousands of times: pandas is too slow
+    for it."""
+
+    def __init__(self, rows: DataFrame) -> None:
+        self.rows = rows
+        self.brief = rows.reindex(
+            columns="seed key value validation_accuracy corpus_complete".split()
+        )
+        self._columns: dict[str, list[Any]] = {}
+        self._places: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column, None for empty ones and where there is no such column."""
+        if name not in self._columns:
+            values = column(self.rows, name).astype(object)
+            self._columns[name] = values.where(values.notna(), None).tolist()
+        return self._columns[name]
+
+    def places(self, selection: Mapping[str, Any]) -> Sequence[int]:
+        """Which rows have these values, None for an empty one, ``...`` for any."""
+        asked = {name: value for name, value in selection.items() if value is not ...}
+        names = tuple(asked)
+        if names not in self._places:
+            index = self._places[names] = {}
+            for place, *values in zip(range(len(self.rows)), *map(self.column, names), strict=True):
+                index.setdefault(tuple(values), []).append(place)
+        return self._places[names].get(tuple(asked.values()), [])
+
+
+VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw
+    fresh through
+    backward"""
+"""The fields of a training that `variant_of` names."""
+
+
+def variant_of(
+    pooling: str,
+    forget_bias: Any = "thesis",
+    orthogonal: Any = False,
+    trick: Any = None,
+    **more: Any,
+) -> str:
+    """What sets a training apart: its trick or pooling, and what is special about its start, by
+    which alone a model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget
+    5, input -5"; then which part of it is held, through which pooling it learns, its way
+    ``backward`` ("open memory" or "even gradient"), and that its labels are shuffled, its training
+    texts another draw or their filler fresh. Empty values (None, NaN) are those of older runs."""
+    more = {name: value for name, value in more.items() if value is not None and value == value}
+    base = trick if isinstance(trick, str) else pooling
+    starts = ["orthogonal"] if orthogonal in (True, 1) else []
+    if isinstance(forget_bias, str) and forget_bias.startswith(("chrono", "low")):
+        words = more.get("chrono_words", 400)
+        starts.append(forget_bias + (f" {words:g}" if words != 400 else ""))
+    elif forget_bias not in ("thesis", None) and forget_bias == forget_bias:
+        starts.append(f"forget {float(forget_bias):g}")
+    starts += [f"input {float(more['input_bias']):g}"] if "input_bias" in more else []
+    variant = starts if starts and base == "last" else [base, *starts]
+    variant += [f"{more['held']} held"] if "held" in more else []
+    variant += [f"through {more['through']}"] if "through" in more else []
+    backward = {"open": "open memory", "even": "even gradient"}.get(more.get("backward", ""))
+    variant += [backward] if backward else []
+    variant += ["shuffled labels"] if more.get("shuffled") else []
+    variant += [f"draw {more['draw']:g}"] if more.get("draw") else []
+    variant += ["fresh filler"] if more.get("fresh") else []
+    return ", ".join(variant)
+
+
+def with_model(rows: DataFrame) -> DataFrame:
+    """Rows of trainings, or probes of some, with a column ``model``, see `variant_of`."""
+    varying = rows[[name for name in VARYING.split() if name in rows]].to_dict("records")
+    return rows.assign(model=[variant_of(**values) for values in varying])
+
+
+def has(rows: DataFrame, selection: Mapping[str, Any]) -> Series:
+    """Which rows have some values in their columns: a value, one of a list, None for an empty one,
+    or ``...`` for any."""
+    chosen = Series(True, index=rows.index)
+    for name, value in selection.items():
+        if value is not ...:
+            values = value if isinstance(value, list | tuple) else [value]
+            chosen &= rows[name].isin(values) | (rows[name].isna() & (None in values))
+    return chosen
+
+
+def began(rows: DataFrame) -> Series:
+    """When runs began."""
+    ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
+    return ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s")
+
+
+def column(rows: DataFrame, name: str) -> Series:
+    """A column of some rows, empty where they are older than what it says."""
+    return rows[name] if name in rows else Series(None, index=rows.index, dtype=object)
+
+
+def paper_file(name: str) -> Path:
+    """A file of ``data/paper``; raises `InputError` outside a clone of the book."""
+    root = project_root()
+    if root is None:
+        raise InputError(
+            "the thesis's numbers are in the repository; run this inside a clone of it"
+        )
+    return root / "data" / "paper" / name
+
+
+def published(name: str) -> DataFrame:
+    """A file of the thesis's numbers, a row each, such as "accuracy"; ``table`` says in which
+    table."""
+    return pd.read_csv(paper_file(f"{name}.csv"), dtype={"table": str})
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A number over the seeds of one model, or its logarithm: mean and standard deviation (n -
+    1)."""
+
+    mean: float
+    std: float
+    n: int
+    keys: tuple[str, ...] = ()  # of the runs; none for what the thesis published
+    whole: bool = True  # whether all runs read the whole corpus of its publisher
+    values: Mapping[int, float] = field(default_factory=dict, compare=False)  # by seed
+
+    @classmethod
+    def of(
+        cls, values: Mapping[int, float], keys: tuple[str, ...] = (), whole: bool = True
+    ) -> "Sample":
+        """From the value of each seed."""
+        numbers = np.array([*values.values()])
+        std = float(numbers.std(ddof=1)) if len(numbers) > 1 else np.nan
+        return cls(float(numbers.mean()), std, len(numbers), keys, whole, values)
+
+    def without(self, seed: int) -> "Sample":
+        """The same without a seed; unchanged where that is all there is, or is not there."""
+        rest = {other: value for other, value in self.values.items() if other != seed}
+        return Sample.of(rest, self.keys, self.whole) if rest else self
+
+
+def spread(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float]:
+    """The standard error of a sum of means, each with its sign, and its degrees of freedom: n - 1
+    of one mean, Welch's of a difference, Satterthwaite's of more. NaN where a deviation is missing,
+    0 where nothing varies."""
+    if any(sample.n < 2 or np.isnan(sample.std) for _, sample in terms):
+        return np.nan, np.nan
+    shares = [sample.std**2 / sample.n for _, sample in terms]
+    if not sum(shares):
+        return 0.0, np.inf
+    each = zip(shares, terms, strict=True)
+    freedom = sum(shares) ** 2 / sum(share**2 / (sample.n - 1) for share, (_, sample) in each)
+    return sum(shares) ** 0.5, freedom
+
+
+def estimate(
+    terms: Sequence[tuple[int, Sample]], level: float = 0.95
+) -> tuple[float, float, float]:
+    """A sum of means and its t interval at a level (value, low, high), NaN as `spread` has it."""
+    value = sum(sign * sample.mean for sign, sample in terms)
+    error, freedom = spread(terms)
+    reach = float(stdtrit(freedom, (1 + level) / 2)) * error if error else error
+    return value, value - reach, value + reach

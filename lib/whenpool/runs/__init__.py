@@ -1,3 +1,0 @@
-"""Runs: what they are, which a chapter needs, how they are executed, and where results are kept."""
-
-from whenpool.runs import kinds as kinds  # whichever module comes first, every kind is known

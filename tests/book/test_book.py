@@ -1,0 +1,159 @@
+"""From sources to pages, in a small copy of the clone; and editing, with pages that follow."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import suppress
+
+import pytest
+from clones import HEAD, ROOT, builder, clone, code_cell, first_page
+from small_runs import wait_for
+
+from paper.pages.builder import Builder, execute
+from paper.runs.engine import Report
+from paper.runs.plans import plan
+from paper.runs.request import Request
+from whenpool import InputError
+from whenpool.base.errors import BookError
+
+CHAPTERS = ("few_shot", "gradient_propagation", "sequence_labelling", "status")
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """Some chapters from smoke-sized runs. They refer to others, so that no page is rendered."""
+    folder, said = clone(tmp_path_factory.mktemp("clone")), []
+    pages = [f"- file: book/{name}" for name in CHAPTERS[1:]]
+    (folder / "_toc.yml").write_text("\n".join([f"root: book/{CHAPTERS[0]}", "chapters:", *pages]))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("build_book.render", first_page)
+        return folder, builder(folder, said).build(), said
+
+
+def test_chapters_are_executed_once_away_from_the_published_place(executed, monkeypatch):
+    monkeypatch.setattr("build_book.render", first_page)
+    folder, page, lines = executed
+    assert page == folder / "_build/smoke/_build/html/index.html"
+    assert (page.exists(), (folder / "_build" / "html").exists()) == (True, False)
+    assert any(line.startswith("[1/") for line in lines)
+    runs = {file: file.stat().st_mtime_ns for file in (folder / "data/runs/smoke").glob("*.json")}
+    place, said = builder(folder, []).place, []
+    wanted = {run for name in CHAPTERS[:-1] for run in plan(name, Request("smoke"), place)}
+    trained = {run.training for run in wanted if getattr(run, "on_trained", False)}
+    assert len(runs) == len(wanted | trained)
+    for name in CHAPTERS[:-1]:
+        notebook = (folder / "_build/smoke/_build/stage/book" / f"{name}.ipynb").read_text("utf-8")
+        assert "Your run. " in notebook  # what these runs gave is shown
+    assert builder(folder, said).build() == page  # again, and nothing is computed or executed
+    chapters = [line for line in said if line.startswith("[")]
+    assert len(chapters) == len(CHAPTERS)
+    assert all(line.endswith(": unchanged") for line in chapters)
+    assert {file: file.stat().st_mtime_ns for file in runs} == runs
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            HEAD + code_cell("value = 1") + code_cell("value / 0"),
+            r"book/index.md, the cell at line \d+ \(value / 0\): ZeroDivisionError: division",
+        ),
+        (
+            HEAD + "```{code-cell} ipython3\n:tags: [a\n\n1\n```\n",
+            r"index.md has YAML that .* valid: [^\n]+$",
+        ),
+        ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
+    ],
+    ids=["a failing cell", "tags that do not end", "a broken reference"],
+)
+def test_a_mistake_in_a_chapter_fails_the_build_and_is_reported(tmp_path, text, message):
+    with pytest.raises(BookError, match=message):
+        builder(clone(tmp_path, {"index": text}), []).build()
+
+
+def test_failed_runs_fail_the_build_after_the_pages_are_there(executed, monkeypatch):
+    folder, page, _ = executed
+    monkeypatch.setattr("build_book.render", first_page)
+    monkeypatch.setattr("build_book.compute", lambda *_, **__: Report(failed={1: "no luck"}))
+    with pytest.raises(BookError, match="1 runs failed and are not in the pages"):
+        builder(folder, []).build(["status"])
+    assert page.exists()
+
+
+def test_missing_data_are_reported_before_anything_is_executed(tmp_path):
+    folder, said = clone(tmp_path), []
+    place = builder(folder, said).place
+    with pytest.raises(InputError, match=r"aclImdb_v1.tar.gz is not in"):
+        Builder(folder, Request("quick", ("imdb",)), place, say=said.append).build()
+    assert (said, (folder / "_build").exists()) == ([], False)
+
+
+def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
+    source, kill = tmp_path / "sums.md", "import os, signal\nos.kill(os.getpid(), 9)"
+    source.write_text(HEAD + code_cell("1 + 1") + code_cell(kill))
+    line = source.read_text().split("\n").index("import os, signal") + 1
+    cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: Kernel died"
+    with pytest.raises(BookError, match=cell):
+        execute(source, tmp_path / "sums.ipynb", {})
+
+
+@pytest.fixture
+def live(tmp_path):
+    """A book of one chapter, served: its source, the page, and a wait for what is printed next."""
+    folder = clone(tmp_path / "clone", {"index": HEAD + code_cell("print('the first words')")})
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-u", ROOT / "scripts" / "live.py", "--profile", "smoke", "--port"]
+    output, read, path = tmp_path / "said", 0, {"PYTHONPATH": str(ROOT / "lib")}
+    with output.open("w") as stream:
+        where = {"cwd": folder, "env": os.environ | path, "stdout": stream, "stderr": stream}
+        process = subprocess.Popen([*command, str(port)], **where)
+
+    def wait(pattern):
+        nonlocal read
+        match = wait_for(lambda: re.search(pattern, output.read_text()[read:], re.MULTILINE))
+        read += match.end()
+        assert "Traceback" not in output.read_text()
+        return match[0]
+
+    def page():
+        with suppress(
+            urllib.error.URLError
+        ):  # the address is printed just before the server listens
+            address = f"http://127.0.0.1:{port}/book/index.html"
+            return urllib.request.urlopen(address, timeout=600).read().decode()
+
+    wait(f"The book is at http://127.0.0.1:{port}/")
+    yield folder / "book" / "index.md", lambda: wait_for(page), wait
+    process.terminate()
+    process.wait(timeout=600)
+
+
+def test_the_page_follows_an_edit_and_a_mistake_is_one_line(live):
+    source, page, wait = live
+    assert "the first words" in page()
+    assert "livereload.js" in page()  # what makes the browser reload
+    text = source.read_text()
+    source.write_text(text.replace("print('the first words')", "nothing"))
+    line = 1 + text[: text.index("print('the first words')")].count("\n")
+    message = f"whenpool: book/index.md, the cell at line {line} (nothing): NameError: "
+    assert wait("^whenpool: .*").startswith(message)
+    assert "the first words" in page()  # the page stays as it was
+    source.write_text(text.replace("the first words", "other words"))
+    wait("index is up to date")
+    assert "other words" in page()
+
+
+def test_a_work_that_an_edit_cites_is_in_the_bibliography(tmp_path):
+    pages = {"index": "# A page\n", "works": "# Works\n\n```{bibliography}\n```\n"}
+    folder = clone(tmp_path, pages)
+    builder(folder, []).build()
+    (folder / "book" / "index.md").write_text("# A page\n\nSee {cite:p}`elman1990`.\n")
+    page = builder(folder, []).build()
+    assert "Finding structure in time" in (page.parent / "book" / "works.html").read_text("utf-8")

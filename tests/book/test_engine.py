@@ -1,0 +1,212 @@
+"""Running many runs: on processes of this machine, cut into tasks, and what becomes of these."""
+
+import time
+import weakref
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import PoolHere, Pools
+from small_runs import GRID, SMALL, fresh, has_weights, results, stored
+
+from paper.runs import engine
+from paper.runs.engine import Locks, Result, Workforce, run_all
+from paper.runs.kinds import FewShot
+from paper.runs.kinds.probe import GradientProfile
+from paper.runs.run import key
+from paper.runs.store import Store
+from whenpool import InputError
+from whenpool.base.errors import StorageError
+
+BAD = replace(SMALL, size=1000)
+TOO_MANY = "the corpus has 60 train texts, but 1,000 were asked for; choose fewer"
+DIVERGING = replace(SMALL, learning_rate=3e38)
+PAIRED = [replace(run, setting="right") if run.setting == "standard" else run for run in GRID]
+"""Four of each seed can be trained together."""
+
+
+def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(place, monkeypatch):
+    one = fresh(place, "one")
+    report = run_all([BAD, *GRID], place, Workforce(workers=2))
+    assert (report.done, report.failed) == (len(GRID), {BAD: TOO_MANY})
+    assert place.store.keys() == {key(run, place) for run in GRID}
+    files = stored(place)
+    Pools.put(monkeypatch)
+    assert run_all(GRID, place).done == 0
+    assert stored(place) == files
+    run_all(GRID[::-1], one)
+    assert results(one.store) == results(place.store)
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_a_run_that_fails_is_reported_and_the_others_go_on(place, here, together):
+    (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\nof 4 5 6\n")
+    faults = dict.fromkeys((BAD, replace(BAD, pooling="mean")), TOO_MANY)
+    faults |= {
+        DIVERGING: "the loss became",
+        replace(SMALL, vectors="glove.6B.100d"): "have the shape",
+    }
+    report = run_all([*faults, *GRID], place, Workforce(models_per_batch=together))
+    assert (report.done, report.failed.keys()) == (len(GRID), faults.keys())
+    assert all(reason in report.failed[run] for run, reason in faults.items())
+    with pytest.raises(InputError, match=r"found no word vectors nowhere, .*fetch glove"):
+        run_all([replace(SMALL, vectors="nowhere")], place)
+
+
+def test_a_result_says_in_which_precision_it_was_computed(place, here):
+    """A processor has no TF32, and less than float32 is for recurrences."""
+    transformer = replace(SMALL, cell="transformer", pooling="mean")
+    for run in (SMALL, transformer):
+        run_all([run], place, Workforce(precision="tf32"))
+    assert place.store.rows("training")["precision"].tolist() == ["float32"] * 2
+    assert not transformer.recurrent
+    assert not GradientProfile(transformer).recurrent
+    assert [FewShot("imdb", system).recurrent for system in ("bert", "max_attention")] == [
+        False,
+        True,
+    ]
+
+
+def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(engine, "processor_has_bfloat16", lambda: False)
+    for asked, message in {
+        Workforce("slurm"): "engine 'slurm' is unknown; choose one of local, ray",
+        Workforce(address="head:6379"): "only a Ray cluster has an address; add --engine ray",
+        Workforce(precision="half"): "precision 'half' is unknown; choose one of float32",
+        Workforce(device="tpu"): "device 'tpu' is unknown; choose cpu or cuda",
+        Workforce(device="cuda"): "device cuda was asked for, but torch sees no GPU",
+        Workforce(precision="bfloat16"): "this processor has no bfloat16; use --precision float32",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            run_all([SMALL], place, asked)
+    assert not place.store.directory.exists()
+
+
+def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
+    for name, value in {"ENGINE": "ray", "ADDRESS": "head:6379", "WORKERS": "3"}.items():
+        monkeypatch.setenv(f"WHENPOOL_{name}", value)
+    assert Workforce.default() == Workforce("ray", "head:6379", 3)
+    for value in ("none", "0"):
+        monkeypatch.setenv("WHENPOOL_WORKERS", value)
+        with pytest.raises(
+            InputError, match=f"_WORKERS must be a whole number from 1, not '{value}'"
+        ):
+            Workforce.default()
+
+
+def test_the_processes_of_a_gpu_fill_it_together(monkeypatch):
+    monkeypatch.setattr(engine, "models_that_fill", lambda device: 33)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for options, models in (
+        ({}, 1),
+        ({"device": "cuda"}, 16),
+        ({"device": "cuda:1"}, 16),
+        ({"device": "cuda", "workers": 2}, 33),
+        ({"device": "cuda", "workers": 8}, 8),
+        ({"device": "cuda", "workers": 200}, 1),
+        ({"device": "cuda", "engine": "ray"}, 1),
+        ({"device": "cuda", "models_per_batch": 5}, 5),
+        ({"models_per_batch": 5}, 5),
+    ):
+        assert engine.models_at_once(Workforce(**options)) == models, options
+
+
+def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):
+    one, several = fresh(place, "one"), fresh(place, "several")
+    run_all(PAIRED, one)
+    kept, three = PAIRED[0], Workforce(models_per_batch=3)
+    report = run_all(PAIRED, several, three, keep_weights=lambda run: run == kept)
+    assert (report.done, report.failed) == (len(PAIRED), {})
+    assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
+    losses = lambda own: {name: row["test_loss"] for name, row in results(own.store).items()}  # noqa: E731
+    assert losses(several) == pytest.approx(losses(one), rel=1e-4)
+    assert [run for run in PAIRED if has_weights(run, several)] == [kept]
+    made = several.store.rows("training").groupby("group")["together"].agg(list).tolist()
+    assert sorted(made) == [[1, 1], [3, 3, 3], [3, 3, 3]]
+
+
+def test_too_little_memory_halves_the_batch_of_models(place, here, monkeypatch):
+    tried, models = [], weakref.WeakSet()
+    execute_batched = engine.execute_batched
+
+    def limited(runs, *args):
+        assert not models  # those that were too many are gone
+        tried.append(len(runs))
+        if len(runs) > 2:
+            model = torch.nn.Identity()
+            models.add(model)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        execute_batched(runs, *args)
+
+    monkeypatch.setattr(engine, "execute_batched", limited)
+    report = run_all(PAIRED, place, Workforce(models_per_batch=4))
+    assert (tried, report.done, report.failed) == ([4, 2, 2] * 2, 8, {})
+
+
+def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
+    deadly = min(PAIRED, key=lambda run: run.rank())
+
+    class Deadly(PoolHere):
+        def result(self, future):
+            if any(job.run == deadly for job in self._waiting[future]):
+                self._waiting.pop(future)
+                return Result(death="exit code -9")
+            return super().result(future)
+
+    here.kind = Deadly
+    report = run_all(PAIRED, place, Workforce(models_per_batch=4))
+    assert report.done == len(PAIRED) - 1
+    assert report.failed == {
+        deadly: "its process died 2 times (exit code -9); it may need more memory"
+    }
+    sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
+    assert sizes == [4, 2, 1, 1]
+
+
+def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, here, monkeypatch):
+    put, kept = Store.put, []
+
+    def full(store, *args, **options):
+        if len(kept) == 2:
+            raise StorageError("cannot write it: No space left on device; free or unlock the place")
+        kept.append(put(store, *args, **options))
+
+    monkeypatch.setattr(Store, "put", full)
+    with pytest.raises(InputError, match="No space left on device; free"):
+        run_all(GRID, place)
+    assert (here[0].closed, len(here[0].tasks)) == (True, 3)
+    assert place.store.keys() == set(kept)
+    monkeypatch.setattr(Store, "put", put)
+    assert run_all(GRID, place).done == len(GRID) - 2
+
+
+def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
+    other = Locks(place.store.directory)
+    waiting, given_up, *_ = sorted(GRID, key=lambda run: run.rank())
+    for run in (waiting, given_up):
+        assert other.take(key(run, place))
+    elsewhere = fresh(place, "elsewhere")
+    run_all([waiting], elsewhere)
+    finished = elsewhere.store.directory / f"{key(waiting, place)}.json"
+
+    class Meanwhile(PoolHere):
+        def submit(self, task):
+            if not self.tasks:  # the other command ends one run, and is stopped in another
+                (place.store.directory / finished.name).write_bytes(finished.read_bytes())
+                other.release(*other.held)
+            return super().submit(task)
+
+    here.kind = Meanwhile
+    report = run_all(GRID, place)
+    assert (report.done, report.shared, report.failed) == (len(GRID) - 1, 1, {})
+    assert list((place.store.directory / "claims").iterdir()) == []
+
+
+def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly_and_then_nothing_is_begun(place):
+    endless = [replace(SMALL, epochs=10**6, seed=seed) for seed in (0, 1)]
+    for until in (time.monotonic() - 1, time.monotonic() + 6):
+        assert not (place.cache / "encoded").exists()  # at first no corpus is read
+        report = run_all(endless, place, Workforce(workers=1, until=until))
+        assert (report.done, report.left, report.failed) == (0, 2, {})
+    assert place.store.keys() == set()

@@ -1,0 +1,267 @@
+"""What "What the last state holds" rests on: starts of gates, parts that are held, draws, shuffled
+labels, the states of untrained models, and looks at held-out texts."""
+
+import copy
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from paper.runs.kinds.probe import (
+    PENALTIES,
+    GradientTrace,
+    StatesCourse,
+    UntrainedStates,
+    Valleys,
+)
+from paper.runs.kinds.training import Training, prepare, trained
+from paper.runs.run import key
+from paper.verdicts.results import PLAIN, Runs, has
+from whenpool import Encoder, InputError
+from whenpool.corpora.settings import filler_lengths
+from whenpool.probes import gradient_norms, vanishing_ratio
+from whenpool.training.loop import evaluate, train
+
+SMALL = Training(
+    "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
+    "mid",
+    40,
+    "last",
+    length="any",
+    embedding_size=10,
+    hidden_size=8,
+    epochs=2,
+    learning_rate=1e-2,
+)
+LOOKED = {"texts": 5, "sample": 10, "shortest": 40, "longest": 50}
+
+
+def biases(**options):
+    """The sums of both bias vectors by gate (i, f, g, o), of the first direction."""
+    torch.manual_seed(3)
+    module = Encoder(4, 6, **options).layers[0][0]
+    return (module.bias_ih_l0 + module.bias_hh_l0).detach().chunk(4)
+
+
+def test_starts_set_the_gates_that_they_name_and_no_others():
+    usual, chrono = biases(), biases(forget_bias="chrono", chrono_words=50)
+    both = biases(forget_bias=5.0, input_bias=-5.0)
+    assert [gate.unique().tolist() for gate in both[:2]] == [[-5.0], [5.0]]
+    assert torch.equal(chrono[0], -chrono[1])
+    assert ((chrono[1] >= 0) & (chrono[1] <= np.log(49))).all()
+    for part, gate, other in (("forget", 1, 0), ("input", 0, 1)):
+        alone = biases(forget_bias=f"chrono {part}", chrono_words=50)
+        assert torch.equal(alone[gate], chrono[gate])
+        assert torch.equal(alone[other], usual[other])
+    for start in (both, chrono):
+        assert all(torch.equal(start[gate], usual[gate]) for gate in (2, 3))
+    with pytest.raises(InputError, match="input_bias needs cell='lstm'; leave it out"):
+        Encoder(4, 6, cell="gru", input_bias=-1.0)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])
+def test_a_state_with_these_gates_is_a_running_mean(cell):
+    """f = 1 - 1/T and i = 1/T, once recurrent weights and those into the gates are zero."""
+    v, T, proposal = 3.0, 1 + np.exp(3.0), 2 if cell == "lstm" else -1
+    gates = {"input_bias": -v} if cell == "lstm" else {}  # the others keep and write by one gate
+    encoder = Encoder(1, 1, cell, forget_bias=v, bidirectional=False, **gates).double()
+    with torch.no_grad():
+        for name, weight in encoder.layers[0][0].named_parameters():
+            weight[0 if "weight" in name else proposal :] = 0.0
+        encoder.layers[0][0].weight_ih_l0[proposal] = 1.0
+    words = torch.randn(1, 60, 1, dtype=torch.float64)
+    state = encoder(words, torch.tensor([60]))[0, -1, 0]
+    weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
+    mean = (weights * (words if cell == "mingru" else words.tanh())[0, :, 0]).sum()
+    expected = 0.5 * mean.tanh() if cell == "lstm" else mean
+    assert state.item() == pytest.approx(expected.item(), rel=1e-9)
+
+
+@pytest.mark.parametrize("held", ["W_hh", "encoder"])
+def test_what_is_held_stays_as_it_was_and_the_rest_learns(place, held):
+    run = replace(SMALL, held=held)
+    run.execute(place, keep_weights=True)
+    before, after = (dict(make(run, place).model.named_parameters()) for make in (prepare, trained))
+    for name, weights in after.items():
+        still = "weight_hh" in name if held == "W_hh" else not name.startswith("classifier")
+        assert torch.equal(weights, before[name]) == still, name
+
+
+def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(place):
+    drawn = [
+        prepare(replace(SMALL, setting="standard", draw=draw), place).dataset for draw in (0, 1)
+    ]
+    words, other = (
+        [tuple(own.vocabulary[n] for n in row) for row in own.train.ids.to_lists()] for own in drawn
+    )
+    assert not {*words} & {*other}
+    assert len(other) == len(words) == 40
+    with pytest.raises(InputError, match="120 train texts, but 160 were asked for"):
+        prepare(replace(SMALL, draw=3), place)
+    plain, mixed = (
+        prepare(replace(SMALL, shuffled=own), place).dataset.train for own in (False, True)
+    )
+    assert torch.equal(plain.ids.flat, mixed.ids.flat)
+    assert not torch.equal(plain.labels, mixed.labels)
+    assert torch.equal(plain.labels.sort().values, mixed.labels.sort().values)
+
+
+def test_fresh_filler_is_another_in_every_epoch_and_leaves_text_and_labels(place):
+    run, seen = replace(SMALL, fresh=True, epochs=3), []
+    start, usual = prepare(run, place), prepare(SMALL, place).dataset.train
+    first = start.dataset.train.ids.to_lists()
+    assert first == usual.ids.to_lists()
+
+    def watch(texts):
+        if texts % run.size == 1 or not texts % run.size:
+            seen.append(start.dataset.train.ids.to_lists())
+
+    run.execute(place, prepared=start, watch=watch)
+    assert seen[0] == seen[1] == first  # before the first step, and after the first epoch
+    assert usual.ids.to_lists() == first  # of other runs
+    for before, after in itertools.pairwise([first, *seen[2:]]):
+        for old, new in zip(before, after, strict=True):
+            left, right = filler_lengths(round(len(old) * (1 - run.share)), "mid", run.share)
+            middle = slice(left, len(old) - right)
+            assert old[middle] == new[middle]
+            assert old[:left] != new[:left]
+    assert key(run, place) != key(replace(run, fresh=False), place)
+
+
+def regressed(model, dataset):
+    """The test accuracy of the regression on the last state, the mean and the maximum, text by
+    text."""
+    states, found = [], {}
+    splits = dataset.train, dataset.validation, dataset.test
+    for texts in splits:
+        rows = []
+        for index in range(len(texts)):
+            batch = texts.batch(torch.tensor([index]), 1)
+            h = model.encode(model.embed(batch.ids), batch.lengths)[0].detach()
+            rows.append([torch.cat([h[-1, :8], h[0, 8:]]), h.mean(0), h.max(0).values])
+        states.append([torch.stack(own).numpy() for own in zip(*rows, strict=True)])
+    for name, *own in zip(("last", "mean", "max"), *states, strict=True):
+        middle, width = own[0].mean(0), own[0].std(0)
+        pairs = zip(own, splits, strict=True)
+        train, *others = (((values - middle) / width, texts.labels) for values, texts in pairs)
+        models = [LogisticRegression(C=C, max_iter=300).fit(*train) for C in PENALTIES]
+        scores = [[one.score(*split) for split in others] for one in models]
+        _, best = max(scores, key=lambda of_one: of_one[0])
+        found[name] = pytest.approx(100 * best, abs=100 / 60 + 0.01)
+    return found
+
+
+def test_untrained_states_are_read_by_the_regression_that_validates_best(place):
+    probe = UntrainedStates(replace(SMALL, size=80, forget_bias=2.0))
+    prepared = prepare(probe.training, place)
+    found, rows = probe.measure(prepared.model, prepared.dataset)
+    expected = regressed(prepared.model.eval(), prepared.dataset)
+    assert {row["readout"]: row["accuracy"] for row in rows} == expected
+    assert {name: found[f"accuracy_{name}"] for name in expected} == expected
+    assert found["majority_accuracy"] == 50
+
+
+def test_a_course_reads_the_states_of_the_model_as_it_is_then(place):
+    run = replace(SMALL, through="max", epochs=5, drop_connect=0.2)
+    probe = StatesCourse(run, texts=50)
+    row, seen, start = place.store.get(probe.execute(place)), {}, prepare(run, place)
+    first = replace(start.dataset, test=start.dataset.test.first(50))
+    again = replace(place, store=type(place.store)(place.store.directory.with_name("again")))
+
+    def watch(texts):
+        if not texts % run.size:
+            model = copy.deepcopy(start.model).eval()
+            expected = regressed(model, first) | {"own": evaluate(model, first.test).accuracy}
+            seen[texts // run.size] = {name: expected[name] for name in ("last", "mean", "own")}
+
+    trained = run.execute(again, prepared=start, watch=watch)
+    looks, found = row["history"], {}
+    for look in looks:
+        own = found.setdefault(look["examples"] // run.size, {"own": look["own_accuracy"]})
+        own[look["readout"]] = look["accuracy"]
+    assert found == {epoch: seen[epoch] for epoch in (0, 1, 2, 4, 5)}
+    result, majority = row["result"], 2 * int(first.test.labels.bincount().max())
+    assert [result[f"{name}_accuracy"] for name in ("own", "majority")] == [
+        found[5]["own"],
+        majority,
+    ]
+    assert [result[f"accuracy_{name}"] for name in ("last", "mean")] == [
+        found[5]["last"],
+        found[5]["mean"],
+    ]
+    results = [own.store.get(trained)["result"] | {"seconds": 0} for own in (place, again)]
+    assert results[0] == results[1]  # nothing was disturbed
+
+
+def test_a_held_out_trace_looks_at_test_texts_of_its_lengths(place):
+    probe = GradientTrace(replace(SMALL, epochs=6), until=140, **LOOKED)
+    row = place.store.get(probe.execute(place))
+    looks, prepared = row["history"], prepare(probe.training, place)
+    assert [look["examples"] for look in looks] == [0, 128]
+    lengths = prepared.dataset.test.ids.lengths
+    chosen = ((lengths >= 40) & (lengths <= 50)).nonzero().flatten()[:5]
+    batch = prepared.dataset.test.batch(chosen, 1)
+    ratios = vanishing_ratio(gradient_norms(prepared.model, *batch), batch.lengths)
+    expected = [float(np.quantile(ratios.numpy(), q)) for q in (0.25, 0.5, 0.75)]
+    names = ("lower_quartile", "median_ratio", "upper_quartile")
+    assert [looks[0][name] for name in names] == pytest.approx(expected, rel=1e-4)
+    with pytest.raises(InputError, match="no test text has 900 to 990 words"):
+        replace(probe, shortest=900, longest=990).execute(place)
+
+
+@pytest.mark.parametrize("kind", [GradientTrace, Valleys, StatesCourse])
+def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, kind, monkeypatch):
+    probe = kind(replace(SMALL, epochs=6), until=150, **LOOKED)
+    whole = replace(place, store=type(place.store)(place.store.directory.with_name("whole")))
+    expected = whole.store.get(probe.execute(whole))
+    seen = []
+    trained = probe.training.execute(place)  # without weights, as a published one
+
+    def counted(model, dataset, recipe, seed, device, watch, **options):
+        return train(
+            model,
+            dataset,
+            recipe,
+            seed,
+            device,
+            watch=lambda n: (seen.append(n), watch(n)),
+            **options,
+        )
+
+    monkeypatch.setattr("paper.runs.kinds.training.train", counted)
+    row, before = place.store.get(probe.execute(place)), place.store.get(trained)
+    texts, batch = probe.training.size, probe.training.batch_size
+    assert texts * 6 > max(seen)
+    assert 150 <= max(seen) < 150 + batch
+    assert row["history"] == expected["history"]
+    assert len(row["history"]) > 1
+    assert place.store.get(trained) == before
+    assert row["result"]["seconds"] > 0
+    assert {**row["result"], "seconds": 0} == {**expected["result"], "seconds": 0}
+
+
+def test_other_ways_back_and_clipped_steps_are_other_runs_with_other_names(place):
+    """And the usual model's key is that of a version without them."""
+    other = {"backward": ("open", "even"), "clip": (0.25, 1.0), "through": ("max",)}
+    runs = [replace(SMALL, **{name: value}) for name, values in other.items() for value in values]
+    assert not {*other} & {*SMALL.identity(place)["run"]}
+    assert len({key(run, place) for run in (SMALL, *runs)}) == 6
+    for run in (SMALL, *runs):
+        run.execute(place)
+    names = [
+        "last",
+        "last, open memory",
+        "last, even gradient",
+        "last",
+        "last",
+        "last, through max",
+    ]
+    keys = [key(run, place) for run in (SMALL, *runs)]
+    rows = Runs(place).table("training").set_index("key").loc[keys]
+    assert rows["model"].tolist() == names
+    assert has(rows, {"model": "last", "clip": PLAIN["clip"]}).tolist() == [True, *[False] * 5]
+    stored = place.store.rows("training").to_dict("records")
+    assert {Training.of_row(row) for row in stored} == {SMALL, *runs}

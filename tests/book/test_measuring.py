@@ -1,0 +1,295 @@
+"""What probe runs measure, against small models whose answers are known, and loops by hand;
+accuracy as filler is added at test time, and the memory of a training step."""
+
+import copy
+from dataclasses import replace
+from itertools import cycle, product
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from small_runs import TINY
+from torch import nn
+
+from paper.corpora.dataset import Dataset
+from paper.runs.kinds import probe as kinds
+from paper.runs.kinds.training import prepare, trained
+from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
+from whenpool.corpora.settings import compose
+from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
+from whenpool.training.loop import evaluate
+
+TRACED = replace(TINY, corpus=TINY.corpus.replace("train=60", "train=136"), size=136, batch_size=8)
+
+
+class Known(nn.Module):
+    """The gradient at a word of a text of n words is WEIGHTS[n], up to a factor that is the same
+    for
+    all: the states are zero, so that both classes get one half."""
+
+    WEIGHTS = {2: [1.0, 3.0], 4: [2.0, 0.0, 4.0, 0.0], 5: [1.0, 0.0, 5.0, 0.0, 0.0]}  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def embed(self, ids):
+        return torch.zeros(*ids.shape, 1)
+
+    def encode(self, embedded, lengths):
+        return embedded * 1.0
+
+    def classify(self, states, lengths):
+        weights = [torch.tensor(self.WEIGHTS.get(n, [1.0] * n)) for n in lengths.tolist()]
+        score = [w @ row[: len(w), 0] for w, row in zip(weights, states, strict=True)]
+        score = self.scale * torch.stack(score)
+        return torch.stack([score, -score], dim=1)
+
+    def forward(self, ids, lengths):
+        return self.classify(self.encode(self.embed(ids), lengths), lengths)
+
+
+def test_the_ratio_is_a_quotient_of_means_and_a_profile_the_mean_and_the_median_at_100_places():
+    """Word ⌊n/2⌋, counted from 0, over the first: (4 + 3 + 5) / (2 + 1 + 1); not (2 + 3 + 5) / 3. A
+    trace also has that of the places 45 to 54 of 100 over the first, of the mean profile."""
+    texts = Texts(Ragged.of([[2] * 4, [3] * 2, [4] * 5]), torch.tensor([0, 1, 1]))
+    dataset = Dataset(texts, texts, texts, ["<unk>", "<pad>"], None, ("0", "1"), {}, None)
+    places = np.linspace(0, 1, 100)
+    profiles = [np.interp(places, np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5)]
+    result, rows = kinds.GradientProfile(TINY).measure(Known(), dataset)
+    tracer = kinds.Tracer(kinds.GradientTrace(TINY, texts=3), Known(), dataset)
+    tracer(0)
+    assert result["ratio"] == pytest.approx(3.0) == tracer.rows[0]["ratio"]
+    assert result["texts_probed"] == 3
+    mean, median = np.mean(profiles, axis=0), np.median(profiles, axis=0)
+    assert tracer.rows[0]["band_ratio"] == pytest.approx(mean[45:55].mean() / mean[0], rel=1e-4)
+    assert abs(tracer.rows[0]["band_ratio"] - 3) > 0.1
+    factor, found = rows[0]["mean"] / mean[0], pd.DataFrame(rows)
+    assert found["position"].tolist() == list(range(1, 101))
+    np.testing.assert_allclose(
+        found[["mean", "median"]].T, [factor * mean, factor * median], rtol=1e-4
+    )
+    in_the_middle = (mean[49] + mean[50]) / (mean[0] + mean[99])
+    assert result["middle_to_ends"] == pytest.approx(in_the_middle, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options", [{"drop_connect": 0.5}, {"cell": "gru", "masked": False, "pooling": "max"}], ids=str
+)
+def test_a_trace_leaves_the_training_as_it_is_without_one(place, options):
+    training = replace(TRACED, **options)
+    alone = replace(place, store=type(place.store)(place.store.directory.with_name("alone")))
+    name = training.execute(alone, keep_weights=True)
+    before = torch.random.get_rng_state()
+    traced = kinds.GradientTrace(training, texts=8, sample=16).execute(place)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+    def left(store):
+        row = store.get(name)
+        parts = [{**part, "seconds": 0} for part in (row["result"], *row["history"])]
+        return parts, store.weights_file(name).read_bytes()
+
+    assert left(place.store) == left(alone.store)
+    row = place.store.get(traced)
+    assert [look["examples"] for look in row["history"]] == [0, 128, 256]
+    assert (
+        len({look["ratio"] for look in row["history"]}) == 3
+    )  # it did look at a model that learns
+    assert row["result"]["training"] == name
+
+
+def test_a_sweep_has_a_row_for_each_setting_and_share_and_takes_the_test_filler(shared):
+    """Of a model that has learnt something, so that filler can change what it says."""
+    corpus = (
+        "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2,agreement=1"
+    )
+    training = replace(TINY, corpus=corpus, size=120, pooling="mean", learning_rate=3e-2, epochs=6)
+    training.execute(shared, keep_weights=True)
+    prepared = trained(training, shared)
+    model, dataset = prepared.model, prepared.dataset
+    result, rows = kinds.PaddingSweep(TINY, texts=40).measure(model, dataset)
+    assert result == {"texts_probed": 40}
+    assert len({row["accuracy"] for row in rows}) > 5
+    texts, filler = dataset.test.first(40), dataset.test_filler.to_lists()
+    points = padding_sweep(model, texts.ids.to_lists(), texts.labels, filler)
+    found = (
+        pd.DataFrame(rows)[["setting_added", "share_added", "accuracy", "words"]]
+        .to_numpy()
+        .tolist()
+    )
+    assert found == [[point.setting, point.share, point.accuracy, point.words] for point in points]
+    assert len(rows) == 3 * 10
+
+
+def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(shared):
+    prepared = prepare(replace(TINY, setting="mid"), shared)
+    model, dataset = prepared.model, prepared.dataset
+    lengths = dataset.test.ids.lengths.tolist()
+    shortest, longest = sorted(lengths)[8], sorted(lengths)[-8]
+    chosen = [number for number, n in enumerate(lengths) if shortest <= n <= longest][:11]
+    assert chosen != list(range(11))  # some of the first are passed over
+    assert [lengths[number] for number in chosen] != sorted(lengths[number] for number in chosen)
+    probe = kinds.WordImportance(TINY, texts=11, k=2, shortest=shortest, longest=longest)
+    result, rows = probe.measure(model, dataset)
+    alone = (dataset.test.batch(torch.tensor([number]), PADDING_INDEX) for number in chosen)
+    profiles = [nwi(model, *batch, k=2)[0].double().numpy() for batch in alone]
+    assert result["texts_probed"] == 11
+    found, deviation = pd.DataFrame(rows), np.std(profiles, axis=0)
+    assert found["position"].tolist() == list(range(1, 101))
+    expected = [np.mean(profiles, axis=0), deviation]
+    np.testing.assert_allclose(found[["mean", "std"]].T, expected, atol=2e-3)
+    for name, third in (
+        ("left", slice(0, 34)),
+        ("middle", slice(34, 67)),
+        ("right", slice(67, 100)),
+    ):
+        assert result[name] == pytest.approx(found["mean"].iloc[third].mean(), rel=1e-5)
+    assert deviation.max() > 0.1
+
+
+def test_first_steps_are_those_of_a_plain_loop_over_single_texts(shared):
+    """Each text is looked at before the model learns from it; Adam, in the order that the seed
+    draws."""
+    training = replace(TINY, learning_rate=0.05, weight_decay=0.01, seed=3)
+    prepared = prepare(training, shared)
+    result, rows = kinds.FirstSteps(training, texts=9).measure(prepared.model, prepared.dataset)
+    model = prepare(training, shared).model
+    texts = prepared.dataset.train.first(9)
+    torch.manual_seed(training.seed)
+    order, profiles = torch.randperm(9), []
+    rates = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
+    adam = torch.optim.Adam(model.parameters(), **rates)
+    for number in order.split(1):
+        ids, length, label = texts.batch(number, PADDING_INDEX)
+        profiles.append(
+            gradient_profile(gradient_norms(model, ids, length, label), length)[0].numpy()
+        )
+        adam.zero_grad()
+        nn.functional.cross_entropy(model(ids, length), label).backward()
+        adam.step()
+    mean = np.mean(profiles, axis=0)
+    assert [row["position"] for row in rows] == list(range(1, 101))
+    assert [row["mean"] for row in rows] == pytest.approx(mean.tolist(), rel=1e-3)
+    assert result["texts_probed"] == 9
+    assert result["middle_to_ends"] == pytest.approx(
+        mean[49:51].mean() / mean[[0, 99]].mean(), rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("pooling", ["last", "max_attention", "mean"])
+def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared, pooling):
+    """Against a classifier whose weights of the other half are zero, text by text; what classifies
+    by one direction alone is told from what does not."""
+    training = replace(TINY, pooling=pooling)
+    prepared = prepare(training, shared)
+    model, dataset = prepared.model, prepared.dataset
+    texts, units, seen = dataset.test.first(30), training.hidden_size, []
+    watch = model.classifier.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    with torch.no_grad(), watch:
+        evaluate(model, texts)
+        mean = torch.cat(seen).mean(0)[:units]  # so that half is undecided
+        model.classifier.bias.copy_(-model.classifier.weight[:, :units] @ mean)
+    result, rows = kinds.DirectionUse(training, texts=30).measure(model, dataset)
+    expected = {}
+    for name, zeros in (
+        ("both", []),
+        ("forward", range(units, 2 * units)),
+        ("backward", range(units)),
+    ):
+        halved, right = copy.deepcopy(model).eval(), 0
+        with torch.no_grad():
+            halved.classifier.weight[:, list(zeros)] = 0
+            for number in range(30):
+                ids, length, label = texts.batch(torch.tensor([number]), PADDING_INDEX)
+                right += int(halved(ids, length).argmax()) == int(label)
+        expected[name] = pytest.approx(100 * right / 30)
+    assert {row["direction"]: row["accuracy"] for row in rows} == expected
+    assert result == {"texts_probed": 30} | {f"accuracy_{name}": v for name, v in expected.items()}
+    assert rows[1]["accuracy"] != rows[2]["accuracy"]
+    assert not model.classifier._forward_pre_hooks
+    assert kinds.DirectionUse(training, texts=30).measure(model, dataset) == (result, rows)
+
+
+WORDS = 40
+DRAW = torch.Generator().manual_seed(0)
+TEXTS = [torch.randint(10, WORDS, (n,), generator=DRAW).tolist() for n in (7, 3, 12, 1, 30, 9, 20)]
+LABELS = [0, 1, 2, 1, 0, 2, 1]
+FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
+
+
+def swept(pooling="mean", bias=0.1):
+    torch.manual_seed(1)
+    model = TextClassifier(
+        WORDS, 3, pooling, embedding_size=5, hidden_size=4, padding_index=1
+    ).double()
+    torch.nn.init.constant_(model.classifier.bias, bias)
+    return model
+
+
+def by_hand(model, setting, share):
+    """One text at a time, as the definition reads: accuracy, loss and words."""
+    stream, found = cycle(FILLER), []
+    for text, label in zip(TEXTS, LABELS, strict=True):
+        whole = compose(text, stream, setting, share)
+        logits = model(torch.tensor([whole]), torch.tensor([len(whole)]))[0].detach()
+        found.append((100 * (logits.argmax() == label), -logits.log_softmax(0)[label], len(whole)))
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_agrees_with_one_text_at_a_time(pooling):
+    model = swept(pooling)
+    points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.3, 0.66), max_words=64)
+    model.eval()
+    asked = product(("left", "mid", "right"), (0, 0.3, 0.66))
+    for point, (setting, share) in zip(points, asked, strict=True):
+        assert (point.setting, point.share) == (setting, share)
+        assert (point.accuracy, point.loss, point.words) == pytest.approx(
+            by_hand(model, setting, share)
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"texts": [], "labels": []}, "there is no text; give"),
+        ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
+        *(
+            ({"labels": labels}, "labels must be the numbers of the classes")
+            for labels in ([0.9, 1], ["a", "b"])
+        ),
+        ({"texts": [[3], [99]]}, "ids have the word 99, but the model knows"),
+        ({"filler": []}, "there is no filler sentence"),
+        ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
+        (
+            {"settings": ("left", "top")},
+            "swept setting 'top' is unknown; choose one of left, mid, right",
+        ),
+        ({"model": swept(bias=torch.nan)}, "TextClassifier gives logits that are no numbers"),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_line(changes, message):
+    given = {"model": swept(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER}
+    with pytest.raises(InputError, match=message):
+        padding_sweep(**given | changes)
+    assert given["model"].training
+
+
+def step(model, words):
+    ids = torch.arange(words)[None] % 10
+    return step_megabytes(model, ids, torch.tensor([words]), torch.tensor([1]))
+
+
+@pytest.mark.parametrize(
+    ("cell", "plain"), [("transformer", True), ("transformer", False), ("lstm", False)]
+)
+def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does(cell, plain):
+    model = TextClassifier(10, 2, cell=cell, embedding_size=6, hidden_size=8)
+    if plain:
+        model.encoder.attention = "plain"
+    exponent = kinds.growth(
+        [{"words": n, "megabytes": step(model, n)} for n in (512, 1_024, 2_048)]
+    )
+    assert exponent > 1.9 if plain else exponent < 1.1

@@ -1,0 +1,61 @@
+"""Packed data: the same keys and results where neither archives nor torchtext are."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from archives import make_imdb
+from small_runs import SMALL, result_of
+
+from paper.runs.compute import compute
+from paper.runs.kinds.probe import PaddingSweep
+from paper.runs.kinds.tagging import Tagging
+from paper.runs.pack import pack
+from paper.runs.run import Place, key
+from paper.runs.store import Store
+from whenpool import InputError
+
+VECTORS = {
+    word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])
+}
+TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
+
+
+@pytest.fixture
+def place(place):
+    make_imdb(place.data, reviews=15)
+    sentences = [{"title": f"{n}", "sentence": f"the river number {n} is long"} for n in range(80)]
+    (place.data / "wiki_sentences.jsonl").write_text("\n".join(map(json.dumps, sentences)))
+    rows = [" ".join([word, *map(str, row)]) for word, row in VECTORS.items()]
+    (place.data / "small.8d.txt").write_text("\n".join(rows))
+    return place
+
+
+def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives(
+    place, here, tmp_path
+):
+    runs = [
+        TRAINING,
+        replace(TRAINING, setting="mid"),
+        PaddingSweep(replace(TRAINING, setting="mid")),
+    ]
+    runs.append(replace(TRAINING, size=7, draw=1))
+    compute(runs, place)
+    assert list(pack([*runs, Tagging("ud_ewt")], place, tmp_path / "packed")) == [
+        "1 runs are left out: only trainings and probes are packed",
+        "imdb, long: 14 train, 10 validation, 8 test texts",
+        "small.8d.txt: 3 of 4 words",
+    ]
+    for file in ("aclImdb_v1.tar.gz", "wiki_sentences.jsonl", "small.8d.txt"):
+        assert (tmp_path / "packed" / file).stat().st_size < 200
+    packed = Place(Store(tmp_path / "store"), tmp_path / "packed", tmp_path / "packed" / "cache")
+    compute(runs, packed)
+    for run in runs:
+        assert key(run, packed) == key(run, place)
+        found, expected = (result_of(run, own) for own in (packed, place))
+        assert {**found, "seconds": 0.0} == {**expected, "seconds": 0.0}
+
+
+def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
+    with pytest.raises(InputError, match="there are no data to pack; choose other runs"):
+        list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))

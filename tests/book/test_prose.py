@@ -1,0 +1,108 @@
+"""What the pages say in words is what the claims say in numbers, and their cells fit the
+library."""
+
+import ast
+import re
+from contextlib import suppress
+from importlib import import_module
+
+import pytest
+import torch
+from check_pages import as_python
+
+from paper.pages import thesis, try_it
+from paper.runs.kinds.training import TRICKS
+from paper.verdicts.measures import results
+from paper.verdicts.results import published
+from whenpool.base.paths import project_root
+from whenpool.models.registry import COMPARED
+from whenpool.probes import window_importance
+
+PAGES = sorted((project_root() / "book").glob("*.md"))
+SAID = re.compile(r"^% (holds|fails|undecided): (.+)$", re.MULTILINE)
+VERDICT = {"holds": "holds", "fails": "does not hold", "undecided": "undecided"}
+
+
+def test_sentences_that_rest_on_claims_agree_with_their_verdicts(decided):
+    """A line such as ``% holds: id`` or ``% undecided: id@compact`` above a sentence names the
+    claims that it rests on, at the best scale that has a verdict or at the one named."""
+    found = {decision.claim.id: decision.best.verdict for decision in decided}
+    for decision in decided:
+        found |= {f"{decision.claim.id}@{scale}": one.verdict for scale, one in decision.at.items()}
+    said = [(page.stem, *match) for page in PAGES for match in SAID.findall(page.read_text())]
+    assert said
+    told = {(page, name): VERDICT[kind] for page, kind, names in said for name in names.split()}
+    assert told == {(page, name): found[name] for page, name in told}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_uses_what_the_library_has(page):
+    tree = ast.parse(as_python(page.read_text()))
+    used, modules = [], {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("whenpool"):
+            for name in node.names:
+                with suppress(ImportError):
+                    modules[name.asname or name.name] = import_module(f"{node.module}.{name.name}")
+                used.append((import_module(node.module), name.name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used += [(modules[node.value.id], node.attr)] if node.value.id in modules else []
+    assert not [f"{module.__name__}.{name}" for module, name in used if not hasattr(module, name)]
+
+
+def filler_costs_two_models_most(means):
+    asked = {"model": list(COMPARED), "size": [1_000, 10_000], "added": "mid", "share_added": 0.7}
+    left = means("swept_accuracy", ["size", "model"], **asked).unstack()
+    return all(set(own.nsmallest(2).index) == {"last", "mean"} for _, own in left.iterrows())
+
+
+def chrono_alone_is_as_good(means):
+    others = ["forget 2", *TRICKS]
+    found = means(size=1_000, setting="mid", model=["chrono", "max_attention", *others])
+    near = found > found["max_attention"] - 3
+    return near["chrono"] and not near[others].any()
+
+
+def padding_turns_the_model(means):
+    asked = {"size": 1_000, "model": "last", "share_added": 0.8, "masked": [True, False]}
+    left = means("sweep_asymmetry", "masked", "thesis", **asked)
+    return left[True] < 0 < left[False]
+
+
+@pytest.mark.parametrize(
+    ("finding", "is_so"),
+    [
+        ("the BiLSTM and MeanPool have the lowest means", filler_costs_two_models_most),
+        ("In the middle of filler chrono is level with MaxAtt", chrono_alone_is_as_good),
+        ("reads it relied on the beginning", padding_turns_the_model),
+    ],
+)
+def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):
+    def means(measure="accuracy", by="model", scale="compact", **asked):
+        return results(recorded, measure, scale, **asked).groupby(by)["value"].mean()
+
+    assert any(finding in " ".join(page.read_text().split()) for page in PAGES)
+    assert is_so(means)
+
+
+def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorded):
+    evidence = thesis.reference_runs(recorded.table("training"))
+    places = evidence[["corpus", "length", "setting", "size", "pooling"]].drop_duplicates()
+    cells = published("accuracy").query("table in ('1.5', '1.6', '1.8')").merge(places)
+    cells = thesis.judged(evidence, cells)
+    apart = cells[cells["verdict"] == "differs"]
+    assert len(apart)
+    lower = apart[apart["ours"] < apart["mean"]]
+    assert lower[["pooling", "setting", "size"]].to_numpy().tolist() == [["last", "left", 1_000]]
+
+
+def test_the_words_that_matter_most_are_those_of_the_caption():
+    text = "the music is beautiful but the plot is a mess and the last hour is boring".split()
+    source = (project_root() / "book" / "word_importance.md").read_text()
+    assert f'first = "{" ".join(text)}".split()' in source
+    page, length = try_it.on_page(), torch.tensor([len(text)])
+    model, ids = page.models["max_attention"], page.ids(text)
+    moved = window_importance(model, ids, length, torch.tensor([0]), k=2)[0]
+    most = [" ".join(text[2 * n : 2 * n + 2]) for n in moved.argsort(descending=True)[:2]]
+    assert "The words *{}* matter most to MaxAtt, then *{}*.".format(*most) in source

@@ -1,0 +1,211 @@
+"""Each pooling against its formula, written out word by word; and in a model of
+sentence-transformers."""
+
+import numpy as np
+import pytest
+import torch
+
+from paper.fewshot.pretrained import MINILM, locate
+from whenpool import POOLINGS, InputError, SentencePooling
+from whenpool.models.pooling import StraightThrough
+
+B, T, D = 3, 6, 8
+LENGTHS = [6, 3, 1]
+MASK = torch.arange(T) < torch.tensor(LENGTHS).unsqueeze(1)
+every_pooling = pytest.mark.parametrize("name", POOLINGS)
+
+
+@pytest.fixture
+def states():
+    torch.manual_seed(0)
+    return torch.randn(B, T, D, dtype=torch.float64)
+
+
+def attend(words, query, unit_length):
+    """Weights and embedding of one text by the formulas of §1.3.1 and §1.3.2."""
+    scaled = words / np.linalg.norm(words, axis=1, keepdims=True) if unit_length else words
+    powers = np.exp(scaled @ query)
+    weights = powers / powers.sum()
+    return weights, weights @ words
+
+
+def by_hand(name, words, module):
+    """(embedding, weights or None) of one text, from its states (n, D)."""
+    n, (forward, backward) = len(words), np.split(words, 2, axis=1)
+    if name == "last":
+        return np.concatenate([forward[-1], backward[0]]), None
+    if name == "mean":
+        return words.mean(0), np.full(n, 1 / n)
+    if name == "max":
+        return words.max(0), None
+    if name == "attention":
+        weights, embedding = attend(words, module.query.detach().numpy(), unit_length=False)
+    elif name == "max_attention":
+        weights, embedding = attend(words, words.max(0), unit_length=True)
+    elif name == "last_attention":
+        left, first = attend(forward, forward[-1], unit_length=True)
+        right, second = attend(backward, backward[0], unit_length=True)
+        weights, embedding = (left + right) / 2, np.concatenate([first, second])
+    else:
+        pytest.skip(f"{name} has no formula here yet, see CONTRIBUTING.md")
+    return embedding, weights
+
+
+@every_pooling
+def test_equals_its_formula_and_gradients_agree_with_finite_differences(name, states):
+    module = POOLINGS[name](D, bidirectional=True).double()
+    assert torch.autograd.gradcheck(lambda s: module(s, MASK)[0], states.clone().requires_grad_())
+    embedding, weights = module(states, MASK)
+    assert embedding.shape == (B, D)
+    for text, n in enumerate(LENGTHS):
+        expected, expected_weights = by_hand(name, states[text, :n].numpy(), module)
+        np.testing.assert_allclose(embedding[text].detach(), expected, atol=1e-12)
+        assert (weights is None) == (expected_weights is None)
+        if weights is not None:
+            wanted = np.pad(expected_weights, (0, T - n))
+            np.testing.assert_allclose(weights[text].detach(), wanted, atol=1e-12)
+
+
+@every_pooling
+def test_a_text_without_words_gives_zeros_and_padding_does_not_matter(name, states):
+    """It may stand on the left, and masks may be numbers."""
+    module = POOLINGS[name](D).double()
+    nothing = torch.zeros_like(states, requires_grad=True)
+    embedding, _ = module(nothing, torch.zeros(B, T, dtype=torch.bool))
+    assert (embedding == 0).all()
+    embedding.sum().backward()
+    assert nothing.grad.isfinite().all()
+    assert (module(nothing + 7, torch.zeros(B, T, dtype=torch.bool))[0] == 0).all()
+    left = torch.full_like(states, 1e6)
+    left[MASK.flip(1)] = states[MASK]
+    for found in (module(left, MASK.flip(1))[0], module(states, MASK.long())[0]):
+        torch.testing.assert_close(found, module(states, MASK)[0])
+    assert module(states.float(), MASK)[0].dtype == torch.float32  # of a head in other numbers
+    for bad, message in (
+        ((states, torch.ones(3, 5, dtype=torch.bool)), r"not \(3, 6, 8\) and \(3, 5\)"),
+        ((states, None), r"the mask a tensor \(B, T\), not \(3, 6, 8\) and None"),
+        ((states[:, :0], MASK[:, :0]), "the states are of no words, T = 0"),
+        ((states[..., :6], MASK), r"\(8\) cannot pool states of 6 units"),
+        ((states, (~MASK).float() * -1e9), "of an additive mask take mask == 0"),
+        ((states, (~MASK).long() * -10_000), "of an additive mask take mask == 0"),
+        (((states, states), MASK), r"not a tuple and \(3, 6\)"),
+    ):
+        with pytest.raises(InputError, match=message):
+            module(*bad)
+
+
+@pytest.mark.filterwarnings("ignore")
+@every_pooling
+def test_what_torch_records_of_a_full_batch_holds_for_padded_ones(name, states):
+    """It also works text by text in `torch.vmap`, which has no values to ask for."""
+    module = POOLINGS[name](D).double().requires_grad_(False)
+    wanted = module(states, MASK)[0]
+    traced = torch.jit.trace(lambda s, m: module(s, m)[0], (states, torch.ones_like(MASK)))
+    torch.testing.assert_close(traced(states, MASK), wanted)
+    alone = torch.vmap(lambda s, m: module(s.unsqueeze(0), m.unsqueeze(0))[0].squeeze(0))
+    torch.testing.assert_close(alone(states, MASK), wanted)
+
+
+@every_pooling
+def test_the_embedding_of_one_pooling_goes_with_the_gradient_of_another(name, states):
+    read, learn = POOLINGS["attention"](D).double(), POOLINGS[name](D).double()
+    given = states.clone().requires_grad_()
+    embedding, weights = StraightThrough(read, learn)(given, MASK)
+    assert torch.equal(embedding, read(states, MASK)[0])
+    assert torch.equal(weights, read(states, MASK)[1])
+    direction = torch.randn(B, D, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad((embedding * direction).sum(), given, retain_graph=True)
+    (wanted,) = torch.autograd.grad((learn(given, MASK)[0] * direction).sum(), given)
+    assert torch.equal(gradient, wanted)
+    embedding.sum().backward()
+    assert read.query.grad is None
+    with torch.no_grad():
+        assert torch.equal(StraightThrough(read, learn)(states, MASK)[0], embedding)
+
+
+@pytest.mark.filterwarnings("ignore")
+@every_pooling
+def test_an_embedding_is_what_the_pooling_gives_of_each_text_alone_also_saved_and_loaded(
+    name, tmp_path
+):
+    texts = ["a film", "a very long and rather dull film about nothing in particular", "fine"]
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    try:
+        words = modules.Transformer(str(locate(MINILM)), max_seq_length=64)
+    except InputError as error:
+        pytest.skip(str(error))
+    pooling = SentencePooling(name, size=384)
+    tokens = {"token_embeddings": torch.randn(3, 3, 384), "attention_mask": torch.ones(3, 3).tril()}
+    weights = pooling(tokens).get("pooling_weights")
+    assert weights is None or weights.sum(1).tolist() == pytest.approx([1, 1, 1])
+    model = sentence_transformers.SentenceTransformer(modules=[words, pooling], device="cpu")
+    together = model.encode(texts, batch_size=3)
+    assert together.shape == (3, 384)
+    for text, embedding in zip(texts, together, strict=True):
+        states = model.encode([text], output_value="token_embeddings")[0].clone().unsqueeze(0)
+        alone = pooling.pool(states, torch.ones(states.shape[:2]))[0]
+        np.testing.assert_allclose(embedding, alone[0].detach().numpy(), atol=1e-4)
+    model.save(str(tmp_path / "model"))
+    saved = {"device": "cpu", "trust_remote_code": True}
+    again = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), **saved)
+    np.testing.assert_allclose(again.encode(texts), together, atol=1e-4)
+    assert (again[1].pooling, again.get_embedding_dimension()) == (name, 384)
+
+
+def features_of(dtype, side, kind):
+    """Tokens of four texts as modules of sentence-transformers hand them on."""
+    generator, lengths = torch.Generator().manual_seed(0), torch.tensor([6, 3, 4, 6])
+    texts = [torch.randn(n, D, generator=generator).to(dtype) for n in lengths.tolist()]
+    if kind == "flat":
+        ends = torch.cat([torch.zeros(1), lengths.cumsum(0)]).int()
+        return {
+            "token_embeddings": torch.cat(texts).unsqueeze(0),
+            "cu_seq_lens_q": ends,
+            "prompt_length": 2,
+        }
+    batch = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_side=side)
+    place = torch.arange(6).expand(4, 6)
+    mask = (place.flip(1) if side == "left" else place) < lengths.unsqueeze(1)
+    if kind == "unmasked":
+        return {"token_embeddings": batch, "prompt_length": torch.tensor([2])}
+    mask = mask.to({"mask of truths": torch.bool, "weighted": torch.float32}.get(kind, torch.int64))
+    features = {
+        "token_embeddings": batch,
+        "attention_mask": mask,
+        "prompt_length": torch.full((4,), 2),
+    }
+    return features | ({"token_weights_sum": torch.rand(4) + 1} if kind == "weighted" else {})
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["usual", "mask of truths", "weighted", "unmasked", "flat"])
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("include_prompt", [True, False])
+def test_features_are_read_as_by_sentence_transformers(dtype, kind, side, include_prompt):
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    for ours, theirs in {"mean": "mean", "max": "max", "last": "lasttoken"}.items():
+        given = features_of(dtype, side, kind)
+        pooled = SentencePooling(ours, include_prompt=include_prompt)(given)
+        assert "sentence_embedding" not in given
+        expected = modules.Pooling(D, theirs, include_prompt)(given)["sentence_embedding"]
+        torch.testing.assert_close(pooled["sentence_embedding"], expected)
+        if ours == "mean":
+            hidden = pooled["pooling_weights"] == 0
+            texts = torch.tensor([6, 3, 4, 6]) if kind != "unmasked" else torch.tensor([6] * 4)
+            assert ((~hidden).sum(1) == texts - (0 if include_prompt else 2)).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_switch_for_prompts_is_kept_with_the_model(tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    pooling = SentencePooling("mean")
+    model = sentence_transformers.SentenceTransformer(modules=[pooling], device="cpu")
+    model.set_pooling_include_prompt(False)
+    assert not pooling.include_prompt
+    pooling.save(str(tmp_path))
+    assert SentencePooling.load(str(tmp_path)).get_config_dict() == {
+        "pooling": "mean",
+        "size": None,
+        "include_prompt": False,
+    }

@@ -198,9 +198,9 @@ class Model(nn.Module):
 
     def states(self, ids, lengths, run=lambda lstm, x: lstm(x)[0]):
         """(B, T) -> the states (B, T, D), and the mask (B, T), true on words. Padding stands behind
-        each
-        text: an LSTM that reads from left to right sees it after all words. For the other direction
-            each text is reversed, read from left to right, and its states are reversed back."""
+        each text: an LSTM that reads from left to right sees it after all words. For the other
+        direction each text is reversed, read from left to right, and its states are reversed
+        back."""
         mask = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
         x = self.embedding(ids)  # (B, T, E)
         left_to_right = run(self.lstms[0], x)  # (B, T, H)

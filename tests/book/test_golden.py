@@ -1,10 +1,9 @@
 """Results must not change while the protocols of `paper.runs.kinds` stay the same.
 
 When this fails, either a refactoring changed results by accident, or the meaning of a result
-changed on
-purpose: then raise the PROTOCOL of that kind of run, and run this file: ``python
-    tests/book/test_golden.py`` writes tests/book/golden.json anew after a PROTOCOL was raised, else
-    only what it lacks.
+changed on purpose: then raise the PROTOCOL of that kind of run, and run this file: ``python
+tests/book/test_golden.py`` writes tests/book/golden.json anew after a PROTOCOL was raised, else
+only what it lacks.
 """
 
 import json

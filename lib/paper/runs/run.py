@@ -61,9 +61,8 @@ class Place:
 class Run:
     """What can be asked for, stored and looked up: a frozen dataclass of its configuration. It has
     a field ``corpus`` and a field ``seed``; a probe has a training instead. The default of a field
-    must never
-    change: fields at their default do not enter the key of a run, so that a field added later
-        leaves older runs valid."""
+    must never change: fields at their default do not enter the key of a run, so that a field added
+    later leaves older runs valid."""
 
     # A subclass sets these without an annotation, which would make them fields
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file

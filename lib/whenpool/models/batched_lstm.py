@@ -2,9 +2,8 @@
 
 A batch of 32 texts fills neither a GPU nor, where a model is small, the vector units of a
 processor. Recurrences of one shape that belong to different models, and the two directions of one,
-can take each step
-together: a product of R pairs of matrices instead of R products. Results differ in the order of
-    sums alone.
+can take each step together: a product of R pairs of matrices instead of R products. Results differ
+in the order of sums alone.
 
 Each text is read where it stands, from right to left too, so that a batch is not copied into the
 order of reading. Behind each text at least one place is without a word.
@@ -274,9 +273,8 @@ _BACK = {
 
 def kernels_on(device: torch.device | str) -> bool:
     """Whether Triton is here, and `whenpool check` found its kernels right on a GPU of this name,
-    with these
-    versions: a kernel that was never tried makes no number. A run in float32 takes torch's loops,
-        and is the same whether it was."""
+    with these versions: a kernel that was never tried makes no number. A run in float32 takes
+    torch's loops, and is the same whether it was."""
     on_gpu = torch.device(device).type == "cuda"
     return on_gpu and find_spec("triton") is not None and kernels_mark(device).is_file()
 

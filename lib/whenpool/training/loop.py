@@ -284,11 +284,10 @@ def training_steps(
     clock: Callable[[], float],
 ) -> Generator[tuple[Texts, Tensor] | Texts, Any, Outcome]:
     """As `train`, but the caller takes the steps and evaluates, so that it can do so for several
-    models at
-    once: yields the texts and the numbers (B,) of those in each batch, and is sent the loss,
-        averaged over texts, and how many were right, once the optimiser has taken its step; yields
-        validation and test texts, and is sent their `Score`; returns the outcome. Differences of
-        ``clock`` are the seconds that this training takes."""
+    models at once: yields the texts and the numbers (B,) of those in each batch, and is sent the
+    loss, averaged over texts, and how many were right, once the optimiser has taken its step;
+    yields validation and test texts, and is sent their `Score`; returns the outcome. Differences of
+    ``clock`` are the seconds that this training takes."""
     started = clock()
     model, dataset, recipe = student.model, student.dataset, student.recipe
     on_gpu = torch.device(device).type == "cuda"

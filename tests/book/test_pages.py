@@ -74,15 +74,19 @@ def test_a_slider_shows_how_models_lose_the_middle_while_they_learn(html, chromi
         assert slider.get_attribute("aria-valuetext") == after[0]
 
 
-def test_the_front_page_shows_stored_answers_of_the_text_that_it_opens_with_alone(html, chromium):
+def test_five_models_lose_a_review_one_after_the_other_as_filler_grows(html, chromium):
     with looked_at(chromium, html / f"{PAGES[0]}.html") as page:
-        says = page.locator("#try-it-small tbody td:last-child")
-        assert all(says.all_inner_texts())
-        page.locator("#try-it-small [name=share]").fill("30")
-        page.wait_for_function(
-            "() => ![...document.querySelectorAll('#try-it-small td:last-child')].some(t "
-            "=> t.innerText)"
-        )
+        slider, says = page.locator("#hero input"), page.locator("#hero tbody td:last-child")
+        words = page.locator("#hero .hero-text")
+        slider.focus()
+        page.keyboard.press("Home")  # which also stops what plays by itself
+        read, short = says.all_inner_texts(), len(words.inner_text())
+        page.keyboard.press("End")
+        assert set(read) == {"negative ✓"}
+        assert [text == "negative ✓" for text in says.all_inner_texts()] == [False] * 4 + [True]
+        assert len(words.inner_text()) > 5 * short
+        assert slider.get_attribute("aria-valuetext") == "90 % filler"
+        assert not page.locator("#fig-hero img").is_visible()  # the still picture, for print
 
 
 def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html, chromium):

@@ -33,11 +33,11 @@ from papermill.exceptions import PapermillExecutionError
 
 import whenpool
 from paper.chapter import planned
+from paper.chapters import chapter_named
 from paper.pages.finish import render
 from paper.runs.compute import compute, standing
 from paper.runs.engine import Workforce
 from paper.runs.kinds import KINDS
-from paper.runs.plans import chapter_named
 from paper.runs.request import NARROWING, Request
 from paper.runs.run import Place
 from paper.tables import COMPUTED, duration

@@ -28,8 +28,9 @@ import yaml
 from pandas import DataFrame
 from scipy.special import stdtr
 
+from paper.chapters.shared import SEEDS_NEEDED, Measure
 from paper.tables import number_text, spoken_number
-from paper.verdicts.measures import MEASURES, SEEDS_NEEDED, Measure, numbers
+from paper.verdicts.measures import MEASURES, numbers
 from paper.verdicts.results import SCALES, Numbers, Runs, Sample, estimate, note, paper_file, spread
 from whenpool.base.errors import InputError, check, check_known
 
@@ -382,7 +383,7 @@ def _sample(
     tried."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
     ways = ({**plain, **way} for way in selection.get("best_of", [{}]))
-    tried = [table.brief.iloc[[*filter(admits, table.places(way))]] for way in ways]
+    tried = [table.brief.iloc[[*filter(admits, table.positions(way))]] for way in ways]
     if any(rows.empty for rows in tried):
         return None
     if len(tried) > 1:

@@ -12,7 +12,7 @@ from functools import partial
 
 from livereload import Server
 
-from paper.chapters import chapter_named
+from paper import chapter_named
 from paper.pages.builder import Builder
 from paper.runs.request import Request, corpora_named
 from paper.runs.run import Place

@@ -1,9 +1,8 @@
 """The experiments of the book: what each chapter runs, `plan`, and measures, in a module of its
 name with ``plan`` and ``MEASURES``."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from paper.chapters import (
     few_shot,
@@ -18,12 +17,11 @@ from paper.chapters import (
     training_to_skip,
     word_importance,
 )
-from paper.runs.plans import smoke_sized
+from paper.runs.plans import Study, smoke_sized
 from paper.runs.request import Request
 from paper.runs.run import Place, Run
-from whenpool.base.errors import check, check_known
 
-PLANS: dict[str, Callable[[Request, Place], Iterable[Run]]] = {
+PLANS: dict[str, Callable[[Study], Iterable[Run]]] = {
     "gradient_propagation": gradient_propagation.plan,
     "natural_bias": natural_bias.plan,
     "training_to_skip": training_to_skip.plan,
@@ -53,17 +51,6 @@ def plan(chapter: str, request: Request, place: Place) -> list[Run]:
         asked_for &= not poolings or training.pooling in poolings
         return asked_for and not training.fault
 
-    runs = PLANS[chapter](replace(request, profile="quick") if smoke else request, place)
-    planned = filter(is_asked_for, dict.fromkeys(runs))
+    study = Study(replace(request, profile="quick") if smoke else request, place)
+    planned = filter(is_asked_for, dict.fromkeys(PLANS[chapter](study)))
     return list(dict.fromkeys(smoke_sized(run, request) for run in planned) if smoke else planned)
-
-
-def chapter_named(name: str, names: Collection[str]) -> str:
-    """The one of some chapters that is meant by its name, or a part that no other has."""
-    name = Path(name).stem.replace("-", "_")
-    containing = [chapter for chapter in names if name and name in chapter]
-    matching = [name] if name in names else containing
-    several = f"chapter {name!r} is ambiguous; choose one of {', '.join(matching)}"
-    check(len(matching) < 2, several)
-    check_known("chapter", matching[0] if matching else name, names)
-    return matching[0]

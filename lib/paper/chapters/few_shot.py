@@ -11,38 +11,36 @@ from pandas import DataFrame, Series
 from paper.chapters.shared import Measure, thesis_numbers
 from paper.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from paper.runs.kinds.few_shot import CONTRAST, READ_BY_ENCODER, SYSTEMS, FewShot
-from paper.runs.plans import TABLES, Options, seeds_of
-from paper.runs.request import Request
-from paper.runs.run import Place
+from paper.runs.plans import TABLES, Options, Study
 from paper.verdicts.results import SCALES, Runs
 from whenpool.base.errors import check_known
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
-from whenpool.corpora.tokens import VECTORS, find_vectors
 
 LABELS = (1, 3, 10, 30, 100)  # Labelled texts of each class; the thesis has 10
 STEPS = {name: options.get("steps", FewShot.steps) for name, options in TABLES["paper"].items()}
 """The steps that each system takes at the thesis's scale."""
 
 
-def plan(request: Request, place: Place) -> Iterable[FewShot]:
+def plan(study: Study) -> Iterable[FewShot]:
     """The systems that the reader names, or all."""
+    request = study.request
     for name in request.systems or ():
         check_known("system", name, (*SYSTEMS, *CONTRAST))
-    paper = request.profile == "paper"
+    paper = study.paper
     for corpus in request.corpora_or("imdb", *(["yahoo"] if paper else [])):
         # what depends on the corpus and the reader; a system takes what it has use for
-        shared: Options = {"encoder": request.encoder or (DEFAULT_ENCODER if paper else MINILM)}
-        shared["paraphrases"] = request.paraphrases
+        encoder = request.encoder or (DEFAULT_ENCODER if paper else MINILM)
+        shared: Options = {"encoder": encoder, "paraphrases": request.paraphrases}
         labels = (FewShot.per_class,) if paper else LABELS
         if corpus in PUBLICATIONS:
-            shared["vectors"] = find_vectors(place.data) or VECTORS[0]
+            shared["vectors"] = study.vectors
             if paper:  # as in Chen et al. (2020): of each class
                 shared["unlabelled"] = 5_000 * PUBLICATIONS[corpus].classes
         else:
             shared |= TABLES["brief"]
-            counts = statistics_of(find(corpus, place.data), "any")
+            counts = statistics_of(find(corpus, study.place.data), "any")
             # half of the texts of a small file stay unlabelled
             half = counts["train_size"] // counts["classes"] // 2
             labels = (max(1, min(FewShot.per_class, half)),)
@@ -50,7 +48,7 @@ def plan(request: Request, place: Place) -> Iterable[FewShot]:
             shared["unlabelled"] = request.unlabelled
         options = TABLES["paper" if paper else "small"]
         systems = request.systems or (*SYSTEMS, *CONTRAST)
-        chosen = product(seeds_of(request), request.labels or labels, systems)
+        chosen = product(study.seeds(), request.labels or labels, systems)
         for seed, per_class, system in chosen:
             yield FewShot(corpus, system, per_class, seed, **(options[system] | shared))
 

@@ -21,23 +21,20 @@ from paper.runs.kinds.probe import (
     GradientTrace,
     Probe,
 )
-from paper.runs.plans import SEEDS_FROM, bases, each, seeded
-from paper.runs.request import Request
-from paper.runs.run import Place
-from paper.verdicts.results import Runs, has
+from paper.runs.plans import SEEDS_FROM, Study, each
+from paper.verdicts.results import Runs
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.models.registry import COMPARED
 
 SEEN = {"thesis": 12_800, "compact": 8_000}  # Texts learnt from: when claims look at a trace
 EARLY = {"size": 500, "epochs": 1}  # What an early model has learnt from
 
 
-def plan(request: Request, place: Place) -> Iterable[Probe]:
+def plan(study: Study) -> Iterable[Probe]:
     """The gradients of early models, and of training as it goes on, by the sizes of Table 1.2."""
-    poolings, paper = request.poolings or COMPARED, request.profile == "paper"
+    poolings, paper = study.poolings, study.paper
     starts = [*((pooling, "thesis") for pooling in poolings), ("last", "low"), ("last", "chrono")]
-    for plain in bases(request, place, (1_000, 5_000 if paper else 10_000, 20_000)):
-        for base in seeded(plain, request):
+    for plain in study.bases((1_000, 5_000 if paper else 10_000, 20_000)):
+        for base in study.seeded(plain):
             # 1,000 test texts say enough of a first epoch
             test = 1_000 if base.corpus in PUBLICATIONS else None
             first = replace(base, size=min(500, base.size), epochs=1, test=test)
@@ -59,7 +56,7 @@ def early_gradients(runs: Runs, kind: str = "gradients") -> DataFrame:
     """Of the model that one epoch on the first 500 texts leaves: the norm in the middle, also
     divided by that at the ends."""
     points = runs.table(kind)
-    points = points[has(points, EARLY) & ~points["untrained"].eq(True)]
+    points = points[runs.as_usual(points, EARLY) & ~points["untrained"].eq(True)]
     wide = points.pivot_table("mean", "key", "position").reindex(columns=range(1, 101))
     middle, ends = wide[[50, 51]].mean(axis=1), wide[[1, 100]].mean(axis=1)
     return with_numbers(points, middle=middle, middle_to_ends=middle / ends)

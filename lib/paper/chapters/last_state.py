@@ -20,13 +20,10 @@ from paper.runs.plans import (
     SEEDS_FROM,
     TABLES,
     Options,
-    bases,
+    Study,
     each,
-    later_seeds,
-    seeds_of,
 )
-from paper.runs.request import Request
-from paper.runs.run import Place, Run
+from paper.runs.run import Run
 from paper.verdicts.results import PLAIN, THESIS_MODEL, Runs, has, variant_of, with_model
 from whenpool.base.errors import check
 from whenpool.corpora.settings import SETTINGS
@@ -50,33 +47,35 @@ OTHER_CELLS = ("gru", "elman", "mingru")
 _THEMSELVES = ("last", "max", "max_attention", "mean")  # Beside models that exchange
 
 
-def plan(request: Request, place: Place) -> Iterator[Run]:
+def plan(study: Study) -> Iterator[Run]:
     """By what decides first: states of untrained models, trained ones of each start, then the
     rest."""
-    for base in bases(replace(request, masked=True), place):
+    request = study.request
+    for base in study.but(masked=True).bases():
         plain = replace(base, pooling="last")
         if request.is_whole and base.corpus == "imdb":
-            yield from _whole(plain, request)
+            yield from _whole(plain, study)
             continue
-        for middle in each(plain, setting=["mid"], seed=seeds_of(request)):
+        for middle in each(plain, setting=["mid"], seed=study.seeds()):
             for run in each(middle, *_TABLES["brief"]):
                 yield from (UntrainedStates(run), run)
-    usual = request.profile == "compact" and not request.corpora and not request.cell
+    usual = study.compact and not request.corpora and not request.cell
     if usual and 1_000 in (request.sizes or (1_000,)):
-        elsewhere = replace(request, corpora=("yelp", "amazon"), sizes=(1_000,), masked=True)
-        values: dict[str, Any] = {"setting": ["mid"], "epochs": [20], "seed": later_seeds(request)}
-        for base in bases(elsewhere, place):
+        elsewhere = study.but(corpora=("yelp", "amazon"), sizes=(1_000,), masked=True)
+        values: dict[str, Any] = {"setting": ["mid"], "epochs": [20], "seed": study.later_seeds()}
+        for base in elsewhere.bases():
             yield from each(base, *_TABLES["elsewhere"], _POOLED, **values)
 
 
-def _whole(plain: Training, request: Request) -> Iterator[Run]:
+def _whole(plain: Training, study: Study) -> Iterator[Run]:
     """All that the claims of the chapter ask for, on IMDb, at either scale."""
-    compact, sizes = request.profile == "compact", request.sizes or (1_000, 10_000)
-    seeds, middle = later_seeds(request, paper=3), replace(plain, setting="mid")
+    request = study.request
+    compact, sizes = study.compact, request.sizes or (1_000, 10_000)
+    seeds, middle = study.later_seeds(paper=3), replace(plain, setting="mid")
     cells = OTHER_CELLS if compact and not request.cell else ()
     watch: Options = {"texts": 200, "until": 3_000}  # gradients of held-out texts
     watch |= {"shortest": 350, "longest": 412} if compact else {"shortest": 700, "longest": 900}
-    yield from _untrained(plain, request, cells)
+    yield from _untrained(plain, study, cells)
     if 1_000 in sizes:
         for run in each(plain, seed=seeds):
             yield from each(run, *GATED_OPTIONS, _POOLED)
@@ -114,13 +113,13 @@ def _whole(plain: Training, request: Request) -> Iterator[Run]:
             yield from (UntrainedStates(_many(run)), GradientTrace(run, **watch), run)
 
 
-def _untrained(plain: Training, request: Request, cells: Sequence[str]) -> Iterator[Run]:
+def _untrained(plain: Training, study: Study, cells: Sequence[str]) -> Iterator[Run]:
     """What the untrained states of each start hold, and those of other cells."""
-    plain, seeds = _many(plain), later_seeds(request)
+    plain, seeds = _many(plain), study.later_seeds()
     for run in each(plain, setting=SETTINGS, seed=seeds):
         if run.setting == "mid" or run.seed == SEEDS_FROM:  # elsewhere they decide nothing
             yield from map(UntrainedStates, each(run, *START_OPTIONS))
-    middle, later = replace(plain, setting="mid"), () if request.seeds else LATER_SEEDS
+    middle, later = replace(plain, setting="mid"), () if study.request.seeds else LATER_SEEDS
     for run in each(middle, size=[1_000], seed=[*seeds, *later]):
         yield from map(UntrainedStates, each(run, {}, _CHRONO, _BEST_GATED))
     yield from map(UntrainedStates, each(middle, {}, _CHRONO, seed=seeds, cell=cells))

@@ -10,18 +10,17 @@ from pandas import DataFrame, Series
 from paper.chapters.shared import Measure, epochs, thesis_accuracy, trainings, with_numbers
 from paper.runs.kinds.probe import GradientProfile
 from paper.runs.kinds.training import TRICKS
-from paper.runs.plans import SAYING_MOST, TABLES, bases, each, seeds_of
-from paper.runs.request import Request
-from paper.runs.run import Place, Run
+from paper.runs.plans import SAYING_MOST, TABLES, Study, each
+from paper.runs.run import Run
 from paper.verdicts.results import Runs
 from whenpool.corpora.published import PUBLICATIONS
 
 
-def plan(request: Request, place: Place) -> Iterable[Run]:
+def plan(study: Study) -> Iterable[Run]:
     """Each trick beside plain trainings, and the gradients of each model without pooling."""
-    settings = request.settings or SAYING_MOST
-    for base in bases(replace(request, masked=True), place, (10_000,)):
-        for plain in each(base, setting=settings, seed=seeds_of(request)):
+    settings = study.request.settings or SAYING_MOST
+    for base in study.but(masked=True).bases((10_000,)):
+        for plain in each(base, setting=settings, seed=study.seeds()):
             yield from each(plain, pooling=("max", "max_attention"))
             plain = replace(plain, pooling="last")
             yield GradientProfile(plain, untrained=True)
@@ -29,7 +28,7 @@ def plan(request: Request, place: Place) -> Iterable[Run]:
                 yield from (run, GradientProfile(run))
             yield from each(plain, *TABLES["other_starts"])
             yield GradientProfile(replace(plain, forget_bias="chrono"))
-            if request.profile == "quick" and base.corpus in PUBLICATIONS:
+            if study.request.profile == "quick" and base.corpus in PUBLICATIONS:
                 directed = replace(plain, trick="gradient_directed")
                 yield from each(directed, *TABLES["tried_strengths"])
 

@@ -7,31 +7,21 @@ from pandas import DataFrame
 
 from paper.chapters.shared import Measure
 from paper.runs.kinds.probe import DirectionUse, PaddingSweep
-from paper.runs.plans import (
-    SAYING_MOST,
-    SEEDS,
-    SEEDS_FROM,
-    WITH_AND_WITHOUT,
-    base_run,
-    bases,
-    each,
-    seeded,
-    seeds_of,
-)
-from paper.runs.request import Request
-from paper.runs.run import Place, Run
-from paper.verdicts.results import Runs, has
+from paper.runs.plans import SAYING_MOST, SEEDS, SEEDS_FROM, WITH_AND_WITHOUT, Study, each
+from paper.runs.run import Run
+from paper.verdicts.results import Runs
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import COMPARED, LISTED_CELLS
 
 
-def plan(request: Request, place: Place) -> Iterable[Run]:
+def plan(study: Study) -> Iterable[Run]:
     """Figures 1.4, 1.6 and 1.7, and what padding and the forget gate (of the thesis, of the public
     code, and chrono) have to do with them."""
+    request = study.request
     for corpus in request.corpora_or("imdb", "amazon"):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
-        for plain in bases(replace(request, corpora=(corpus,)), place, sizes):
-            for base in seeded(plain, request):
+        for plain in study.but(corpora=(corpus,)).bases(sizes):
+            for base in study.seeded(plain):
                 # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
                 usual = ("last",) if base.size == 20_000 else COMPARED
                 yield from map(PaddingSweep, each(base, pooling=request.poolings or usual))
@@ -45,9 +35,9 @@ def plan(request: Request, place: Place) -> Iterable[Run]:
                 if base.size in (1_000, 10_000):
                     yield PaddingSweep(replace(unmasked, seed=SEEDS_FROM + base.seed))
         if corpus == "imdb" and request.is_whole and 1_000 in (request.sizes or (1_000,)):
-            base = base_run("imdb", "long", 1_000, request, place)
+            base = study.base("imdb", "long", 1_000)
             base = replace(base, masked=False, pooling="last")
-            compact, seeds = request.profile == "compact", seeds_of(request, SEEDS)
+            compact, seeds = study.compact, study.seeds(SEEDS)
             yield from each(base, seed=seeds, setting=SETTINGS)
             in_both = {"seed": seeds, "setting": SAYING_MOST}
             yield from each(base, **in_both, forget_bias=[2.0], masked=(True, False))
@@ -61,7 +51,7 @@ def sweeps(runs: Runs) -> DataFrame:
     """A row for each share of filler and place of the text: its accuracy and what that lost. The
     row of the middle also compares left with right, and the lower of these with the middle."""
     points = runs.table("sweep")
-    points = points[has(points, {"texts": [None, PaddingSweep.texts]})]
+    points = points[runs.as_usual(points, {"texts": [None, PaddingSweep.texts]})]
     points = points.assign(
         added=points["setting_added"], share_added=points["share_added"].round(3)
     )
@@ -85,7 +75,8 @@ def sweeps(runs: Runs) -> DataFrame:
 def directions(runs: Runs) -> DataFrame:
     """How much better the forward direction alone classifies than the backward one."""
     rows = runs.table("probe")
-    rows = rows[has(rows, {"probe": "directions", "texts": [None, DirectionUse.texts]})]
+    usual = runs.as_usual(rows, {"texts": [None, DirectionUse.texts]})
+    rows = rows[usual & rows["probe"].eq("directions")]
     return rows.assign(value=rows["accuracy_forward"] - rows["accuracy_backward"])
 
 

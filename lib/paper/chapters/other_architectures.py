@@ -6,12 +6,10 @@ from dataclasses import replace
 from pandas import DataFrame
 
 from paper.chapters.shared import Measure
-from paper.runs.kinds import Training
 from paper.runs.kinds.probe import MemoryUse, PaddingSweep, WordImportance
-from paper.runs.plans import SAYING_MOST, TABLES, WITH_AND_WITHOUT, Options, bases, each, seeds_of
-from paper.runs.request import Request
-from paper.runs.run import Place, Run
-from paper.verdicts.results import PLAIN, Runs, has
+from paper.runs.plans import SAYING_MOST, TABLES, WITH_AND_WITHOUT, Options, Study, each
+from paper.runs.run import Run
+from paper.verdicts.results import PLAIN, Runs
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.transformer import TRANSFORMER
 
@@ -22,15 +20,16 @@ IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), (TRANSFORMER, "m
 """Which cells and poolings are run in all four settings, once, in the compact replication."""
 
 
-def plan(request: Request, place: Place) -> Iterable[Run]:
+def plan(study: Study) -> Iterable[Run]:
     """Training to skip, natural bias and word importance of other cells and of the Transformer,
     each without pooling and with, whatever cell the reader asks for; and the memory that a step
     takes."""
-    request = replace(request, cell=None, masked=True)
-    compact, seeds = request.profile == "compact", seeds_of(request, paper=1)
+    request = study.request
+    study = study.but(cell=None, masked=True)
+    compact, seeds = study.compact, study.seeds(paper=1)
     # texts of a sweep, and of word importance
-    swept, explained = (1_000, 200) if request.profile == "paper" else (100, 60)
-    for base in bases(request, place):
+    swept, explained = (1_000, 200) if study.paper else (100, 60)
+    for base in study.bases():
         for run in each(base, seed=seeds, cell=ARCHITECTURES):
             poolings: tuple[str, ...] = WITH_AND_WITHOUT
             if run.cell == TRANSFORMER:
@@ -50,7 +49,7 @@ def plan(request: Request, place: Place) -> Iterable[Run]:
             transformer = replace(base, cell=TRANSFORMER, learning_rate=TRANSFORMER_RATE)
             yield from each(transformer, *TRIED)
         # the memory at the thesis's width, whatever the profile
-        width = {name: getattr(Training, name) for name in ("hidden_size", "embedding_size")}
+        width = {name: PLAIN[name] for name in ("hidden_size", "embedding_size")}
         for run in each(replace(base, **width), seed=seeds):
             yield MemoryUse(run)
             for attention in ("plain", "fused"):
@@ -60,7 +59,7 @@ def plan(request: Request, place: Place) -> Iterable[Run]:
 def memory(runs: Runs) -> DataFrame:
     """The exponent by which memory grows with the words of a text."""
     rows = runs.table("probe")
-    return rows[has(rows, {"probe": "memory", "longest": 4_000})]
+    return rows[rows["probe"].eq("memory") & runs.as_usual(rows, {"longest": 4_000})]
 
 
 # Memory depends on shapes alone: one run is enough.

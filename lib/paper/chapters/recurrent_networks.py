@@ -4,15 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from paper.runs.kinds import Training
-from paper.runs.plans import FEWER_SEEDS, bases, each, seeds_of
-from paper.runs.request import Request
-from paper.runs.run import Place
+from paper.runs.plans import FEWER_SEEDS, Study, each
 
 
-def plan(request: Request, place: Place) -> Iterable[Training]:
+def plan(study: Study) -> Iterable[Training]:
     """Some cells without pooling, and a deep LSTM, whatever cell the reader asks for."""
-    settings, seeds = request.settings or ("standard",), seeds_of(request, paper=FEWER_SEEDS)
-    for base in bases(replace(request, cell=None, layers=None), place):
+    settings, seeds = study.request.settings or ("standard",), study.seeds(paper=FEWER_SEEDS)
+    for base in study.but(cell=None, layers=None).bases():
         for run in each(base, pooling=["last"], setting=settings, seed=seeds):
             yield from each(run, cell=("elman", "prototype", "lstm", "gru"))
             yield replace(run, layers=2)

@@ -7,34 +7,32 @@ from pandas import DataFrame
 
 from paper.chapters.shared import Measure, epochs, trainings, with_numbers
 from paper.runs.kinds import Training
-from paper.runs.plans import TABLES, WITH_AND_WITHOUT, bases, each, seeds_of
-from paper.runs.request import Request
-from paper.runs.run import Place
+from paper.runs.plans import TABLES, WITH_AND_WITHOUT, Study, each
 from paper.verdicts.results import Runs, has
-from whenpool.models.registry import COMPARED
 
 TIMED_SEEDS = (5, 6, 7)  # Of trainings to be timed, all poolings in turn with nothing else running
 
 
-def plan(request: Request, place: Place) -> Iterable[Training]:
+def plan(study: Study) -> Iterable[Training]:
     """What decides claims: plain texts, and in the middle of filler models without pooling and
     with."""
+    request = study.request
     sustained = TABLES["sustained"]
-    for base in bases(request, place):
-        for plain in each(base, seed=seeds_of(request)):
+    for base in study.bases():
+        for plain in each(base, seed=study.seeds()):
             if not request.is_whole:  # what two processors do in minutes
                 for run in each(plain, pooling=request.poolings or WITH_AND_WITHOUT):
                     yield from each(run, *TABLES["brief_grid"])
                 continue
-            for run in each(plain, pooling=request.poolings or COMPARED):
+            for run in each(plain, pooling=study.poolings):
                 yield from each(run, *TABLES["grid"])
             for run in each(plain, pooling=WITH_AND_WITHOUT):
                 yield from each(run, sustained | {"drop_connect": 0.0}, sustained)
             middle = replace(plain, setting="mid")
             yield from each(middle, pooling=WITH_AND_WITHOUT)
             yield replace(middle, pooling="last", **sustained)
-        if request.profile == "compact" and not request.seeds:
-            yield from each(base, seed=TIMED_SEEDS, pooling=request.poolings or COMPARED)
+        if study.compact and not request.seeds:
+            yield from each(base, seed=TIMED_SEEDS, pooling=study.poolings)
 
 
 def epoch_seconds(runs: Runs) -> DataFrame:

@@ -8,9 +8,7 @@ from pandas import DataFrame
 from paper.chapters.shared import Measure
 from paper.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
 from paper.runs.kinds import Tagging
-from paper.runs.plans import FEWER_SEEDS, TABLES, Options, seeds_of
-from paper.runs.request import Request
-from paper.runs.run import Place
+from paper.runs.plans import FEWER_SEEDS, TABLES, Options, Study
 from paper.verdicts.results import Runs, has
 from whenpool.corpora.tokens import VECTORS, find_vectors
 from whenpool.models.registry import LISTED_CELLS
@@ -18,10 +16,12 @@ from whenpool.models.registry import LISTED_CELLS
 SMALL_TAGGERS: dict[str, Options] = TABLES["small_taggers"]
 
 
-def plan(request: Request, place: Place) -> Iterable[Tagging]:
+def plan(study: Study) -> Iterable[Tagging]:
     """Both directions against one, letters, and another encoding of entities. Beside corpora of
     labelled texts, which have no tags and are asked of other chapters, this one has its own."""
-    usual = tuple(PUBLISHED) if request.is_whole and request.corpora is None else (GENERATED,)
+    request = study.request
+    whole = request.is_whole and request.corpora is None
+    usual = tuple(PUBLISHED) if whole else (GENERATED,)
     cell = LISTED_CELLS[request.cell or Tagging.cell]
     if cell.adds or not cell.recurrent:  # no tagger has such a cell
         return
@@ -34,14 +34,14 @@ def plan(request: Request, place: Place) -> Iterable[Tagging]:
             variants.append({"encoding": "io"})
         options = TABLES["brief_taggers"]
         if name in PUBLISHED:
-            options = SMALL_TAGGERS[name] | {"vectors": find_vectors(place.data) or VECTORS[0]}
-            if request.profile == "paper":
+            options = SMALL_TAGGERS[name] | {"vectors": study.vectors}
+            if study.paper:
                 options |= {"hidden_size": 256, "layers": 2, "epochs": 20}
         elif name != GENERATED:
-            find_tagged(corpus, place.data)  # raises for what is no file
-            options = {"vectors": find_vectors(place.data)}
+            find_tagged(corpus, study.place.data)  # raises for what is no file
+            options = {"vectors": find_vectors(study.place.data)}
         seeds = 2 if name == GENERATED else FEWER_SEEDS
-        for seed, variant in product(seeds_of(request, seeds, seeds), variants):
+        for seed, variant in product(study.seeds(seeds, seeds), variants):
             yield Tagging(corpus, seed=seed, **(options | named | variant))
 
 

@@ -7,24 +7,22 @@ from pandas import DataFrame
 
 from paper.chapters.shared import SEEDS_NEEDED, Measure, trainings
 from paper.runs.kinds import Training
-from paper.runs.plans import SAYING_MOST, SEEDS, SEEDS_FROM, bases, each, seeded, seeds_of
-from paper.runs.request import Request
-from paper.runs.run import Place
+from paper.runs.plans import SAYING_MOST, SEEDS, SEEDS_FROM, Study, each
 from paper.verdicts.results import SCALES, Runs, has, published
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.tokens import VECTORS
-from whenpool.models.registry import COMPARED, THESIS_POOLINGS
+from whenpool.models.registry import THESIS_POOLINGS
 
 
-def plan(request: Request, place: Place) -> Iterable[Training]:
+def plan(study: Study) -> Iterable[Training]:
     """Tables 1.3 to 1.6 and 1.8, and how much the word vectors matter."""
-    for base in bases(request, place, (), THESIS_CORPORA):
-        for run in each(base, setting=SETTINGS, pooling=request.poolings or COMPARED):
-            yield from seeded(run, request, paper=SEEDS)
-            small = request.profile == "compact" and (run.corpus, run.size) == ("imdb", 1_000)
+    for base in study.bases((), THESIS_CORPORA):
+        for run in each(base, setting=SETTINGS, pooling=study.poolings):
+            yield from study.seeded(run, paper=SEEDS)
+            small = study.compact and (run.corpus, run.size) == ("imdb", 1_000)
             if small and run.setting in SAYING_MOST:
-                yield from each(run, vectors=(VECTORS[1], None), seed=seeds_of(request))
+                yield from each(run, vectors=(VECTORS[1], None), seed=study.seeds())
 
 
 def highest_mean(runs: Runs) -> DataFrame:

@@ -8,26 +8,23 @@ from pandas import DataFrame, Series
 
 from paper.chapters.shared import Measure, with_numbers
 from paper.runs.kinds.probe import Faithfulness, Probe, WordImportance
-from paper.runs.plans import SAYING_MOST, TABLES, Options, base_run, each, seeded, sizes_of
-from paper.runs.request import Request
-from paper.runs.run import Place
-from paper.verdicts.results import Runs, column, has
+from paper.runs.plans import SAYING_MOST, TABLES, Options, Study, each
+from paper.verdicts.results import Runs, column
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
-from whenpool.models.registry import COMPARED
 
 
-def plan(request: Request, place: Place) -> Iterable[Probe]:
+def plan(study: Study) -> Iterable[Probe]:
     """Figures 1.9, 1.10 and 1.11."""
-    paper = request.profile == "paper"
-    for corpus in request.corpora_or(*(("imdb", "yahoo", "amazon") if paper else THESIS_CORPORA)):
+    corpora = ("imdb", "yahoo", "amazon") if study.paper else THESIS_CORPORA
+    for corpus in study.request.corpora_or(*corpora):
         figures = [tuple(row) for row in TABLES["importance_figures"] if row[0] == corpus]
-        shown = [row[1:] for row in figures if row[2] in (request.sizes or (row[2],))]
-        as_in_figures = paper and bool(shown)
+        shown = [row[1:] for row in figures if row[2] in (study.request.sizes or (row[2],))]
+        as_in_figures = study.paper and bool(shown)
         if not as_in_figures:  # the first size and the last
             shown = [
                 (length, size, SETTINGS)
-                for length, sizes in sizes_of(corpus, request, place).items()
+                for length, sizes in study.sizes(corpus).items()
                 for size in (sizes if length == "short" else (*sizes[:1], *sizes[-1:]))
             ]
         for length, size, settings in shown:
@@ -35,13 +32,13 @@ def plan(request: Request, place: Place) -> Iterable[Probe]:
             if as_in_figures:
                 shortest, longest = (50, 60) if length == "short" else (400, 500)
                 words |= {"shortest": shortest, "longest": longest}
-            base = base_run(corpus, length, size, request, place)
-            small = request.profile == "compact" and corpus == "imdb" and size == 1_000
-            for run in each(base, setting=settings, pooling=request.poolings or COMPARED):
-                for training in seeded(run, request):
+            base = study.base(corpus, length, size)
+            small = study.compact and corpus == "imdb" and size == 1_000
+            for run in each(base, setting=settings, pooling=study.poolings):
+                for training in study.seeded(run):
                     yield WordImportance(training, **words)
                 if small and run.setting in SAYING_MOST:
-                    yield from map(Faithfulness, seeded(run, request))
+                    yield from map(Faithfulness, study.seeded(run))
 
 
 def text_span(setting: str, share: float) -> tuple[float, float]:
@@ -69,7 +66,7 @@ def importance(runs: Runs) -> DataFrame:
     thesis_words = thesis_words.where(points["max_words"].isna())
     shortest = points["shortest"].astype(float)
     alike = (shortest == thesis_words) | (shortest.isna() & thesis_words.isna())
-    points = points[alike & has(points, {"texts": [None, WordImportance.texts]})]
+    points = points[alike & runs.as_usual(points, {"texts": [None, WordImportance.texts]})]
     at_an_end = np.isin(np.arange(100), [*range(5), *range(95, 100)])
     numbers = {}
     for key, rows in points.groupby("key"):

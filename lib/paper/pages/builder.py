@@ -32,8 +32,8 @@ from jupytext.myst import MystMetadataParsingError
 from papermill.exceptions import PapermillExecutionError
 
 import whenpool
+from paper import chapter_named
 from paper.chapter import planned
-from paper.chapters import chapter_named
 from paper.pages.finish import render
 from paper.runs.compute import compute, standing
 from paper.runs.engine import Workforce

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
+from paper.chapters import plan
 from paper.runs.engine import Workforce, run_all
 from paper.runs.kinds.training import Training
-from paper.runs.plans import plan
 from paper.runs.request import Request
 from paper.runs.run import Place
 from paper.runs.store import Store

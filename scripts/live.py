@@ -12,8 +12,8 @@ from functools import partial
 
 from livereload import Server
 
+from paper import chapter_named
 from paper.pages.builder import Builder
-from paper.runs.plans import chapter_named
 from paper.runs.request import Request, corpora_named
 from paper.runs.run import Place
 from whenpool.base.errors import InputError

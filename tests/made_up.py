@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 
+from paper.chapters.last_state import START_OPTIONS, STARTS
 from paper.runs.plans import COMPACT_TEST
 from paper.verdicts.claims import claims
 from paper.verdicts.results import SCALES, Numbers, Runs
@@ -17,9 +18,14 @@ AFTER = pd.Timestamp(datetime(2100, 1, 1, tzinfo=UTC))
 NO_MORE = {"corpus_complete": True, "began": AFTER}
 
 
+OPTIONS = dict(zip(STARTS, START_OPTIONS, strict=True))
+"""What sets a BiLSTM without pooling apart, by its name."""
+
+
 def run(model="last", seed=0, scale="thesis", **changes):
     """The row of a run, in all that is not named a scale's model on 1K unmixed IMDb reviews."""
-    row = {"model": model, "seed": seed, "size": 1_000, **SCALES[scale], **NO_MORE} | changes
+    row = {"model": model, "seed": seed, "size": 1_000, **SCALES[scale], **NO_MORE}
+    row |= {"pooling": "last" if model in OPTIONS else model} | OPTIONS.get(model, {}) | changes
     row = {"test": COMPACT_TEST.get(row["corpus"]) if scale == "compact" else None} | row
     return {"key": " ".join(f"{name}={value}" for name, value in row.items())} | row
 

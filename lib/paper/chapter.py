@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from paper.chapters import PLANS, plan
 from paper.figures import use_style
 from paper.runs.compute import compute, standing
 from paper.runs.kinds import KINDS
 from paper.runs.kinds.probe import PROBES
-from paper.runs.plans import PLANS, plan
 from paper.runs.request import NARROWING, Request, corpora_named, placed
 from paper.runs.run import Place, Run
 from paper.tables import COMPUTED, CaptionedTable, Note, doors

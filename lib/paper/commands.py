@@ -111,8 +111,9 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
     """The runs of some chapters, or of "all", by chapter, and a line that says which they are.
     Raises `InputError` for a chapter without runs, options that leave none, or texts instead of
     tagged words."""
+    from paper import chapter_named
+    from paper.chapters import PLANS, plan
     from paper.corpora.tagged import is_tagged
-    from paper.runs.plans import PLANS, chapter_named, plan
 
     every = "all" in chapters
     named = list(

@@ -13,9 +13,9 @@ import pytest
 from clones import HEAD, ROOT, builder, clone, code_cell, first_page
 from small_runs import wait_for
 
+from paper.chapters import plan
 from paper.pages.builder import Builder, execute
 from paper.runs.engine import Report
-from paper.runs.plans import plan
 from paper.runs.request import Request
 from whenpool import InputError
 from whenpool.base.errors import BookError

@@ -58,7 +58,11 @@ LEVELS = [
     (">= 60", [20, 61], "so far does not hold"),
 ]
 MID = {"setting": "mid"}
-WAYS = [{"drop_connect": 0.1}, {"drop_connect": 0.3}]
+WAYS = {
+    "of": {"model": "max", "best_of": [{"drop_connect": 0.1}, {"drop_connect": 0.3}]},
+    "against": {"best_of": [{}]},
+    "rule": "> 0",
+}
 ONCE_MORE = [
     *valued([80, 81, 82], "max"),
     *valued([70, 70, 70]),
@@ -101,16 +105,8 @@ COMPARED = [
         ("holds", -5, 3, 6),
     ),
     # of several ways the one that validates best, once all were tried
-    (
-        {"of": {"model": "max", "best_of": WAYS}, "against": {"best_of": [{}]}, "rule": "> 0"},
-        BEST,
-        ("undecided", 2, 3, 6),
-    ),
-    (
-        {"of": {"model": "max", "best_of": WAYS}, "against": {"best_of": [{}]}, "rule": "> 0"},
-        BEST[:6],
-        None,
-    ),
+    (WAYS, BEST, ("undecided", 2, 3, 6)),
+    (WAYS, BEST[:6], None),
     # a difference of differences, or of levels
     ({"versus": MID, "rule": "> 0"}, ONCE_MORE, ("holds", (81 - 70) - (71 - 65), 3, 12)),
     (
@@ -487,40 +483,24 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
 
 
 @pytest.mark.parametrize(
-    ("ask", "message"),
+    ("what", "scale", "selection", "message"),
     [
-        (
-            lambda c: c.results("sweeep"),
-            "measure or kind 'sweeep' is unknown; choose one of accuracy",
-        ),
-        (
-            lambda c: c.results("accuracy", "yours"),
-            "kind of run or probe 'accuracy' is unknown; choose one",
-        ),
-        (lambda c: c.results("accuracy", "huge"), "scale 'huge' is unknown; choose"),
-        (lambda c: c.results("sweep", "huge"), "scale 'huge' is unknown; choose"),
-        (
-            lambda c: c.results("accuracy", "compact", sise=1),
-            "column 'sise' is unknown; choose one of",
-        ),
-        (
-            lambda c: c.results("training", "compact", sise=1),
-            "column 'sise' is unknown; choose one of",
-        ),
-        (
-            lambda c: c.results("accuracy", "thesis", model=["max", "mxa"]),
-            "model 'mxa' is unknown; choose",
-        ),
-        (
-            lambda c: c.results("accuracy", "thesis", setting="middle"),
-            "setting 'middle' is unknown; choose",
-        ),
+        ("sweeep", None, {}, "measure or kind 'sweeep' is unknown; choose one of accuracy"),
+        ("accuracy", "yours", {}, "kind of run or probe 'accuracy' is unknown; choose one"),
+        ("accuracy", "huge", {}, "scale 'huge' is unknown; choose"),
+        ("sweep", "huge", {}, "scale 'huge' is unknown; choose"),
+        ("accuracy", "compact", {"sise": 1}, "column 'sise' is unknown; choose one of"),
+        ("training", "compact", {"sise": 1}, "column 'sise' is unknown; choose one of"),
+        ("accuracy", "thesis", {"model": ["max", "mxa"]}, "model 'mxa' is unknown; choose"),
+        ("accuracy", "thesis", {"setting": "middle"}, "setting 'middle' is unknown; choose"),
     ],
 )
-def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(place, ask, message):
+def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(
+    place, what, scale, selection, message
+):
     chapter = Chapter("natural_bias", Request("quick"), place)
     with pytest.raises(InputError, match=re.escape(message)):
-        ask(chapter)
+        chapter.results(what, scale, **selection)
     assert chapter.results("sweep", "compact").empty  # without runs yet
     assert chapter.results("accuracy", "compact", model="max, chrono", size=77).empty
 

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from clones import CAPTURED, ROOT
 
-from paper.runs.plans import PLANS, plan
+from paper.chapters import PLANS, plan
 from paper.runs.request import Request
 from paper.runs.run import key
 
@@ -26,7 +26,7 @@ execute(Path("book/training_to_skip.md"), executed, {"profile": "smoke"})
 PLANNED = """
 import json
 from paper.runs.request import Request
-from paper.runs.plans import PLANS, plan
+from paper.chapters import PLANS, plan
 from paper.runs.run import Place, key
 place, found = Place.default(), {}
 for profile in ("smoke", "quick"):
@@ -42,7 +42,7 @@ SIZES = """
 import json
 from whenpool.corpora import load
 from paper.runs.request import Request
-from paper.runs.plans import PLANS, plan
+from paper.chapters import PLANS, plan
 from paper.runs.run import Place
 assert len(load("hotels", length="long").train) == 800
 place = Place.default()

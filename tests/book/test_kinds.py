@@ -9,9 +9,9 @@ import torch
 from fifth_kind import CoinToss
 from small_runs import RECORDS, TINY
 
+from paper import chapters
 from paper.chapter import Chapter
 from paper.commands import planned_runs
-from paper.runs import plans
 from paper.runs.compute import Pace, compute, standing
 from paper.runs.engine import Workforce
 from paper.runs.kinds import FewShot, Probe, Tagging, Training
@@ -30,7 +30,7 @@ RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
 def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(
     tmp_path, here, monkeypatch
 ):
-    monkeypatch.setitem(plans.PLANS, "coins", lambda request, place: RUNS[: request.seeds])
+    monkeypatch.setitem(chapters.PLANS, "coins", lambda study: RUNS[: study.request.seeds])
     place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
     assert planned_runs(Request(seeds=2), place, ("coins",))[0] == {"coins": RUNS[:2]}
 

@@ -20,10 +20,10 @@ from made_up import LEDGER
 from pandas import DataFrame
 
 from paper.chapter import Chapter
+from paper.chapters import PLANS, plan
 from paper.pages import advice, thesis
 from paper.pages.advice import Advice, advice_for, entries, support, with_verdicts
 from paper.runs.kinds import Training
-from paper.runs.plans import PLANS, plan
 from paper.runs.request import Request
 from paper.verdicts import ledger
 from paper.verdicts.claims import Decision, Finding

@@ -9,11 +9,13 @@ import pytest
 from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
 
 from paper import theory
+from paper.chapters import gradient_propagation, word_importance
+from paper.chapters.few_shot import STEPS
+from paper.chapters.last_state import GATED, STARTS, auc_by_bootstrap, learning_auc
 from paper.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from paper.pages import drawing
 from paper.runs.kinds.few_shot import SYSTEMS
-from paper.verdicts import measures
-from paper.verdicts.measures import GATED, MEASURES, STARTS, STEPS
+from paper.verdicts.measures import MEASURES, numbers
 from paper.verdicts.results import Runs, Sample
 from whenpool import InputError
 from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
@@ -25,7 +27,7 @@ EARLY = {"size": 500, "epochs": 1}
 
 
 def values(name, made, *by):
-    rows = measures.numbers(made, name).rows
+    rows = numbers(made, name).rows
     return rows.set_index([*by] or "seed")["value"].to_dict() if len(rows) else {}
 
 
@@ -223,17 +225,17 @@ COURSE = [
 ]
 
 
-def course(model, seed, factor=1.0, looks=COURSE):
-    rows = pd.DataFrame(looks, columns=HELD_OUT).assign(
+def course(model, seed, factor=1.0, **changes):
+    rows = pd.DataFrame(COURSE, columns=HELD_OUT).assign(
         median_ratio=lambda own: own.median_ratio * factor
     )
-    return measured(run(model, seed, **MID), rows.to_dict("records"))
+    return measured(run(model, seed, **MID, **changes), rows.to_dict("records"))
 
 
 WATCHED = [
     *course("last", 0),
     *course("chrono", 0, 2.0),
-    *course("last, shuffled labels", 1),
+    *course("last", 1, shuffled=True),
     *traced(90, LOOKS),  # which looked at training texts
 ]
 STATES = [
@@ -277,9 +279,9 @@ REACHING = runs(
 )
 DRAWN = runs(
     [
-        run("last, draw 2", 0, draw=2, test_accuracy=60.0),
-        run("draw 1, chrono", 0, draw=0, test_accuracy=1.0),
-        run("chrono, draw 1", 5, draw=1, test_accuracy=70.0),
+        run("last", 0, draw=2, test_accuracy=60.0),
+        run("chrono", 0, draw=0, test_accuracy=1.0),
+        run("chrono", 5, draw=1, test_accuracy=70.0),
     ]
 )
 CELLS = runs(
@@ -377,12 +379,12 @@ def test_numbers_are_those_worked_out_by_hand(name, made, expected):
     ],
 )
 def test_a_trace_is_read_at_the_look_nearest_to_a_number_of_texts(monkeypatch, seen, ratios):
-    monkeypatch.setattr(measures, "SEEN", {"thesis": seen, "compact": 1})
+    monkeypatch.setattr(gradient_propagation, "SEEN", {"thesis": seen, "compact": 1})
     made = runs(trace=TRACED)
     assert values("ratio_after", made) == ratios
     accuracies = {0: {193: 95, 191: 94.9, 426: 90}.get(seen), 2: 50}
     assert values("train_accuracy_after", made) == {seed: accuracies[seed] for seed in ratios}
-    assert set(measures.numbers(made, "ratio_after").rows["examples"]) == {seen}
+    assert set(numbers(made, "ratio_after").rows["examples"]) == {seen}
 
 
 def test_starts_are_ranked_by_what_they_hold_and_by_their_ratios():
@@ -399,14 +401,14 @@ def test_the_area_under_a_curve_counts_pairs_of_starts():
     rows = MEASURES["learning_auc"].rows(AGREEING).set_index("predictor")["value"]
     assert rows.to_dict() == dict.fromkeys(("held", "start_ratio", "lowest_ratio"), 1.0)
     one, accuracy = pd.Series([1.0, 2.0, 2.0, 4.0]), pd.Series([50.0, 60.0, 59.9, 70.0])
-    assert measures._auc(one, accuracy) == (1 + 0.5 + 1 + 1) / 4
-    assert math.isnan(measures._auc(one, accuracy + 10))
-    assert math.isnan(measures._auc(one, accuracy - 11))
+    assert learning_auc(one, accuracy) == (1 + 0.5 + 1 + 1) / 4
+    assert math.isnan(learning_auc(one, accuracy + 10))
+    assert math.isnan(learning_auc(one, accuracy - 11))
     learns, other = accuracy >= 60, pd.Series([2.0, 1.0, 4.0, 3.0])  # which wins one pair of four
-    assert measures.auc_by_bootstrap(learns, one)[0] == 0.875
-    assert measures.auc_by_bootstrap(learns, one, other)[0] == 0.875 - 0.25
+    assert auc_by_bootstrap(learns, one)[0] == 0.875
+    assert auc_by_bootstrap(learns, one, other)[0] == 0.875 - 0.25
     with pytest.raises(InputError, match="starts that learn and starts that do not"):
-        measures.auc_by_bootstrap(learns | True, one)
+        auc_by_bootstrap(learns | True, one)
 
 
 def test_an_interval_of_areas_is_that_of_starts_drawn_one_by_one():
@@ -424,10 +426,8 @@ def test_an_interval_of_areas_is_that_of_starts_drawn_one_by_one():
         drawn = [rng.choice(own, len(own)) for own in classes]
         values.append(area(one, drawn) - area(other, drawn))
     expected = area(one, classes) - area(other, classes), *np.quantile(values, [0.025, 0.975])
-    assert measures.auc_by_bootstrap(learns, one, other) == pytest.approx(expected, abs=0.04)
-    assert measures.auc_by_bootstrap(learns, one, other) == measures.auc_by_bootstrap(
-        learns, one, other
-    )
+    assert auc_by_bootstrap(learns, one, other) == pytest.approx(expected, abs=0.04)
+    assert auc_by_bootstrap(learns, one, other) == auc_by_bootstrap(learns, one, other)
 
 
 def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
@@ -479,13 +479,13 @@ def test_which_few_shot_runs_are_of_which_scale(system):
         few(system, MINILM, test=1_000, steps=9),
         few(system, "some/other"),
     ]
-    found = measures.numbers(runs(few_shots=rows), "few_shot_accuracy").rows
+    found = numbers(runs(few_shots=rows), "few_shot_accuracy").rows
     # VAMPIRE reads no encoder, so that whole runs of its are of the thesis's scale with any
     part, whole = ("compact", "thesis") if system == "vampire" else ("other", "other")
     assert found["scale"].tolist() == ["thesis", part, part, whole, "compact", whole]
     assert set(found["value"]) == {70.0}
     longer = runs(few_shots=[few(system, length="long"), few(system)])
-    assert len(measures.numbers(longer, "few_shot_accuracy").rows) == 1
+    assert len(numbers(longer, "few_shot_accuracy").rows) == 1
 
 
 def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
@@ -498,7 +498,7 @@ def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
 def test_without_runs_there_is_no_number_and_every_measure_is_claimed_somewhere():
     nothing = Runs(None)
     for name, measure in MEASURES.items():
-        assert measure.drawn or measures.numbers(nothing, name).rows.empty
+        assert measure.drawn or numbers(nothing, name).rows.empty
     assert {claim.measure for claim in LEDGER} == set(MEASURES)
 
 
@@ -525,8 +525,8 @@ def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
     found = MEASURES[name].published(PLAIN | changes)
     assert (found is None) == (expected is None)
     if expected:
-        numbers = [(one.mean, one.std, one.n) for one in (found, expected)]
-        assert numbers[0] == pytest.approx(numbers[1], nan_ok=True)
+        ours, theirs = ((one.mean, one.std, one.n) for one in (found, expected))
+        assert ours == pytest.approx(theirs, nan_ok=True)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -535,12 +535,12 @@ def test_the_text_stands_where_it_is_composed(setting, share):
     for words in (30, 5000):
         left, right = filler_lengths(words, setting, share)
         total = left + words + right
-        low, high = measures.text_span(setting, 0.0 if setting == "standard" else share)
+        low, high = word_importance.text_span(setting, 0.0 if setting == "standard" else share)
         assert low * total == pytest.approx(left, abs=1)
         assert high * total == pytest.approx(left + words, abs=1)
     text = np.array(compose(["text"] * 3000, iter([["filler"] * 7] * 9000), setting, share))
     expected = text[np.linspace(0, len(text) - 1, 100).round().astype(int)] == "text"
-    found = measures.where_the_text_stands(setting, share)
+    found = word_importance.where_the_text_stands(setting, share)
     assert (found != expected).sum() <= (setting != "standard") + (setting == "mid")  # at a border
 
 

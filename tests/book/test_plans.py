@@ -8,9 +8,10 @@ from operator import attrgetter
 import pytest
 from small_runs import RECORDS
 
+from paper import chapter_named
 from paper.chapter import open_chapter
+from paper.chapters import PLANS, plan
 from paper.runs.kinds.training import Training
-from paper.runs.plans import PLANS, chapter_named, plan
 from paper.runs.request import PROFILES, Request
 from paper.runs.run import key
 from paper.runs.store import Store

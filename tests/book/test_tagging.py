@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy, pad
 
+from paper.chapters import plan
 from paper.corpora import tagged
 from paper.corpora.tagged import Tagged, entities, entity_scores, find_tagged, read_tagged
 from paper.pages.progress import outcome_table
 from paper.runs.compute import standing
 from paper.runs.kinds.tagging import Tagging
-from paper.runs.plans import plan
 from paper.runs.request import Request
 from paper.runs.run import key
 from whenpool import InputError, SequenceTagger

@@ -32,12 +32,12 @@ from jupytext.myst import MystMetadataParsingError
 from papermill.exceptions import PapermillExecutionError
 
 import whenpool
+from paper import chapter_named
 from paper.chapter import planned
 from paper.pages.finish import render
 from paper.runs.compute import compute, standing
 from paper.runs.engine import Workforce
 from paper.runs.kinds import KINDS
-from paper.runs.plans import chapter_named
 from paper.runs.request import NARROWING, Request
 from paper.runs.run import Place
 from paper.tables import COMPUTED, duration

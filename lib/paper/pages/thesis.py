@@ -16,17 +16,13 @@ import pandas as pd
 from pandas import DataFrame, Series
 
 from paper.chapter import Chapter
+from paper.chapters.few_shot import few_shot_scale
+from paper.chapters.shared import LAMBDA_IN_USE, RUNS_PER_CELL, SEEDS_NEEDED, tested
+from paper.fewshot.pretrained import MINILM
 from paper.pages.tabling import grid, in_order
 from paper.runs.kinds.few_shot import READ_BY_ENCODER
-from paper.runs.plans import COMPACT, MINILM
+from paper.runs.plans import COMPACT
 from paper.tables import CaptionedTable, mean_text, spread
-from paper.verdicts.measures import (
-    LAMBDA_IN_USE,
-    RUNS_PER_CELL,
-    SEEDS_NEEDED,
-    few_shot_scale,
-    tested,
-)
 from paper.verdicts.results import (
     THESIS_MODEL,
     Sample,

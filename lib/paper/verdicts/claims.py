@@ -16,7 +16,7 @@ and decide nothing.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -28,23 +28,17 @@ import yaml
 from pandas import DataFrame
 from scipy.special import stdtr
 
+from paper.chapters.shared import SEEDS_NEEDED, Measure
 from paper.tables import number_text, spoken_number
-from paper.verdicts.measures import MEASURES, SEEDS_NEEDED, Measure, numbers
+from paper.verdicts.measures import MEASURES, numbers
 from paper.verdicts.results import SCALES, Numbers, Runs, Sample, estimate, note, paper_file, spread
 from whenpool.base.errors import InputError, check, check_known
 
 OTHER_ENCODER = "not tested: other encoder"
 """Of claims whose runs read another encoder, or trained other baselines, than the thesis's."""
-VERDICTS = (
-    "holds",
-    "does not hold",
-    "undecided",
-    "so far holds",
-    "so far does not hold",
-    OTHER_ENCODER,
-    "not run",
-)
-DECIDED = VERDICTS[:2]
+DECIDED = ("holds", "does not hold")
+SO_FAR = {verdict: f"so far {verdict}" for verdict in DECIDED}  # Of fewer seeds than decide it
+VERDICTS = (*DECIDED, "undecided", *SO_FAR.values(), OTHER_ENCODER, "not run")
 LEVEL = 0.95  # of intervals
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
@@ -115,18 +109,17 @@ class Finding:
     firmness: str = ""  # of a verdict "firm", see the module, or what it hangs on
     part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
     keys: tuple[str, ...] = ()  # of the runs
-    p: float = (
-        math.nan
-    )  # the smallest α at which the verdict stands; of an undecided one the likelier's
+    # the smallest α at which the verdict stands; of an undecided one the likelier's
+    p: float = math.nan
 
     @classmethod
     def of(cls, *terms: Term, ratio: bool = False, level: float = LEVEL) -> "Finding":
         """A sum of means and its interval, without a verdict; ``ratio``: the samples are of
         logarithms. Empty where a sample is missing."""
-        known = [(sign, sample) for sign, sample in terms if sample is not None]
-        if len(known) < len(terms):
+        there = [(sign, sample) for sign, sample in terms if sample is not None]
+        if len(there) < len(terms):
             return cls()
-        finding = cls("", *estimate(known, level), min(sample.n for _, sample in known), level)
+        finding = cls("", *estimate(there, level), min(sample.n for _, sample in there), level)
         return finding.of_ratio() if ratio else finding
 
     def of_ratio(self) -> "Finding":
@@ -156,9 +149,10 @@ class Finding:
 
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
-        known = np.isfinite([self.value, self.low, self.high])
-        data: dict[str, Any] = {"verdict": self.verdict, "value": self.value if known[0] else None}
-        data |= {"interval": [self.low, self.high] if all(known[1:]) else None, "n": self.n}
+        ends = (self.value, self.low, self.high)
+        value, *interval = (end if math.isfinite(end) else None for end in ends)
+        data: dict[str, Any] = {"verdict": self.verdict, "value": value}
+        data |= {"interval": None if None in interval else interval, "n": self.n}
         data |= {"level": self.level} if self.level > LEVEL else {}
         data |= {"p": self.p} if math.isfinite(self.p) else {}
         if self.firmness:
@@ -265,13 +259,11 @@ class Decision:
 
     claim: Claim
     at: Mapping[str, Finding]  # by scale; without those that do not decide the claim
-    pilots: Mapping[str, Finding] = field(
-        default_factory=dict
-    )  # the same by runs older than the rule
+    # the same by runs older than the rule
+    pilots: Mapping[str, Finding] = field(default_factory=dict)
     thesis: Finding | None = None  # by the thesis's own numbers, none where it published none
-    later: Mapping[str, Finding] = field(
-        default_factory=dict
-    )  # of all seeds, where later ones were run
+    # of all seeds, where later ones were run
+    later: Mapping[str, Finding] = field(default_factory=dict)
 
     def verdict(self, scale: str) -> str:
         """At a scale, or nothing where it does not decide the claim."""
@@ -281,8 +273,8 @@ class Decision:
     def scale(self) -> str:
         """The scale that a sentence quotes: compact where only that is decided, or run at all."""
         run = [scale for scale in self.at if self.at[scale].n]
-        open_yet = ("so far", OTHER_ENCODER)
-        decided = [scale for scale in run if not self.at[scale].verdict.startswith(open_yet)]
+        open_yet = (*SO_FAR.values(), OTHER_ENCODER)
+        decided = [scale for scale in run if self.at[scale].verdict not in open_yet]
         return (decided or run or ["thesis"])[0]
 
     @property
@@ -301,16 +293,18 @@ class Decision:
     @property
     def in_short(self) -> str:
         """Their verdict, which says so where it is compact."""
-        return self.best.verdict + " (compact)" * (self.scale == "compact")
+        return self._marked(self.best.verdict)
 
     @property
     def as_verb(self) -> str:
         """The same as the verb of a sentence whose subject is the claim."""
-        verdict, bracket, scale = self.in_short.partition(" (")
         verbs = {"undecided": "is undecided", "not run": "has not been tested yet"}
         verbs |= {OTHER_ENCODER: "is not tested, since another encoder was run"}
-        verbs |= {f"so far {one}": f"{one} so far" for one in DECIDED}
-        return verbs.get(verdict, verdict) + bracket + scale
+        verbs |= {early: f"{verdict} so far" for verdict, early in SO_FAR.items()}
+        return self._marked(verbs.get(self.best.verdict, self.best.verdict))
+
+    def _marked(self, verdict: str) -> str:
+        return verdict + " (compact)" * (self.scale == "compact")
 
 
 def claims(file: Path | None = None) -> list[Claim]:
@@ -340,24 +334,25 @@ def compared(
     """A selection, minus the same with other values, and that once more with others: for each
     combination of several values what is added (1) and subtracted (-1)."""
     comparisons = []
-    for one in _each(first):
-        for rival in _each(against or {}):
-            terms = [(1, one)] + ([] if against is None else [(-1, {**one, **rival})])
-            if len(terms) == 2 and terms[0][1] == terms[1][1]:
+    for selection, rival in product(_each(first), _each(against or {})):
+        terms = [(1, selection)]
+        if against is not None:
+            if selection == selection | rival:  # it would be compared with itself
                 continue
-            more = [] if versus is None else _each(versus)
-            terms += [
-                (-sign, {**selection, **other}) for other in more for sign, selection in terms[:2]
-            ]
-            comparisons.append(terms)
+            terms.append((-1, selection | rival))
+        if versus is not None:
+            for change, (sign, each) in product(_each(versus), tuple(terms)):
+                terms.append((-sign, each | change))
+        comparisons.append(terms)
     return comparisons
 
 
-def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
+def _each(selection: Mapping[str, Any]) -> list[Selection]:
     """A selection for each combination of several values; ``best_of`` stays as it is."""
-    lists = (
-        v if isinstance(v, list | tuple) and n != "best_of" else [v] for n, v in selection.items()
-    )
+    lists = [
+        value if isinstance(value, list | tuple) and name != "best_of" else [value]
+        for name, value in selection.items()
+    ]
     return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
 
 
@@ -382,7 +377,7 @@ def _sample(
     tried."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
     ways = ({**plain, **way} for way in selection.get("best_of", [{}]))
-    tried = [table.brief.iloc[[*filter(admits, table.places(way))]] for way in ways]
+    tried = [table.brief.iloc[[*filter(admits, table.positions(way))]] for way in ways]
     if any(rows.empty for rows in tried):
         return None
     if len(tried) > 1:
@@ -400,19 +395,16 @@ def judge(claim: Claim, terms: Sequence[Terms], enough: int = SEEDS_NEEDED) -> F
     finding = _decided(rule, terms, measure, enough)
     if finding.verdict in DECIDED:
         moved = [rule.moved(part, measure) for part in (LENIENCE, -LENIENCE)]
-        others = (_decided(other, terms, measure, enough) for other in moved)
-        hangs = (
-            ["the threshold"] if any(other.verdict != finding.verdict for other in others) else []
-        )
-        seeds = {seed for sample in samples if sample.n > 1 for seed in sample.values}
-        fewer = (
-            [[(sign, sample and sample.without(seed)) for sign, sample in each] for each in terms]
-            for seed in seeds
-        )
-        if any(
-            _decided(rule, rest, measure, enough - 1).verdict != finding.verdict for rest in fewer
-        ):
-            hangs.append("one seed")
+        changed = {"the threshold": [_decided(each, terms, measure, enough) for each in moved]}
+        changed["one seed"] = [
+            _decided(rule, _without(seed, terms), measure, enough - 1)
+            for seed in {seed for sample in samples if sample.n > 1 for seed in sample.values}
+        ]
+        hangs = [
+            name
+            for name, findings in changed.items()
+            if any(each.verdict != finding.verdict for each in findings)
+        ]
         finding = replace(finding, firmness=" and ".join(hangs) or "firm")
     if finding.verdict in (*DECIDED, "undecided") and not measure.exact:
         finding = replace(finding, p=_smallest_level(rule, terms, measure, finding.verdict))
@@ -421,6 +413,10 @@ def judge(claim: Claim, terms: Sequence[Terms], enough: int = SEEDS_NEEDED) -> F
         finding = replace(finding, high=min(finding.high, measure.most))
     keys = tuple(dict.fromkeys(key for sample in samples for key in sample.keys))
     return replace(finding, part=not all(sample.whole for sample in samples), keys=keys)
+
+
+def _without(seed: int, terms: Sequence[Terms]) -> list[Terms]:
+    return [[(sign, sample and sample.without(seed)) for sign, sample in each] for each in terms]
 
 
 def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDED) -> Finding:
@@ -436,7 +432,8 @@ def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDE
                 finding = replace(finding, low=finding.value, high=finding.value)
             few = not measure.exact and (finding.n < enough or math.isnan(finding.low))
             ends = (finding.value, finding.value) if few else (finding.low, finding.high)
-            findings.append(replace(finding, verdict="so far " * few + rule.verdict(*ends)))
+            verdict = rule.verdict(*ends)
+            findings.append(replace(finding, verdict=SO_FAR[verdict] if few else verdict))
         return findings
 
     def slack(finding: Finding) -> list[float]:
@@ -446,14 +443,12 @@ def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDE
     usual, wide = at(LEVEL), at(1 - (1 - LEVEL) / len(terms))
     if against := [each for each in wide if each.verdict == "does not hold"]:
         return min(against, key=lambda each: slack(each)[1])
-    if any(each.verdict.startswith("so far") for each in usual):
+    if any(each.verdict in SO_FAR.values() for each in usual):
         worst = min(usual, key=lambda each: rule.slack(each.value))
-        verdict = f"so far {rule.verdict(worst.value, worst.value)}"
+        verdict = SO_FAR[rule.verdict(worst.value, worst.value)]
         return replace(worst, verdict=verdict, n=min(each.n for each in usual))
     worst, wider = min(zip(usual, wide, strict=True), key=lambda pair: slack(pair[0])[0])
-    if (
-        worst.verdict == "does not hold"
-    ):  # at the usual level, but not at that of several comparisons
+    if worst.verdict == "does not hold":  # at the usual level, not at that of several comparisons
         worst = wider
     return worst if worst.verdict == "holds" else replace(worst, verdict="undecided")
 
@@ -487,19 +482,18 @@ def by_runs(
     began, complete, seed = map(table.column, ("began", "corpus_complete", "seed"))
     part_will_do = measure.drawn or measure.exact or scale == "compact"
     deciding = () if pilots or later else claim.seeds.get(scale, ())
+    # pilots may have other vectors
+    any_vectors: Selection = {"vectors": ...} if pilots and "vectors" not in claim.of else {}
 
-    def admits(place: int) -> bool:
-        older = began[place] is not None and began[place] <= claim.registered
-        in_time = older == pilots and (not deciding or seed[place] in deciding)
-        return in_time and (part_will_do or complete[place] is True)
+    def admits(row: int) -> bool:
+        older = began[row] is not None and began[row] <= claim.registered
+        in_time = older == pilots and (not deciding or seed[row] in deciding)
+        return in_time and (part_will_do or complete[row] is True)
 
-    terms = []
-    for each in claim.comparisons(scale):
-        if pilots and "vectors" not in claim.of:  # pilots may have other vectors
-            each = [(sign, {**one, "vectors": ...}) for sign, one in each]
-        terms.append(
-            [(sign, _sample(table, selection, measure, admits)) for sign, selection in each]
-        )
+    terms = [
+        [(sign, _sample(table, each | any_vectors, measure, admits)) for sign, each in comparison]
+        for comparison in claim.comparisons(scale)
+    ]
     finding = judge(claim, terms, len(deciding) or SEEDS_NEEDED)
     if finding.n and scale in claim.untested:
         return replace(finding, verdict=OTHER_ENCODER, firmness="", p=math.nan)
@@ -522,10 +516,8 @@ def by_the_thesis(claim: Claim) -> Finding | None:
 def decide(claim: Claim, runs: Runs) -> Decision:
     """All that is said of a claim."""
     at = {scale: by_runs(claim, runs, scale) for scale in claim.scales}
-    every = {scale: by_runs(claim, runs, scale, later=True) for scale in claim.seeds}
-    later = {
-        scale: finding for scale, finding in every.items() if {*finding.keys} - {*at[scale].keys}
-    }
+    later = {scale: by_runs(claim, runs, scale, later=True) for scale in claim.seeds}
+    later = {name: each for name, each in later.items() if {*each.keys} - {*at[name].keys}}
     pilots = {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales}
     decision = Decision(claim, at, pilots, by_the_thesis(claim), later)
     note(["claim", claim.id], [repr(decision)])

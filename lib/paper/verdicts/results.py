@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
-from scipy.special import (
-    stdtrit,
-)  # of `scipy.stats`, which takes long to load, the t quantile alone
+from scipy.special import stdtrit  # scipy.stats, which has the t quantile too, loads long
 
 from paper.runs.kinds import KINDS
 from paper.runs.kinds.probe import PROBES, Probe
@@ -25,6 +23,7 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import hash_of
 from whenpool.base.paths import project_root
 from whenpool.corpora.tokens import VECTORS
+from whenpool.models.encoder import STARTS
 
 _NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size
     learning_rate
@@ -95,6 +94,10 @@ class Runs:
             return rows
         return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
 
+    def as_usual(self, rows: DataFrame, selection: Mapping[str, Any]) -> Series:
+        """Which rows were measured as those on record are, see `has`."""
+        return has(rows, selection)
+
     def of(self, keys: Iterable[str]) -> DataFrame:
         """The runs with some keys, a row each, with their kind."""
         wanted = {*keys}
@@ -109,11 +112,10 @@ class Numbers:
 
     def __init__(self, rows: DataFrame) -> None:
         self.rows = rows
-        self.brief = rows.reindex(
-            columns="seed key value validation_accuracy corpus_complete".split()
-        )
+        columns = ["seed", "key", "value", "validation_accuracy", "corpus_complete"]
+        self.brief = rows.reindex(columns=columns)
         self._columns: dict[str, list[Any]] = {}
-        self._places: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
+        self._positions: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
 
     def column(self, name: str) -> list[Any]:
         """The values of a column, None for empty ones and where there is no such column."""
@@ -122,58 +124,63 @@ class Numbers:
             self._columns[name] = values.where(values.notna(), None).tolist()
         return self._columns[name]
 
-    def places(self, selection: Mapping[str, Any]) -> Sequence[int]:
+    def positions(self, selection: Mapping[str, Any]) -> Sequence[int]:
         """Which rows have these values, None for an empty one, ``...`` for any."""
-        asked = {name: value for name, value in selection.items() if value is not ...}
-        names = tuple(asked)
-        if names not in self._places:
-            index = self._places[names] = {}
-            for place, *values in zip(range(len(self.rows)), *map(self.column, names), strict=True):
-                index.setdefault(tuple(values), []).append(place)
-        return self._places[names].get(tuple(asked.values()), [])
+        values = {name: value for name, value in selection.items() if value is not ...}
+        names = tuple(values)
+        if names not in self._positions:
+            index = self._positions[names] = {}
+            for position, row in enumerate(zip(*map(self.column, names), strict=True)):
+                index.setdefault(row, []).append(position)
+        return self._positions[names].get(tuple(values.values()), [])
 
 
-VARYING = """pooling forget_bias orthogonal trick input_bias chrono_words held shuffled draw
-    fresh through
-    backward"""
+SPECIAL = {
+    "held": "{} held",
+    "through": "through {}",
+    "backward": "{}",
+    "shuffled": "shuffled labels",
+    "draw": "draw {:g}",
+    "fresh": "fresh filler",
+}
+"""What the name of a model says of fields that few trainings have."""
+_BACKWARD = {"open": "open memory", "even": "even gradient"}
+VARYING = (
+    "pooling",
+    "forget_bias",
+    "orthogonal",
+    "trick",
+    "input_bias",
+    "chrono_words",
+    *SPECIAL,
+)
 """The fields of a training that `variant_of` names."""
 
 
-def variant_of(
-    pooling: str,
-    forget_bias: Any = "thesis",
-    orthogonal: Any = False,
-    trick: Any = None,
-    **more: Any,
-) -> str:
-    """What sets a training apart: its trick or pooling, and what is special about its start, by
-    which alone a model without pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget
-    5, input -5"; then which part of it is held, through which pooling it learns, its way
-    ``backward`` ("open memory" or "even gradient"), and that its labels are shuffled, its training
-    texts another draw or their filler fresh. Empty values (None, NaN) are those of older runs."""
-    more = {name: value for name, value in more.items() if value is not None and value == value}
-    base = trick if isinstance(trick, str) else pooling
-    starts = ["orthogonal"] if orthogonal in (True, 1) else []
-    if isinstance(forget_bias, str) and forget_bias.startswith(("chrono", "low")):
-        words = more.get("chrono_words", 400)
-        starts.append(forget_bias + (f" {words:g}" if words != 400 else ""))
-    elif forget_bias not in ("thesis", None) and forget_bias == forget_bias:
+def variant_of(pooling: str, **options: Any) -> str:
+    """The name that shows what sets a training apart, which is made from its fields and never read
+    back: its trick or pooling, and what is special about its start, by which alone a model without
+    pooling goes: "orthogonal", "chrono", "low", "forget 2" or "forget 5, input -5"; then
+    `SPECIAL` ones. Empty values (None, NaN) are those of older runs."""
+    values = {n: v for n, v in options.items() if v is not None and v == v and v is not False}
+    base, forget_bias = values.get("trick", pooling), values.get("forget_bias", "thesis")
+    starts = ["orthogonal"] if values.get("orthogonal") else []
+    if forget_bias in STARTS:
+        words = values.get("chrono_words", 400)
+        starts.append(forget_bias if words == 400 else f"{forget_bias} {words:g}")
+    elif forget_bias != "thesis":
         starts.append(f"forget {float(forget_bias):g}")
-    starts += [f"input {float(more['input_bias']):g}"] if "input_bias" in more else []
-    variant = starts if starts and base == "last" else [base, *starts]
-    variant += [f"{more['held']} held"] if "held" in more else []
-    variant += [f"through {more['through']}"] if "through" in more else []
-    backward = {"open": "open memory", "even": "even gradient"}.get(more.get("backward", ""))
-    variant += [backward] if backward else []
-    variant += ["shuffled labels"] if more.get("shuffled") else []
-    variant += [f"draw {more['draw']:g}"] if more.get("draw") else []
-    variant += ["fresh filler"] if more.get("fresh") else []
-    return ", ".join(variant)
+    if "input_bias" in values:
+        starts.append(f"input {float(values['input_bias']):g}")
+    parts = starts if starts and base == "last" else [base, *starts]
+    values["backward"] = _BACKWARD.get(values.get("backward", ""))
+    more = [text.format(values[name]) for name, text in SPECIAL.items() if values.get(name)]
+    return ", ".join([*parts, *more])
 
 
 def with_model(rows: DataFrame) -> DataFrame:
     """Rows of trainings, or probes of some, with a column ``model``, see `variant_of`."""
-    varying = rows[[name for name in VARYING.split() if name in rows]].to_dict("records")
+    varying = rows[[name for name in VARYING if name in rows]].to_dict("records")
     return rows.assign(model=[variant_of(**values) for values in varying])
 
 

@@ -1,0 +1,67 @@
+"""Other architectures (§1.3.3, §1.11.1): what the chapter runs and measures."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pandas import DataFrame
+
+from paper.chapters.shared import Measure
+from paper.runs.kinds.probe import MemoryUse, PaddingSweep, WordImportance
+from paper.runs.plans import SAYING_MOST, TABLES, WITH_AND_WITHOUT, Options, Study, each
+from paper.runs.run import Run
+from paper.verdicts.results import PLAIN, Runs
+from whenpool.corpora.settings import SETTINGS
+from whenpool.models.transformer import TRANSFORMER
+
+ARCHITECTURES = ("lstm", "gru", "elman", "mingru", TRANSFORMER)  # The thesis's first
+TRANSFORMER_RATE = 2e-3  # Chosen by validation accuracy, see `TRIED`: the thesis's own
+TRIED: list[Options] = TABLES["tried"]
+IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), (TRANSFORMER, "max_attention"))
+"""Which cells and poolings are run in all four settings, once, in the compact replication."""
+
+
+def plan(study: Study) -> Iterable[Run]:
+    """Training to skip, natural bias and word importance of other cells and of the Transformer,
+    each without pooling and with, whatever cell the reader asks for; and the memory that a step
+    takes."""
+    request = study.request
+    study = study.but(cell=None, masked=True)
+    compact, seeds = study.compact, study.seeds(paper=1)
+    # texts of a sweep, and of word importance
+    swept, explained = (1_000, 200) if study.paper else (100, 60)
+    for base in study.bases():
+        for run in each(base, seed=seeds, cell=ARCHITECTURES):
+            poolings: tuple[str, ...] = WITH_AND_WITHOUT
+            if run.cell == TRANSFORMER:
+                run = replace(run, learning_rate=TRANSFORMER_RATE)
+                poolings = ("last", "mean", "max", "max_attention")
+            for pooled in each(run, pooling=request.poolings or poolings):
+                settings: tuple[str, ...] = SAYING_MOST
+                if compact and run.seed == 0 and (run.cell, pooled.pooling) in IN_ALL_SETTINGS:
+                    settings = SETTINGS
+                elif compact and run.seed and pooled.pooling == "max":
+                    settings = ("standard",)  # decides nothing in mid
+                yield from each(pooled, setting=request.settings or settings)
+                if run.seed == 0 and pooled.pooling in WITH_AND_WITHOUT:
+                    yield PaddingSweep(pooled, texts=swept)
+                    yield WordImportance(pooled, texts=explained)
+        if compact:
+            transformer = replace(base, cell=TRANSFORMER, learning_rate=TRANSFORMER_RATE)
+            yield from each(transformer, *TRIED)
+        # the memory at the thesis's width, whatever the profile
+        width = {name: PLAIN[name] for name in ("hidden_size", "embedding_size")}
+        for run in each(replace(base, **width), seed=seeds):
+            yield MemoryUse(run)
+            for attention in ("plain", "fused"):
+                yield MemoryUse(replace(run, cell=TRANSFORMER), attention=attention)
+
+
+def memory(runs: Runs) -> DataFrame:
+    """The exponent by which memory grows with the words of a text."""
+    rows = runs.table("probe")
+    return rows[rows["probe"].eq("memory") & runs.as_usual(rows, {"longest": 4_000})]
+
+
+# Memory depends on shapes alone: one run is enough.
+_SHAPE = {name: PLAIN[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
+MEASURES = {"memory_exponent": Measure(memory, "exponent", fixed={"thesis": _SHAPE}, exact=True)}

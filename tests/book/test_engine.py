@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import PoolHere, Pools
+from conftest import Crews
 from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 
 from paper.runs import engine
-from paper.runs.engine import Locks, Result, Workforce, run_all
+from paper.runs.engine import Job, Locks, WorkerDiedError, Workforce, run_all
 from paper.runs.kinds import FewShot
 from paper.runs.kinds.probe import GradientProfile
 from paper.runs.run import key
@@ -31,7 +31,7 @@ def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(plac
     assert (report.done, report.failed) == (len(GRID), {BAD: TOO_MANY})
     assert place.store.keys() == {key(run, place) for run in GRID}
     files = stored(place)
-    Pools.put(monkeypatch)
+    Crews.put(monkeypatch)
     assert run_all(GRID, place).done == 0
     assert stored(place) == files
     run_all(GRID[::-1], one)
@@ -109,7 +109,7 @@ def test_the_processes_of_a_gpu_fill_it_together(monkeypatch):
         ({"device": "cuda", "models_per_batch": 5}, 5),
         ({"models_per_batch": 5}, 5),
     ):
-        assert engine.models_at_once(Workforce(**options)) == models, options
+        assert Workforce(**options).models_at_once() == models, options
 
 
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):
@@ -118,7 +118,7 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
     kept, three = PAIRED[0], Workforce(models_per_batch=3)
     report = run_all(PAIRED, several, three, keep_weights=lambda run: run == kept)
     assert (report.done, report.failed) == (len(PAIRED), {})
-    assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
+    assert sorted(map(len, here[1])) == [1, 1, 3, 3]
     losses = lambda own: {name: row["test_loss"] for name, row in results(own.store).items()}  # noqa: E731
     assert losses(several) == pytest.approx(losses(one), rel=1e-4)
     assert [run for run in PAIRED if has_weights(run, several)] == [kept]
@@ -147,20 +147,17 @@ def test_too_little_memory_halves_the_batch_of_models(place, here, monkeypatch):
 def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
     deadly = min(PAIRED, key=lambda run: run.rank())
 
-    class Deadly(PoolHere):
-        def result(self, future):
-            if any(job.run == deadly for job in self._waiting[future]):
-                self._waiting.pop(future)
-                return Result(death="exit code -9")
-            return super().result(future)
+    def die(task):
+        if any(job.run == deadly for job in task):
+            raise WorkerDiedError("exit code -9")
 
-    here.kind = Deadly
+    here.before = die
     report = run_all(PAIRED, place, Workforce(models_per_batch=4))
     assert report.done == len(PAIRED) - 1
     assert report.failed == {
         deadly: "its process died 2 times (exit code -9); it may need more memory"
     }
-    sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
+    sizes = [len(task) for task in here[0] if any(job.run == deadly for job in task)]
     assert sizes == [4, 2, 1, 1]
 
 
@@ -175,7 +172,7 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
     monkeypatch.setattr(Store, "put", full)
     with pytest.raises(InputError, match="No space left on device; free"):
         run_all(GRID, place)
-    assert (here[0].closed, len(here[0].tasks)) == (True, 3)
+    assert len(here[0]) == 3
     assert place.store.keys() == set(kept)
     monkeypatch.setattr(Store, "put", put)
     assert run_all(GRID, place).done == len(GRID) - 2
@@ -184,20 +181,18 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
 def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
     other = Locks(place.store.directory)
     waiting, given_up, *_ = sorted(GRID, key=lambda run: run.rank())
-    for run in (waiting, given_up):
-        assert other.take(key(run, place))
+    theirs = tuple(Job(run, key(run, place)) for run in (waiting, given_up))
+    assert other.take(theirs) == theirs
     elsewhere = fresh(place, "elsewhere")
     run_all([waiting], elsewhere)
     finished = elsewhere.store.directory / f"{key(waiting, place)}.json"
 
-    class Meanwhile(PoolHere):
-        def submit(self, task):
-            if not self.tasks:  # the other command ends one run, and is stopped in another
-                (place.store.directory / finished.name).write_bytes(finished.read_bytes())
-                other.release(*other.held)
-            return super().submit(task)
+    def meanwhile(task):
+        if len(here[0]) == 1:  # the other command ends one run, and is stopped in another
+            (place.store.directory / finished.name).write_bytes(finished.read_bytes())
+            other.release(*other.held)
 
-    here.kind = Meanwhile
+    here.before = meanwhile
     report = run_all(GRID, place)
     assert (report.done, report.shared, report.failed) == (len(GRID) - 1, 1, {})
     assert list((place.store.directory / "claims").iterdir()) == []

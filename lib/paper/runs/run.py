@@ -23,7 +23,6 @@ from whenpool.base.files import fingerprint
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
 from whenpool.corpora.tokens import WordVectors, load_vectors, vectors_file
-from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
 
 
@@ -34,6 +33,7 @@ class Place:
     store: Store
     data: Path
     cache: Path
+    engine: str = "local"  # that executes them here, see `paper.runs.engine.Workforce`
 
     @classmethod
     def default(
@@ -166,7 +166,7 @@ class Run:
         """Store a result and its history, with the `provenance` and maybe weights; returns the
         key."""
         kept = safetensors.torch.save(weights) if weights else None
-        identity = self.identity(place)
+        identity, made = self.identity(place), {**made, "engine": place.engine}
         return place.store.put(identity, self.row(), result, made, history, kept, self.kind)
 
     @classmethod
@@ -203,24 +203,19 @@ def values_of(row: Any, kind: Any) -> dict[str, Any]:
 
 # where a result comes from: code, versions, machine, time; no part of the key of a run
 
-ENGINE = ["local"]  # The engine that this process works for
-
 
 def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
     """What is stored beside a result computed now on a device, ``together`` with a ``group`` of
     models."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
-    precision = precision_used()
-    if precision == "tf32x3" and not (together > 1 and kernels_on(device)):
-        precision = "float32"  # which is computed instead
     return {
         "commit": commit(),
         "device": f"{device.split(':')[0]}: {name}",
         "threads": torch.get_num_threads(),
-        "precision": precision,
+        "precision": precision_used(),
         "together": together,
         "group": group,
-        "engine": ENGINE[0],
+        "engine": "local",
         "torch": torch.__version__,
         "python": platform.python_version(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

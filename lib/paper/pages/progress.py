@@ -1,7 +1,6 @@
 """How far runs are, and how long the rest will take: ``whenpool status`` and ``run --dry-run``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import NamedTuple
 
 import pandas as pd
@@ -82,7 +81,7 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         if rows.empty or "test_accuracy" not in rows:
             continue
         names = [
-            item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"
+            item.name for item in KINDS[kind].columns() if item.name in rows and item.name != "seed"
         ]
         shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
         rows[shown] = rows[shown].astype(object).fillna("")

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -138,7 +138,7 @@ def runs_of_file(file: Path) -> list[Run]:
     for kind in rows.get("kind", pd.Series(dtype=str)).unique():
         check_known(f"kind in {file}", kind, KINDS)
         about = Training if kind == Probe.kind else KINDS[kind]
-        needed += [item.name for item in fields(about) if item.default is MISSING]
+        needed += [item.name for item in about.columns() if item.default is MISSING]
         needed += ["probe"] * (kind == Probe.kind)
     for column in needed:
         check(

@@ -14,7 +14,7 @@ from paper.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
 from paper.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from paper.runs.kinds import FewShot, Probe, Tagging, Training, probe
 from paper.runs.kinds.few_shot import CONTRAST, SYSTEMS
-from paper.runs.kinds.training import TRICKS, grammar_of
+from paper.runs.kinds.training import TRICKS, ModelSpec, grammar_of
 from paper.runs.request import Request
 from paper.runs.run import Place, Run
 from whenpool.base.errors import check, check_known
@@ -468,8 +468,8 @@ def _other_architectures(request: Request, place: Place) -> Iterable[Run]:
             )
         # the memory at the thesis's width, whatever the profile
         wide: Options = {
-            "hidden_size": Training.hidden_size,
-            "embedding_size": Training.embedding_size,
+            "hidden_size": ModelSpec.hidden_size,
+            "embedding_size": ModelSpec.embedding_size,
         }
         for run in each(replace(base, **wide), seed=seeds):
             yield probe.MemoryUse(run)

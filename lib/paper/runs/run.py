@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -87,9 +87,14 @@ class Run:
         return None
 
     @property
+    def about(self) -> Any:
+        """What has data, a seed and a model: the run itself, of a probe the training."""
+        return self
+
+    @property
     def recurrent(self) -> bool:
         """Whether its model has a recurrence, which alone may be computed in less than float32."""
-        return getattr(self.training or self, "cell", "lstm") != "transformer"
+        return getattr(self.about, "cell", "lstm") != "transformer"
 
     @property
     def phase(self) -> float:
@@ -110,12 +115,18 @@ class Run:
     def rank(self) -> tuple[int, int]:
         """A sort key: wherever a list is cut, what comes before is a grid with fewer seeds, then
         sizes."""
-        about = self.training or self
-        return getattr(about, "seed", 0), getattr(about, "size", 0)
+        return getattr(self.about, "seed", 0), getattr(self.about, "size", 0)
+
+    @classmethod
+    def columns(cls) -> list[Field[Any]]:
+        """Its fields and those of its parts, side by side as tables have them."""
+        return [*fields(cls)]  # type: ignore[arg-type]
 
     def changed(self) -> dict[str, Any]:
-        """The fields that are not at their default."""
-        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}  # type: ignore[arg-type]
+        """The columns that are not at their default."""
+        defaults = {column.name: column.default for column in self.columns()}
+        values = {name: getattr(self, name) for name in defaults}
+        return {name: value for name, value in values.items() if value != defaults[name]}
 
     def values(self, names: str) -> dict[str, Any]:
         """Some of its fields."""
@@ -123,16 +134,21 @@ class Run:
 
     def row(self) -> dict[str, Any]:
         """The configuration, as it is stored."""
-        return asdict(self.named)  # type: ignore[call-overload]
+        return {column.name: getattr(self.named, column.name) for column in self.columns()}
 
     def __str__(self) -> str:
         return " ".join([self.kind, *(f"{name}={value}" for name, value in self.changed().items())])
 
     @classmethod
     def of_row(cls, row: Any) -> Self:
-        """The configuration of a row of `Store.rows`: numbers may be fractions, and fields
+        """The configuration of a row of `Store.rows`: numbers may be fractions, and columns
         missing."""
-        return cls(**values_of(row, cls))
+        return cls(**cls.options_of(row))
+
+    @classmethod
+    def options_of(cls, row: Any) -> dict[str, Any]:
+        """What a row has of the columns."""
+        return {column.name: _value_of(row, column) for column in cls.columns()}
 
     def identity(self, place: Place) -> dict[str, Any]:
         """What makes a run this run: configuration, data, protocol. Raises `InputError` for a
@@ -185,20 +201,17 @@ def key(run: Run, place: Place) -> str:
     return key_of(run.identity(place))
 
 
-def values_of(row: Any, kind: Any) -> dict[str, Any]:
-    """The values of a dataclass's fields from a row of a table, see `Run.of_row`."""
-    values: dict[str, Any] = {}
-    for field in fields(kind):
-        value, types = row.get(field.name), str(field.type)
-        if value is None or value != value:  # NaN stands for None in tables
-            value = None if "None" in types or field.default is MISSING else field.default
-        elif isinstance(field.default, bool | int | float):
-            value = type(field.default)(value)
-        elif "int" in types or "float" in types:
-            with suppress(ValueError):  # it may be a name
-                value = int(value) if "int" in types else float(value)
-        values[field.name] = value
-    return values
+def _value_of(row: Any, column: Field[Any]) -> Any:
+    """What a row of a table has of a column, see `Run.of_row`."""
+    value, types, default = row.get(column.name), str(column.type), column.default
+    if value is None or value != value:  # NaN stands for None in tables
+        return None if "None" in types or default is MISSING else default
+    if isinstance(default, bool | int | float):
+        return type(default)(value)
+    if "int" in types or "float" in types:
+        with suppress(ValueError):  # it may be a name
+            return int(value) if "int" in types else float(value)
+    return value
 
 
 # where a result comes from: code, versions, machine, time; no part of the key of a run
@@ -228,17 +241,9 @@ def commit() -> str:
     """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
     if (root := project_root()) is None:
         return ""
-    git = [
-        "git",
-        "-C",
-        str(root),
-        "describe",
-        "--always",
-        "--exclude=*",
-        "--abbrev=12",
-        "--dirty=+",
-    ]
-    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    git = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
+    done = subprocess.run(git, cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 @cache

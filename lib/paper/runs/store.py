@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class Store:
         about, table = KINDS[kind], self.rows(kind)
         if len(table):
             table = table[about.is_current(table)].reset_index(drop=True)
-        names = {*MADE, *recorded_columns(about.table), *(item.name for item in fields(about))}
+        names = {*MADE, *recorded_columns(about.table), *(item.name for item in about.columns())}
         empty = pd.Series(None, table.index, object)
         return table.assign(**dict.fromkeys(sorted(names - {*table}), empty))
 

@@ -5,7 +5,7 @@ Letters: N texts, P points of a profile.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from paper.corpora.dataset import Dataset
 from paper.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
-from paper.runs.run import Place, Run, key, provenance, values_of
+from paper.runs.run import Place, Run, key, provenance
 from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.models.encoder import word_mask
@@ -73,10 +73,17 @@ class Probe(Run):
     def shape(self) -> Self:
         return replace(self, training=self.training.shape)
 
+    @property
+    def about(self) -> Training:
+        return self.training
+
+    @classmethod
+    def columns(cls) -> list[Field[Any]]:
+        """Without those of its training."""
+        return [column for column in fields(cls) if column.name != "training"]
+
     def changed(self) -> dict[str, Any]:
-        options = super().changed()
-        del options["training"]
-        return {"probe": self.probe, **options, **self.training.changed()}
+        return {"probe": self.probe, **super().changed(), **self.training.changed()}
 
     def identity(self, place: Place) -> dict[str, Any]:
         """The identity of the training, and what the probe does with it."""
@@ -85,14 +92,12 @@ class Probe(Run):
         return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
 
     def row(self) -> dict[str, Any]:
-        options = asdict(self)
-        training = options.pop("training")
-        return {"probe": self.probe, **options, **training}
+        return {"probe": self.probe, **super().row(), **self.training.row()}
 
     @classmethod
     def of_row(cls, row: Any) -> "Probe":
         probe = PROBES[row["probe"]]
-        return probe(**values_of(row, probe) | {"training": Training.of_row(row)})
+        return probe(Training.of_row(row), **probe.options_of(row))
 
     @classmethod
     def is_current(cls, rows: Any) -> Any:

@@ -5,9 +5,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cache, partial
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +65,41 @@ def grammar_of(corpus: str) -> Grammar | None:
     return Grammar(**dict(find(corpus, Path()).options))
 
 
-SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias
-    chrono_words
-    orthogonal drop_connect masked through backward"""
+@dataclass(frozen=True)
+class ModelSpec:
+    """A `whenpool.TextClassifier`, apart from its words and classes."""
+
+    pooling: str  # a name in `whenpool.POOLINGS`
+    cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`, or "transformer"
+    layers: int = 1
+    bidirectional: bool = True
+    embedding_size: int = 100
+    hidden_size: int = 256  # per direction
+    forget_bias: float | str | None = "thesis"  # see `whenpool.TextClassifier`
+    input_bias: float | None = None  # see `whenpool.Encoder`
+    chrono_words: int = 400  # T of the start "chrono"
+    orthogonal: bool = False  # recurrent weights at the start
+    drop_connect: float = 0.0
+    masked: bool = True  # False: padding enters
+    # the pooling through which the gradient flows back, None: ``pooling``
+    through: str | None = None
+    backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
+
+    def make(self, words: int, classes: int, vectors: Tensor | None = None) -> TextClassifier:
+        """The model before training, drawn from torch's generator."""
+        return TextClassifier(
+            words, classes, padding_index=PADDING_INDEX, vectors=vectors, **vars(self)
+        )
 
 
 @cache
-def fault_of(trick: str | None, **shape: Any) -> str:
-    """Why a model of some shape cannot be made, or trained with a trick, or ""."""
+def fault_of(model: ModelSpec, trick: str | None) -> str:
+    """Why a model cannot be made, or trained with a trick, or ""."""
     try:
         with torch.random.fork_rng(devices=[]):
-            TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
-        cell = shape["cell"]
-        check(
-            LISTED_CELLS[cell].recurrent or not trick, f"{trick} needs a recurrent cell, not {cell}"
-        )
+            model.make(2, 2)
+        recurrent = LISTED_CELLS[model.cell].recurrent
+        check(recurrent or not trick, f"{trick} needs a recurrent cell, not {model.cell}")
     except InputError as error:
         return str(error)
     return ""
@@ -98,9 +119,14 @@ def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
     return scores
 
 
-@dataclass(frozen=True)
+RECIPE = ("epochs", "batch_size", "learning_rate", "weight_decay", "clip")  # what a run says of it
+
+
+@dataclass(frozen=True, init=False)
 class Training(Run):
-    """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2)."""
+    """One training and the test of its best epoch: a model, a recipe and their data. The defaults
+    are the thesis's (§1.4.2). The fields of model and recipe are read and given, also to
+    ``dataclasses.replace``, like its own: ``Training("imdb", "mid", 1_000, "max", epochs=8)``."""
 
     kind, table, protocol = "training", "trainings", PROTOCOL
     order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
@@ -108,7 +134,8 @@ class Training(Run):
     corpus: str  # a name for `whenpool.corpora.load`
     setting: str  # "standard", "left", "mid" or "right" (§1.8)
     size: int  # training texts
-    pooling: str  # a name in `whenpool.POOLINGS`
+    model: ModelSpec
+    recipe: Recipe  # of which `RECIPE` may differ
     seed: int = 0  # of initialisation and order of batches
     length: str = "long"  # of the original texts: "long", "short" or "any"
     share: float = SHARE  # filler's part of all words
@@ -116,35 +143,42 @@ class Training(Run):
     validation: int | None = None  # texts; None: as many as training texts
     test: int | None = None  # texts; None: all
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
-    cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`, or "transformer"
-    layers: int = 1
-    bidirectional: bool = True
-    embedding_size: int = 100
-    hidden_size: int = 256  # per direction
-    forget_bias: float | str | None = "thesis"  # see `whenpool.TextClassifier`
-    drop_connect: float = 0.0
-    masked: bool = True  # False: padding enters
-    epochs: int = 20
-    batch_size: int = 32
-    learning_rate: float = 2e-3
-    weight_decay: float = 0.0
-    orthogonal: bool = False  # recurrent weights at the start
+    draw: int = 0  # which training texts: the first of the corpus, or later, see `make_dataset`
+    fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
+    shuffled: bool = False  # whether the labels of the training texts are shuffled
+    held: str | None = None  # what is not trained: "W_hh", or "encoder", its words' vectors as well
     trick: str | None = None  # one of `TRICKS`
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
-    input_bias: float | None = None  # see `whenpool.Encoder`
-    chrono_words: int = 400  # T of the start "chrono"
-    held: str | None = None  # what is not trained: "W_hh", or "encoder", its words' vectors as well
-    shuffled: bool = False  # whether the labels of the training texts are shuffled
-    draw: int = (
-        0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
-    )
-    fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
-    through: str | None = (
-        None  # the pooling through which the gradient flows back, None: ``pooling``
-    )
-    backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
-    clip: float | None = None  # the largest norm of a step's gradient
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        named |= zip(("corpus", "setting", "size", "pooling"), values, strict=False)
+        for part, kind, names in (
+            ("model", ModelSpec, [column.name for column in fields(ModelSpec)]),
+            ("recipe", Recipe, RECIPE),
+        ):
+            changes = {name: named.pop(name) for name in names if name in named}
+            named[part] = replace(named[part], **changes) if part in named else kind(**changes)
+        for own in fields(self):
+            if own.name not in named and own.default is MISSING:
+                raise TypeError(f"a training needs {own.name}")
+            object.__setattr__(self, own.name, named.pop(own.name, own.default))
+        if named:
+            raise TypeError(f"a training has no {', '.join(named)}")
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the model or the recipe."""
+        for part in ("model", "recipe"):
+            values = vars(vars(self)[part]) if part in vars(self) else {}
+            if name in values:
+                return values[name]
+        raise AttributeError(f"a training has no {name}")
+
+    @classmethod
+    def columns(cls) -> list[Field[Any]]:
+        recipe = [column for column in fields(Recipe) if column.name in RECIPE]
+        parts = {"model": fields(ModelSpec), "recipe": recipe}
+        return list(chain(*(parts.get(own.name, [own]) for own in fields(cls))))
 
     @property
     def training(self) -> "Training":
@@ -169,11 +203,7 @@ class Training(Run):
             option := next((name for name, value in options.items() if value), None)
         ):
             return f"{option} cannot be combined with {self.trick}; leave out one of them"
-        return fault_of(self.trick, **self.values(SHAPE))
-
-    @property
-    def recipe(self) -> Recipe:
-        return Recipe(**self.values("epochs batch_size learning_rate weight_decay clip"))
+        return fault_of(self.model, self.trick)
 
     @property
     def needs(self) -> "Training | None":
@@ -300,9 +330,7 @@ def prepare(run: Training, place: Place) -> Prepared:
         dataset = replace(dataset, train=replace(dataset.train, ids=ids))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
-        sizes = len(dataset.vocabulary), len(dataset.classes)
-        shape = run.values(SHAPE) | {"padding_index": PADDING_INDEX}
-        model = TextClassifier(*sizes, vectors=dataset.vectors, **shape)
+        model = run.model.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
         held = {None: (), "W_hh": ("weight_hh",), "encoder": ("embedding.", "encoder.")}[run.held]
         for name, weights in model.named_parameters():
             weights.requires_grad_(not any(part in name for part in held))

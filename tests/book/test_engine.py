@@ -9,8 +9,9 @@ import torch
 from conftest import Crews
 from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 
+from paper.corpora.dataset import encode
 from paper.runs import engine
-from paper.runs.engine import Job, Locks, WorkerDiedError, Workforce, run_all
+from paper.runs.engine import Job, Locks, WorkerDiedError, Workforce, run_all, tasks_of
 from paper.runs.kinds import FewShot
 from paper.runs.kinds.probe import GradientProfile
 from paper.runs.run import key
@@ -159,6 +160,39 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
     }
     sizes = [len(task) for task in here[0] if any(job.run == deadly for job in task)]
     assert sizes == [4, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("begins", "message"),
+    [
+        ("raise SystemExit(1)", "a process could not start; its error is above"),
+        ("import os; os.kill(os.getpid(), 9)", "no process could begin a run, .* exit code -9"),
+        (
+            "import resource as r, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "r.setrlimit(r.RLIMIT_FSIZE, (2_000, 2_000))" + engine.WORKER,
+            "cannot write .*; free space or unlock its folder; finished work is kept",
+        ),
+    ],
+)
+def test_what_no_process_could_do_better_stops_all(place, monkeypatch, begins, message):
+    encode(place.source(SMALL), SMALL.length, place.cache)
+    monkeypatch.setattr(engine, "WORKER", begins)
+    with pytest.raises(InputError, match=message):
+        run_all(GRID, place, Workforce(workers=1))
+    assert place.store.keys() == set()
+
+
+def test_on_a_gpu_other_settings_and_seeds_fill_a_task():
+    jobs = [Job(run, str(number)) for number, run in enumerate(GRID)]
+    probe = Job(GradientProfile(SMALL), "probe")
+    sizes = {
+        (size, on_gpu): [len(task) for task in tasks_of([*jobs, probe], size, on_gpu)]
+        for size in (1, 4, 8)
+        for on_gpu in (False, True)
+    }
+    assert sizes[1, True] == sizes[1, False] == [1] * 9
+    assert sizes[4, False] == sizes[8, False] == [2, 2, 1, 2, 2]
+    assert (sizes[4, True], sizes[8, True]) == ([4, 1, 4], [8, 1])
 
 
 def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, here, monkeypatch):

@@ -18,7 +18,7 @@ from conftest import empty_place
 from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
 
 from paper.runs import engine
-from paper.runs.engine import Job, RayCrew, Workforce, perform, run_all
+from paper.runs.engine import Cluster, Job, Workforce, perform, run_all
 from paper.runs.kinds.probe import GradientProfile, GradientTrace
 from paper.runs.run import Place, key
 from paper.runs.store import Store
@@ -152,7 +152,7 @@ def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, und
 
 def test_a_gpu_that_no_node_has_is_named(place, nodes):
     with pytest.raises(InputError, match="no node of the Ray cluster has a GPU; use --device cpu"):
-        RayCrew(place, replace(RAY, device="cuda"))
+        Cluster(place, replace(RAY, device="cuda"))
 
 
 def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
@@ -175,7 +175,7 @@ def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
         with pytest.raises(
             InputError, match=f"cluster at {address} cannot be used: .*ray start --head"
         ):
-            RayCrew(place, replace(RAY, address=address))
+            Cluster(place, replace(RAY, address=address))
 
 
 def performed(run, place, data=None):

@@ -459,9 +459,7 @@ class _Watch:
         self._bar.update(round(job.run.cost))
         if ended.failure:
             self._report.failed[job.run] = ended.failure
-            self._give(Change((), {ended.key}))
-        else:
-            self._tasks = Change((), {ended.key}).of(self._tasks)
+        self._give(Change((), {ended.key}))
 
     def _give(self, change: Change) -> None:
         self._tasks = change.of(self._tasks)
@@ -491,9 +489,22 @@ class _Watch:
         self._give(Change(_halves(rest), {job.key for job in rest}))
 
 
-def crew_of(place: Place, workforce: Workforce) -> Any:
-    """Who does the tasks: it says for how many workers it has room, and begins one."""
-    return RayCrew(place, workforce) if workforce.engine == "ray" else LocalCrew(place, workforce)
+class Crew(NamedTuple):
+    """Where workers are begun."""
+
+    room: Callable[[], int]  # for how many
+    begin: Callable[[], Any]
+    close: Callable[[], None] = lambda: None
+
+
+def crew_of(place: Place, workforce: Workforce) -> Crew:
+    """A cluster's, or that of this machine, whose processes take turns in its GPUs."""
+    if workforce.engine == "ray":
+        cluster = Cluster(place, workforce)
+        return Crew(cluster.room, lambda: RayWorker(cluster), cluster.close)
+    devices, size = workforce.devices_and_workers()
+    turns = cycle(devices)
+    return Crew(lambda: size, lambda: LocalWorker(place, next(turns), workforce.precision))
 
 
 # processes of this machine
@@ -546,24 +557,6 @@ class LocalWorker:
 
     def join(self) -> None:
         self._process.wait()
-
-
-class LocalCrew:
-    """Processes of this machine, which take turns in its GPUs."""
-
-    def __init__(self, place: Place, workforce: Workforce) -> None:
-        self._place, self._precision = place, workforce.precision
-        devices, self._size = workforce.devices_and_workers()
-        self._devices = cycle(devices)
-
-    def room(self) -> int:
-        return self._size
-
-    def begin(self) -> LocalWorker:
-        return LocalWorker(self._place, next(self._devices), self._precision)
-
-    def close(self) -> None:
-        """Nothing is left of it."""
 
 
 # threads that let the nodes of a Ray cluster compute; these need no store
@@ -651,9 +644,9 @@ def perform(
         return Sent(failures, [(name, row, kept.get(name)) for name, row in rows])
 
 
-class RayCrew:
-    """As many workers as the cluster has room for, or ``workforce.workers``; these are shared out
-    evenly over its GPUs, one on each where no number is given. See `LocalCrew`."""
+class Cluster:
+    """A Ray cluster: as many workers as it has room for, or ``workforce.workers``; these are shared
+    out evenly over its GPUs, one on each where no number is given."""
 
     def __init__(self, place: Place, workforce: Workforce) -> None:
         self.place, self._workforce = place, workforce
@@ -684,9 +677,6 @@ class RayCrew:
         # there is always one, which waits in Ray's own queue where no node is left
         return max(1, min(room, self._workforce.workers or room))
 
-    def begin(self) -> "RayWorker":
-        return RayWorker(self)
-
     def send(self, task: Task) -> Any:
         """Hand a task to Ray; returns the reference to what comes back."""
         needed = {key(job.run.needs, self.place) for job in task if job.run.needs}
@@ -694,20 +684,6 @@ class RayCrew:
         weights = {file.stem: file.read_bytes() for file in files if file.exists()}
         folders = self.place.data.absolute(), self.place.cache.absolute()
         return self._perform.remote(task, self._workforce, weights, *folders)
-
-    def receive(self, reference: Any) -> Sent:
-        """What comes back. Raises `WorkerDiedError`, and `InputError` where all other tasks would
-        end like it."""
-        try:
-            sent: Sent = self.ray.get(reference)
-        except self.ray.exceptions.RayTaskError as error:  # no run's own, which `do` reports
-            if isinstance(error.cause, InputError):
-                raise InputError(str(error.cause)) from None
-            advice = "install the same version of whenpool there as on this machine"
-            raise InputError(f"a node of the Ray cluster cannot work ({error}); {advice}") from None
-        except self.ray.exceptions.RayError as error:
-            raise WorkerDiedError(type(error).__name__) from None
-        return sent
 
     def close(self) -> None:
         if self._ours:
@@ -717,20 +693,30 @@ class RayCrew:
 class RayWorker(ThreadWorker):
     """A thread that lets nodes do its tasks."""
 
-    def __init__(self, crew: RayCrew) -> None:
-        self._crew, self._reference, self._stopped = crew, None, False
-        super().__init__(crew.place)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._reference, self._stopped = cluster, None, False
+        super().__init__(cluster.place)
 
     def execute(self, task: Task) -> Mapping[str, str]:
-        self._reference = self._crew.send(task)
+        """Raises `InputError` where all other tasks would end like it."""
+        self._reference = self._cluster.send(task)
         if self._stopped:
             self._cancel()
-        sent, asked = self._crew.receive(self._reference), {job.key for job in task}
-        store = self._crew.place.store
+        ray = self._cluster.ray
+        try:
+            sent: Sent = ray.get(self._reference)
+        except ray.exceptions.RayTaskError as error:  # no run's own, which `do` reports
+            if isinstance(error.cause, InputError):
+                raise InputError(str(error.cause)) from None
+            advice = "install the same version of whenpool there as on this machine"
+            raise InputError(f"a node of the Ray cluster cannot work ({error}); {advice}") from None
+        except ray.exceptions.RayError as error:
+            raise WorkerDiedError(type(error).__name__) from None
+        asked, store = {job.key for job in task}, self._cluster.place.store
         # also what a run of the task needs, which may be on record here
-        for stored in sent.stored:
-            if stored[0] in asked or not store.has(stored[0]):
-                store.write(*stored)
+        for name, content, weights in sent.stored:
+            if name in asked or not store.has(name):
+                store.write(name, content, weights)
         return sent.failures
 
     def stop(self) -> None:
@@ -740,8 +726,8 @@ class RayWorker(ThreadWorker):
 
     def _cancel(self) -> None:
         if self._reference is not None:
-            with suppress(self._crew.ray.exceptions.RayError):  # the cluster may be what was lost
-                self._crew.ray.cancel(self._reference)  # so that it tidies up
+            with suppress(self._cluster.ray.exceptions.RayError):  # it may be what was lost
+                self._cluster.ray.cancel(self._reference)  # so that it tidies up
 
 
 def _connect(workforce: Workforce) -> bool:

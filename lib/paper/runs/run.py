@@ -134,7 +134,8 @@ class Run:
 
     def row(self) -> dict[str, Any]:
         """The configuration, as it is stored."""
-        return {column.name: getattr(self.named, column.name) for column in self.columns()}
+        named = self.named
+        return {column.name: getattr(named, column.name) for column in self.columns()}
 
     def __str__(self) -> str:
         return " ".join([self.kind, *(f"{name}={value}" for name, value in self.changed().items())])
@@ -250,13 +251,14 @@ def commit() -> str:
 def kind_of_processor() -> str:
     """What several processors of one name differ in: family and model, and the instruction sets
     that torch uses there, such as "family 25, model 1, AVX2"; the order of sums depends on them."""
-    kind, known = [], {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
+    kind = []
+    tests = {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
     with suppress(OSError):
         about = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
         numbers = dict(re.findall(r"^(cpu family|model)\s*: (\d+)$", about, re.M))
         kind = [f"{name.removeprefix('cpu ')} {number}" for name, number in numbers.items()]
     kind.append(torch.backends.cpu.get_cpu_capability())
-    kind += [name for name, test in known.items() if getattr(torch.cpu, test, lambda: False)()]
+    kind += [name for name, test in tests.items() if getattr(torch.cpu, test, lambda: False)()]
     return ", ".join(kind)
 
 
@@ -264,7 +266,6 @@ def kind_of_processor() -> str:
 def processor() -> str:
     """The name of this machine's processor."""
     with suppress(OSError, IndexError):
-        return (
-            Path("/proc/cpuinfo").read_text().split("model name")[1].split("\n")[0].lstrip("\t: ")
-        )
+        about = Path("/proc/cpuinfo").read_text().split("model name")[1]
+        return about.partition("\n")[0].lstrip("\t: ")
     return platform.processor() or platform.machine()

@@ -212,7 +212,7 @@ def run_all(
 def read_once(runs: Sequence[Run], place: Place) -> None:
     """Read what several runs share, before each worker would."""
     trainings = [run.training for run in runs if run.training]
-    for name in {getattr(run.training or run, "vectors", None) for run in runs}:
+    for name in {getattr(run.about, "vectors", None) for run in runs}:
         place.vectors(name)
     for source, length in {(place.source(run), run.length) for run in trainings}:
         encode(source, length, place.cache)
@@ -418,8 +418,6 @@ class _Watch:
         finally:
             for worker in self._workers:
                 worker.stop()
-            for worker in self._workers:
-                worker.join()
             self._bar.close()
         for worker in self._workers:  # what they have told before they stopped
             self._hear(worker)
@@ -554,8 +552,6 @@ class LocalWorker:
 
     def stop(self) -> None:
         self._process.terminate()
-
-    def join(self) -> None:
         self._process.wait()
 
 
@@ -599,8 +595,6 @@ class ThreadWorker:
 
     def stop(self) -> None:
         self.give(None)
-
-    def join(self) -> None:
         self._thread.join(10.0)
 
 
@@ -720,9 +714,9 @@ class RayWorker(ThreadWorker):
         return sent.failures
 
     def stop(self) -> None:
-        super().stop()
         self._stopped = True
         self._cancel()
+        super().stop()
 
     def _cancel(self) -> None:
         if self._reference is not None:

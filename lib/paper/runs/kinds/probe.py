@@ -101,8 +101,8 @@ class Probe(Run):
 
     @classmethod
     def is_current(cls, rows: Any) -> Any:
-        known = rows["probe"].isin(PROBES) & (rows["probe_protocol"] == PROBE_PROTOCOL)
-        return known & (rows["protocol"] == Training.protocol)
+        current = rows["probe"].isin(PROBES) & (rows["probe_protocol"] == PROBE_PROTOCOL)
+        return current & (rows["protocol"] == Training.protocol)
 
     @classmethod
     def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -203,11 +203,11 @@ class GradientTrace(Probe):
         """Do the training with this ``watch`` and store it. One that is on record, whatever device
         computed it, is repeated up to the last look, and stays as it is; returns whether that was
         so."""
-        known = self.until and place.store.has(key(self.training, place))
+        on_record = self.until and place.store.has(key(self.training, place))
 
         def look(seen: int) -> None:
             watch(seen)
-            if known and seen >= (self.until or 0):
+            if on_record and seen >= (self.until or 0):
                 raise _LookedEnoughError
 
         try:
@@ -385,14 +385,10 @@ class DirectionUse(Probe):
         texts, rows = dataset.test.first(self.texts).to(_device_of(model)), []
         size = model.encoder.output_size
         left = (torch.arange(size, device=texts.labels.device) < size // 2).float()
-        for name, kept in {
-            "both": torch.ones_like(left),
-            "forward": left,
-            "backward": 1 - left,
-        }.items():
-            with model.classifier.register_forward_pre_hook(
-                lambda _, given, kept=kept: given[0] * kept
-            ):
+        parts = {"both": torch.ones_like(left), "forward": left, "backward": 1 - left}
+        for name, part in parts.items():
+            keep = lambda _, inputs, part=part: inputs[0] * part  # noqa: E731
+            with model.classifier.register_forward_pre_hook(keep):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
         return {"texts_probed": len(texts)} | _by_name(rows), rows
 
@@ -499,16 +495,14 @@ class Tracer:
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._probe, self._model, self._next, device = probe, model, 0.0, _device_of(model)
-        self._held_out, texts = (
-            bool(probe.shortest and probe.longest),
-            dataset.train.first(probe.texts),
-        )
+        self._held_out = bool(probe.shortest and probe.longest)
+        texts = dataset.train.first(probe.texts)
         judged = {"train": dataset.train, "validation": dataset.validation}
         if self._held_out:
             texts, judged = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts), {}
         self._texts = texts.to(device)
         self._judged = {
-            name: texts.first(probe.sample).to(device) for name, texts in judged.items()
+            name: split.first(probe.sample).to(device) for name, split in judged.items()
         }
         self.rows: list[dict[str, Any]] = []
 

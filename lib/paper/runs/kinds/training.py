@@ -22,12 +22,7 @@ from paper.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, 
 from paper.memory import give_back_freed_memory
 from paper.runs.run import Place, Run, key, provenance
 from paper.runs.store import Store
-from paper.tricks import (
-    DropoutAttention,
-    GradientDirected,
-    PenaltyAttention,
-    TeacherForcing,
-)
+from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import find
@@ -52,9 +47,8 @@ from whenpool.training.loop import (
 PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
 TEST_TEXTS = 10_000  # As many as a corpus has, roughly
-EVALUATION = (
-    1 / 3
-)  # What reading a word costs without learning from it, beside a step of training on it
+# What reading a word costs without learning from it, beside a step of training on it
+EVALUATION = 1 / 3
 
 
 @cache
@@ -159,10 +153,10 @@ class Training(Run):
         ):
             changes = {name: named.pop(name) for name in names if name in named}
             named[part] = replace(named[part], **changes) if part in named else kind(**changes)
-        for own in fields(self):
-            if own.name not in named and own.default is MISSING:
-                raise TypeError(f"a training needs {own.name}")
-            object.__setattr__(self, own.name, named.pop(own.name, own.default))
+        for item in fields(self):
+            if item.name not in named and item.default is MISSING:
+                raise TypeError(f"a training needs {item.name}")
+            object.__setattr__(self, item.name, named.pop(item.name, item.default))
         if named:
             raise TypeError(f"a training has no {', '.join(named)}")
 
@@ -178,7 +172,7 @@ class Training(Run):
     def columns(cls) -> list[Field[Any]]:
         recipe = [column for column in fields(Recipe) if column.name in RECIPE]
         parts = {"model": fields(ModelSpec), "recipe": recipe}
-        return list(chain(*(parts.get(own.name, [own]) for own in fields(cls))))
+        return list(chain(*(parts.get(item.name, [item]) for item in fields(cls))))
 
     @property
     def training(self) -> "Training":
@@ -199,10 +193,8 @@ class Training(Run):
         if self.clip is not None and not self.clip > 0:
             return f"clip must be above 0, not {self.clip}"
         options = {"fresh filler": self.fresh, "through": self.through, "backward": self.backward}
-        if self.trick and (
-            option := next((name for name, value in options.items() if value), None)
-        ):
-            return f"{option} cannot be combined with {self.trick}; leave out one of them"
+        if self.trick and (used := [name for name, value in options.items() if value]):
+            return f"{used[0]} cannot be combined with {self.trick}; leave out one of them"
         return fault_of(self.model, self.trick)
 
     @property
@@ -249,10 +241,8 @@ class Training(Run):
         that was stopped goes on, except one with a ``watch`` (see `train`), since what was seen is
         lost."""
         name = key(self, place)  # raises for what cannot be trained before any work is done
-        start, unfinished = (
-            prepared or prepare(self, place),
-            Unfinished(place.store, [name], device),
-        )
+        start = prepared or prepare(self, place)
+        unfinished = Unfinished(place.store, [name], device)
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)  # of a GPU; the processor goes on from the model's start
             torch.random.set_rng_state(start.random)
@@ -285,9 +275,7 @@ class Prepared:
     encoded: EncodedCorpus
     dataset: Dataset
     model: TextClassifier
-    random: (
-        torch.Tensor
-    )  # state of torch's generator once the model is made; DropConnect draws from it
+    random: Tensor  # state of torch's generator with the model made; DropConnect draws from it
 
     def store(
         self, run: Training, outcome: Outcome, place: Place, keep_weights: bool, made: Any
@@ -311,9 +299,8 @@ class Prepared:
             "corpus_notes": " ".join(encoded.notes),
             "seconds": outcome.seconds,
         }
-        run.put(
-            place, result, made, outcome.history_rows(), outcome.weights if keep_weights else None
-        )
+        weights = outcome.weights if keep_weights else None
+        run.put(place, result, made, outcome.history_rows(), weights)
 
 
 def prepare(run: Training, place: Place) -> Prepared:
@@ -405,9 +392,8 @@ def execute_batched(
 
 # trainings that have not ended: what stops one costs a minute and an epoch at most
 
-EVERY = (
-    60.0  # Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
-)
+# Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
+EVERY = 60.0
 _FILES = [
     file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[3].rglob(kind))
 ]
@@ -472,9 +458,7 @@ class Unfinished:
         self._saved[self._keys[number]] = copied
         if self._saved.keys() >= self._open:
             torch.save((self._together, self._saved), buffer := BytesIO())
-            with suppress(
-                StorageError
-            ):  # a disk that is too full for it may have room for the result
+            with suppress(StorageError):  # the disk may still have room for the result
                 write_atomically(self._file, buffer.getvalue())
             self._saved = {}
 

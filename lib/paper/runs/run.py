@@ -65,6 +65,7 @@ class Run:
     change: fields at their default do not enter the key of a run, so that a field added later
         leaves older runs valid."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     # A subclass sets these without an annotation, which would make them fields
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
     table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
@@ -110,7 +111,7 @@ class Run:
     def shape(self) -> Self:
         """The run without its vectors and folders: a published one like it counts where they are
         not here."""
-        return replace(self.named, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
+        return replace(self.named, vectors=None) if hasattr(self, "vectors") else self
 
     def rank(self) -> tuple[int, int]:
         """A sort key: wherever a list is cut, what comes before is a grid with fewer seeds, then
@@ -120,7 +121,7 @@ class Run:
     @classmethod
     def columns(cls) -> list[Field[Any]]:
         """Its fields and those of its parts, side by side as tables have them."""
-        return [*fields(cls)]  # type: ignore[arg-type]
+        return [*fields(cls)]
 
     def changed(self) -> dict[str, Any]:
         """The columns that are not at their default."""

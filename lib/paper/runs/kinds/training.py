@@ -116,7 +116,11 @@ def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
 RECIPE = ("epochs", "batch_size", "learning_rate", "weight_decay", "clip")  # what a run says of it
 
 
-@dataclass(frozen=True, init=False)
+# not told to mypy, which would let `replace` change the fields of this class alone
+_record: Any = dataclass(frozen=True, init=False)
+
+
+@_record
 class Training(Run):
     """One training and the test of its best epoch: a model, a recipe and their data. The defaults
     are the thesis's (§1.4.2). The fields of model and recipe are read and given, also to

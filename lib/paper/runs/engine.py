@@ -145,18 +145,11 @@ class Change(NamedTuple):
         return [*self.tasks, *filter(None, parts)]
 
 
-class Begun(NamedTuple):
-    """A worker tells that it does a task."""
+class Told(NamedTuple):
+    """What a worker tells."""
 
-    keys: tuple[str, ...]
-
-
-class Ended(NamedTuple):
-    """A worker tells how a run has ended."""
-
-    key: str
-    failure: str = ""  # why it has failed
-    here: bool = True  # whether this worker did it; else it was stored already
+    begun: tuple[str, ...] = ()  # keys of the task that it does now
+    ended: Mapping[str, str] = {}  # keys of runs that it has done or found stored: why they failed
 
 
 @dataclass
@@ -304,15 +297,15 @@ def work(
     """Do and store what nobody else has claimed of the tasks in the ``news``, until these have a
     None. ``execute`` does a task and returns why runs of it have failed, by key; those that neither
     failed nor are stored are tried again, half of them at a time. ``tell`` is called with each
-    `Begun` and `Ended`."""
+    `Told`."""
     locks, tasks = Locks(place.store.directory), list[Task]()
 
-    def end(job: Job, failure: str = "", here: bool = True) -> None:
-        tell(Ended(job.key, failure, here))
-        locks.release(job.key)
-
-    def stored(job: Job) -> bool:
+    def is_stored(job: Job) -> bool:
         return place.store.has(job.key, job.keep_weights)
+
+    def end(reasons: Mapping[str, str]) -> None:
+        tell(Told(ended=reasons))
+        locks.release(*reasons)
 
     try:
         while True:
@@ -322,19 +315,17 @@ def work(
                     return
                 tasks = change.of(tasks)
             claimed = next(filter(None, map(locks.take, tasks)), ())
-            tasks = Change((), {job.key for job in claimed}).of(tasks)
-            done = [job for job in claimed if stored(job)]
-            for job in done:
-                end(job, here=False)
-            parts = deque([tuple(job for job in claimed if job not in done)])
+            tasks = Change((), locks.held).of(tasks)
+            end({job.key: "" for job in claimed if is_stored(job)})
+            parts = deque([tuple(job for job in claimed if job.key in locks.held)])
             while parts and (part := parts.popleft()):
-                tell(Begun(tuple(job.key for job in part)))
-                failures, rest = execute(part), []
+                tell(Told(begun=tuple(job.key for job in part)))
+                failures, ended = execute(part), {}
                 for job in part:
-                    if job.key in failures or len(part) == 1 or stored(job):
-                        end(job, failures.get(job.key, ""))
-                    else:
-                        rest.append(job)
+                    if len(part) == 1 or job.key in failures or is_stored(job):
+                        ended[job.key] = failures.get(job.key, "")
+                end(ended)
+                rest = [job for job in part if job.key in locks.held]
                 parts.extendleft(reversed(_halves(rest)))
             if not claimed:  # others are at the rest
                 time.sleep(WAIT)
@@ -392,10 +383,10 @@ class _Watch:
     ) -> None:
         self._tasks, self._store, self._crew, self._report = [*tasks], store, crew, report
         self._open = {job.key: job for task in tasks for job in task}  # what has not ended
-        self._workers: dict[Any, Begun] = {}  # and what each is at
+        self._workers: dict[Any, tuple[str, ...]] = {}  # and the keys of what each does
         self._deaths = Counter[str]()  # of workers with which a run was alone
         self._early = 0  # workers that have died one after another before they began a run
-        self._here, self._elsewhere = set[str](), set[str]()  # keys: who has done them
+        self._begun, self._done = set[str](), set[str]()  # keys, of our own workers and of all
         live = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
         times = "{elapsed} elapsed, {remaining} left"
         self._bar = tqdm(
@@ -421,70 +412,74 @@ class _Watch:
             self._bar.close()
         for worker in self._workers:  # what they have told before they stopped
             self._hear(worker)
-        self._report.done += len(self._here)
-        self._report.shared += len(self._elsewhere - self._here)
+        self._report.done += len(self._done & self._begun)
+        self._report.shared += len(self._done - self._begun)
         self._report.left += len(self._open)
 
     def _begin_workers(self) -> None:
         size = min(self._crew.room(), len(self._tasks))
         begun = [self._crew.begin() for _ in range(size - len(self._workers))]
-        self._workers |= dict.fromkeys(begun, Begun(()))
-        for worker in begun:
+        self._workers |= dict.fromkeys(begun, ())
+        self._give(Change(self._tasks), begun)
+
+    def _give(self, change: Change, workers: Iterable[Any]) -> None:
+        for worker in workers:
             with suppress(OSError):  # it may have died
-                worker.give(Change(self._tasks))
+                worker.give(change)
+
+    def _change(self, change: Change) -> None:
+        self._tasks = change.of(self._tasks)
+        self._give(change, self._workers)
 
     def _hear(self, worker: Any) -> bool:
         """Count what a worker has told; returns whether it may tell more."""
         try:
             while worker.events.poll():
-                event = worker.events.recv()
-                if isinstance(event, InputError):
-                    raise event
-                if isinstance(event, Begun):
-                    self._workers[worker], self._early = event, 0
-                else:
-                    self._end(event)
+                told = worker.events.recv()
+                if isinstance(told, InputError):
+                    raise told
+                if told.begun:
+                    self._workers[worker], self._early = told.begun, 0
+                    self._begun.update(told.begun)
+                for name, failure in told.ended.items():
+                    self._end(name, failure)
         except (EOFError, OSError):
             return False
         return True
 
-    def _end(self, ended: Ended) -> None:
-        if not ended.failure:
-            (self._here if ended.here else self._elsewhere).add(ended.key)
-        job = self._open.pop(ended.key, None)
+    def _end(self, name: str, failure: str = "") -> None:
+        job = self._open.pop(name, None)
         if job is None:  # another worker has told it
             return
+        if failure:
+            self._report.failed[job.run] = failure
+        else:
+            self._done.add(name)
         self._bar.update(round(job.run.cost))
-        if ended.failure:
-            self._report.failed[job.run] = ended.failure
-        self._give(Change((), {ended.key}))
-
-    def _give(self, change: Change) -> None:
-        self._tasks = change.of(self._tasks)
-        for worker in self._workers:
-            with suppress(OSError):
-                worker.give(change)
+        self._change(Change((), {name}))
 
     def _replace(self, worker: Any) -> None:
         """Count the death of a worker. What is left of its task is tried again, half of it at a
         time; a run is blamed when it was alone with its worker each time."""
         begun, death = self._workers.pop(worker), worker.death()
-        if not begun.keys:
+        if not begun:
             check(death != "exit code 1", "a process could not start; its error is above")
             self._early += 1
             check(self._early < EARLY, f"no process could begin a run, the last has {death}")
-        jobs = [self._open[key] for key in begun.keys if key in self._open]
-        for job in jobs:
+        rest = []
+        for job in (self._open[name] for name in begun if name in self._open):
             if self._store.has(job.key, job.keep_weights):
-                self._end(Ended(job.key))
-        rest = [job for job in jobs if job.key in self._open]
-        if len(begun.keys) == 1 and rest:
-            self._deaths[rest[0].key] += 1
-            if self._deaths[rest[0].key] >= TRIES:
+                self._end(job.key)
+            else:
+                rest.append(job)
+        if len(begun) == 1 and rest:
+            name = begun[0]
+            self._deaths[name] += 1
+            if self._deaths[name] >= TRIES:
                 died = f"its process died {TRIES} times ({death})"
-                self._end(Ended(rest[0].key, f"{died}; it may need more memory"))
+                self._end(name, f"{died}; it may need more memory")
                 return
-        self._give(Change(_halves(rest), {job.key for job in rest}))
+        self._change(Change(_halves(rest), {job.key for job in rest}))
 
 
 class Crew(NamedTuple):

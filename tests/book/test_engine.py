@@ -1,5 +1,6 @@
 """Running many runs: on processes of this machine, cut into tasks, and what becomes of these."""
 
+import re
 import time
 import weakref
 from dataclasses import replace
@@ -212,7 +213,7 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
     assert run_all(GRID, place).done == len(GRID) - 2
 
 
-def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
+def test_what_another_command_is_at_is_waited_for_and_counted(place, here, capsys):
     other = Locks(place.store.directory)
     waiting, given_up, *_ = sorted(GRID, key=lambda run: run.rank())
     theirs = tuple(Job(run, key(run, place)) for run in (waiting, given_up))
@@ -230,6 +231,8 @@ def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
     report = run_all(GRID, place)
     assert (report.done, report.shared, report.failed) == (len(GRID) - 1, 1, {})
     assert list((place.store.directory / "claims").iterdir()) == []
+    bar = capsys.readouterr().err.split("\r")[-1]
+    assert re.fullmatch(r"runs \|█+\| 100% \d\d:\d\d elapsed, 00:00 left\s*", bar), bar
 
 
 def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly_and_then_nothing_is_begun(place):

@@ -121,7 +121,8 @@ class Crews(list):
         self.before = lambda task: None  # called with each task
 
     def __call__(self, place, workforce):
-        from paper.runs.engine import ThreadWorker, do
+        from paper.runs.cluster import ThreadWorker
+        from paper.runs.engine import do
 
         tasks, crews = [], self
         self.append(tasks)

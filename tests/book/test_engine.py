@@ -12,7 +12,8 @@ from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 
 from paper.corpora.dataset import encode
 from paper.runs import engine
-from paper.runs.engine import Job, Locks, WorkerDiedError, Workforce, run_all, tasks_of
+from paper.runs.cluster import WorkerDiedError
+from paper.runs.engine import Job, Locks, Workforce, run_all, tasks_of
 from paper.runs.kinds import FewShot
 from paper.runs.kinds.probe import GradientProfile
 from paper.runs.run import key

@@ -17,8 +17,9 @@ import torch
 from conftest import empty_place
 from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
 
-from paper.runs import engine
-from paper.runs.engine import Cluster, Job, Workforce, perform, run_all
+from paper.runs import cluster
+from paper.runs.cluster import Cluster, perform
+from paper.runs.engine import Job, Workforce, run_all
 from paper.runs.kinds.probe import GradientProfile, GradientTrace
 from paper.runs.run import Place, key
 from paper.runs.store import Store
@@ -214,6 +215,6 @@ def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
     lacking = GradientProfile(replace(SMALL, seed=7))
     assert "corpus has 60 train" in failure(replace(SMALL, size=1000), place)
     assert "are not stored" in failure(lacking, place)
-    monkeypatch.setattr(engine, "do", lambda *_: 1 / 0)
+    monkeypatch.setattr(cluster, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         performed(SMALL, place)

@@ -298,7 +298,8 @@ def work(
         return place.store.has(job.key, job.keep_weights)
 
     def end(reasons: Mapping[str, str]) -> None:
-        tell(Told(ended=reasons))
+        if reasons:
+            tell(Told(ended=reasons))
         locks.release(*reasons)
 
     try:

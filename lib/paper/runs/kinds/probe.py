@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from paper.corpora.dataset import Dataset
 from paper.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
-from paper.runs.run import Place, Run, key, provenance
+from paper.runs.run import Place, Run, key, provenance, seeded
 from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.models.encoder import word_mask
@@ -355,8 +355,7 @@ class FirstSteps(Probe):
         optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay, fused=True)
         texts = dataset.train.first(self.texts).to(device)
         total = torch.zeros(POINTS, dtype=torch.float64)
-        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            torch.manual_seed(self.training.seed)
+        with seeded(self.training.seed, device):
             for index in torch.randperm(len(texts)):
                 batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
                 norms = gradient_norms(model, *batch)  # before the model learns from it

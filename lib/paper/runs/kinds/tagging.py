@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from paper.corpora.tagged import Tagged, TaggedCorpus, entity_scores, find_tagged, in_io
 from paper.runs.kinds.training import scores_of
-from paper.runs.run import Place, Run, provenance
+from paper.runs.run import Place, Run, provenance, seeded
 from whenpool.corpora.batches import (
     PADDING,
     PADDING_INDEX,
@@ -79,8 +79,7 @@ class Tagging(Run):
         self.identity(place)  # raises for what is not here before any work is done
         corpus = find_tagged(self.corpus, place.data)
         data = number(corpus, self, place.vectors(self.vectors))
-        with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
-            torch.manual_seed(self.seed)
+        with seeded(self.seed, device):
             model = SequenceTagger(**self.values(SHAPE), **data.shape, padding_index=PADDING_INDEX)
             # again, so that dropout does not depend on how many weights were drawn
             torch.manual_seed(self.seed)

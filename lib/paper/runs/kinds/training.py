@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map_only
 
 from paper.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
 from paper.memory import give_back_freed_memory
-from paper.runs.run import Place, Run, key, provenance
+from paper.runs.run import Place, Run, key, provenance, seeded
 from paper.runs.store import Store
 from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.base.errors import InputError, StorageError, check
@@ -247,9 +247,8 @@ class Training(Run):
         name = key(self, place)  # raises for what cannot be trained before any work is done
         start = prepared or prepare(self, place)
         unfinished = Unfinished(place.store, [name], device)
-        with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
-            torch.manual_seed(self.seed)  # of a GPU; the processor goes on from the model's start
-            torch.random.set_rng_state(start.random)
+        with seeded(self.seed, device):
+            torch.random.set_rng_state(start.random)  # the processor goes on from the model's start
             try:
                 outcome = train(
                     start.model,
@@ -319,8 +318,7 @@ def prepare(run: Training, place: Place) -> Prepared:
     if run.fresh:  # other runs share the words, which change here
         ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
         dataset = replace(dataset, train=replace(dataset.train, ids=ids))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
+    with seeded(run.seed):
         model = run.model.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
         held = {None: (), "W_hh": ("weight_hh",), "encoder": ("embedding.", "encoder.")}[run.held]
         for name, weights in model.named_parameters():

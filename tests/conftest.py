@@ -3,8 +3,8 @@
 import os
 import re
 import sys
-from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -112,66 +112,52 @@ def mistake(monkeypatch, capsys):
     return call
 
 
-class PoolHere:
-    """Does each task in this process, so that a test can follow and disturb it; see
-    `paper.runs.engine.LocalPool`."""
+class Crews(list):
+    """In the place of processes and clusters: a worker in this process, so that a test can follow
+    and disturb it. A list of the tasks that each call of `run_all` has begun."""
 
-    def __init__(self, place, workforce, room=1):
-        self.place, self.workforce = place, workforce
-        self.tasks, self.room, self.closed = [], room, False
-        self._waiting = {}
+    def __init__(self):
+        super().__init__()
+        self.before = lambda task: None  # called with each task
 
-    def has_room(self):
-        return len(self._waiting) < self.room
-
-    def submit(self, task):
-        future = Future()
-        future.set_result(None)
-        self.tasks.append(task)
-        self._waiting[future] = task
-        return future
-
-    def result(self, future):
+    def __call__(self, place, workforce):
+        from paper.runs.cluster import ThreadWorker
         from paper.runs.engine import do
 
-        return do(self._waiting.pop(future), self.place, self.workforce.device)
+        tasks, crews = [], self
+        self.append(tasks)
 
-    def close(self):
-        self.closed = True
+        class Here(ThreadWorker):
+            def execute(self, task):
+                tasks.append(task)
+                crews.before(task)
+                return do(task, place, workforce.device, workforce.precision)
 
-
-class Pools(list):
-    """Those that were made, in the place of pools of processes; a test may name another kind."""
-
-    kind = PoolHere
-
-    def __call__(self, place, workforce, tasks):
-        self.append(self.kind(place, workforce))
-        return self[-1]
+        return SimpleNamespace(room=lambda: 1, begin=lambda: Here(place), close=lambda: None)
 
     @property
     def runs(self):
         """In the order in which they were executed."""
-        return [job.run for pool in self for task in pool.tasks for job in task]
+        return [job.run for tasks in self for task in tasks for job in task]
 
     @classmethod
     def put(cls, monkeypatch):
-        pools = cls()
-        monkeypatch.setattr("paper.runs.engine.pool_of", pools)
-        return pools
+        crews = cls()
+        monkeypatch.setattr("paper.runs.engine.crew_of", crews)
+        return crews
 
 
 @pytest.fixture
 def here(monkeypatch):
     """Runs are executed in this process: another one takes five seconds to load torch."""
-    return Pools.put(monkeypatch)
+    return Crews.put(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def all_here():
     """The same for all tests of a module, and what they share."""
     with pytest.MonkeyPatch.context() as patch:
-        yield Pools.put(patch)
+        yield Crews.put(patch)
 
 
 @pytest.fixture(scope="session")

@@ -52,10 +52,10 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {tests!r})
 from small_runs import *
-from paper.runs.kinds import training
+from paper.runs import engine
 from paper.runs.engine import run_all
 from paper.runs.run import Place
-training.EVERY = 0.2  # in workers as well
+engine.WORKER = "from paper.runs.kinds import training; training.EVERY = 0.2" + engine.WORKER
 if __name__ == "__main__":
     place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
     try:
@@ -151,7 +151,7 @@ def processes(parents, words):
 
 
 def children(pid):
-    return processes([pid], "spawn_main")
+    return processes([pid], "begin_work")
 
 
 def alive(pid):

@@ -1,16 +1,19 @@
 """Running many runs: on processes of this machine, cut into tasks, and what becomes of these."""
 
+import re
 import time
 import weakref
 from dataclasses import replace
 
 import pytest
 import torch
-from conftest import PoolHere, Pools
+from conftest import Crews
 from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 
+from paper.corpora.dataset import encode
 from paper.runs import engine
-from paper.runs.engine import Locks, Result, Workforce, run_all
+from paper.runs.cluster import WorkerDiedError
+from paper.runs.engine import Job, Locks, Workforce, run_all, tasks_of
 from paper.runs.kinds import FewShot
 from paper.runs.kinds.probe import GradientProfile
 from paper.runs.run import key
@@ -31,7 +34,7 @@ def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(plac
     assert (report.done, report.failed) == (len(GRID), {BAD: TOO_MANY})
     assert place.store.keys() == {key(run, place) for run in GRID}
     files = stored(place)
-    Pools.put(monkeypatch)
+    Crews.put(monkeypatch)
     assert run_all(GRID, place).done == 0
     assert stored(place) == files
     run_all(GRID[::-1], one)
@@ -109,7 +112,7 @@ def test_the_processes_of_a_gpu_fill_it_together(monkeypatch):
         ({"device": "cuda", "models_per_batch": 5}, 5),
         ({"models_per_batch": 5}, 5),
     ):
-        assert engine.models_at_once(Workforce(**options)) == models, options
+        assert Workforce(**options).models_at_once() == models, options
 
 
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):
@@ -118,7 +121,7 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
     kept, three = PAIRED[0], Workforce(models_per_batch=3)
     report = run_all(PAIRED, several, three, keep_weights=lambda run: run == kept)
     assert (report.done, report.failed) == (len(PAIRED), {})
-    assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
+    assert sorted(map(len, here[1])) == [1, 1, 3, 3]
     losses = lambda own: {name: row["test_loss"] for name, row in results(own.store).items()}  # noqa: E731
     assert losses(several) == pytest.approx(losses(one), rel=1e-4)
     assert [run for run in PAIRED if has_weights(run, several)] == [kept]
@@ -147,21 +150,51 @@ def test_too_little_memory_halves_the_batch_of_models(place, here, monkeypatch):
 def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
     deadly = min(PAIRED, key=lambda run: run.rank())
 
-    class Deadly(PoolHere):
-        def result(self, future):
-            if any(job.run == deadly for job in self._waiting[future]):
-                self._waiting.pop(future)
-                return Result(death="exit code -9")
-            return super().result(future)
+    def die(task):
+        if any(job.run == deadly for job in task):
+            raise WorkerDiedError("exit code -9")
 
-    here.kind = Deadly
+    here.before = die
     report = run_all(PAIRED, place, Workforce(models_per_batch=4))
     assert report.done == len(PAIRED) - 1
     assert report.failed == {
         deadly: "its process died 2 times (exit code -9); it may need more memory"
     }
-    sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
+    sizes = [len(task) for task in here[0] if any(job.run == deadly for job in task)]
     assert sizes == [4, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("begins", "message"),
+    [
+        ("raise SystemExit(1)", "a process could not start; its error is above"),
+        ("import os; os.kill(os.getpid(), 9)", "no process could begin a run, .* exit code -9"),
+        (
+            "import resource as r, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "r.setrlimit(r.RLIMIT_FSIZE, (2_000, 2_000))" + engine.WORKER,
+            "cannot write .*; free space or unlock its folder; finished work is kept",
+        ),
+    ],
+)
+def test_what_no_process_could_do_better_stops_all(place, monkeypatch, begins, message):
+    encode(place.source(SMALL), SMALL.length, place.cache)
+    monkeypatch.setattr(engine, "WORKER", begins)
+    with pytest.raises(InputError, match=message):
+        run_all(GRID, place, Workforce(workers=1))
+    assert place.store.keys() == set()
+
+
+def test_on_a_gpu_other_settings_and_seeds_fill_a_task():
+    jobs = [Job(run, str(number)) for number, run in enumerate(GRID)]
+    probe = Job(GradientProfile(SMALL), "probe")
+    sizes = {
+        (size, on_gpu): [len(task) for task in tasks_of([*jobs, probe], size, on_gpu)]
+        for size in (1, 4, 8)
+        for on_gpu in (False, True)
+    }
+    assert sizes[1, True] == sizes[1, False] == [1] * 9
+    assert sizes[4, False] == sizes[8, False] == [2, 2, 1, 2, 2]
+    assert (sizes[4, True], sizes[8, True]) == ([4, 1, 4], [8, 1])
 
 
 def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, here, monkeypatch):
@@ -175,32 +208,32 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
     monkeypatch.setattr(Store, "put", full)
     with pytest.raises(InputError, match="No space left on device; free"):
         run_all(GRID, place)
-    assert (here[0].closed, len(here[0].tasks)) == (True, 3)
+    assert len(here[0]) == 3
     assert place.store.keys() == set(kept)
     monkeypatch.setattr(Store, "put", put)
     assert run_all(GRID, place).done == len(GRID) - 2
 
 
-def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
+def test_what_another_command_is_at_is_waited_for_and_counted(place, here, capsys):
     other = Locks(place.store.directory)
     waiting, given_up, *_ = sorted(GRID, key=lambda run: run.rank())
-    for run in (waiting, given_up):
-        assert other.take(key(run, place))
+    theirs = tuple(Job(run, key(run, place)) for run in (waiting, given_up))
+    assert other.take(theirs) == theirs
     elsewhere = fresh(place, "elsewhere")
     run_all([waiting], elsewhere)
     finished = elsewhere.store.directory / f"{key(waiting, place)}.json"
 
-    class Meanwhile(PoolHere):
-        def submit(self, task):
-            if not self.tasks:  # the other command ends one run, and is stopped in another
-                (place.store.directory / finished.name).write_bytes(finished.read_bytes())
-                other.release(*other.held)
-            return super().submit(task)
+    def meanwhile(task):
+        if len(here[0]) == 1:  # the other command ends one run, and is stopped in another
+            (place.store.directory / finished.name).write_bytes(finished.read_bytes())
+            other.release(*other.held)
 
-    here.kind = Meanwhile
+    here.before = meanwhile
     report = run_all(GRID, place)
     assert (report.done, report.shared, report.failed) == (len(GRID) - 1, 1, {})
     assert list((place.store.directory / "claims").iterdir()) == []
+    bar = capsys.readouterr().err.split("\r")[-1]
+    assert re.fullmatch(r"runs \|█+\| 100% \d\d:\d\d elapsed, 00:00 left\s*", bar), bar
 
 
 def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly_and_then_nothing_is_begun(place):

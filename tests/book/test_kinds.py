@@ -1,7 +1,7 @@
 """Kinds of runs: their keys, their configurations in tables, and that a new one is one file and one
 line."""
 
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, replace
 
 import pandas as pd
 import pytest
@@ -56,7 +56,7 @@ def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(
 
 
 DEFAULTS = {  # of what need not be given
-    kind: {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    kind: {own.name: own.default for own in kind.columns() if own.default is not MISSING}
     for kind in (Training, FewShot, Tagging, *PROBES.values())
 }
 
@@ -79,7 +79,7 @@ def test_the_key_of_a_probe_depends_on_its_training_and_on_what_is_not_at_its_de
         trainings
     )
     assert key(kind(TINY, **DEFAULTS[kind]), place) == key(kind(TINY), place)
-    taken = {field.name for field in fields(Training)} | {"probe", "protocol"}
+    taken = {own.name for own in Training.columns()} | {"probe", "protocol"}
     assert not taken & set(DEFAULTS[kind])  # a row and an identity hold both, side by side
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -86,7 +86,7 @@ def test_nearly_every_claim_has_compact_runs_or_they_are_planned(decided, place)
     compact = [d for d in decided if "compact" in d.at]
     waiting = [d.claim for d in compact if not (d.at["compact"].n or d.pilots["compact"].n)]
     runs = [run.training or run for name in PLANS for run in plan(name, Request("compact"), place)]
-    planned = with_model(DataFrame(asdict(run) for run in runs if isinstance(run, Training)))
+    planned = with_model(DataFrame(run.row() for run in runs if isinstance(run, Training)))
 
     def is_planned(claim, selection):
         model = selection.get("model", "last")

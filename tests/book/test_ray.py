@@ -17,8 +17,9 @@ import torch
 from conftest import empty_place
 from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
 
-from paper.runs import engine
-from paper.runs.engine import Job, RayPool, Workforce, perform, run_all
+from paper.runs import cluster
+from paper.runs.cluster import Cluster, perform
+from paper.runs.engine import Job, Workforce, run_all
 from paper.runs.kinds.probe import GradientProfile, GradientTrace
 from paper.runs.run import Place, key
 from paper.runs.store import Store
@@ -152,7 +153,7 @@ def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, und
 
 def test_a_gpu_that_no_node_has_is_named(place, nodes):
     with pytest.raises(InputError, match="no node of the Ray cluster has a GPU; use --device cpu"):
-        RayPool(place, replace(RAY, device="cuda"))
+        Cluster(place, replace(RAY, device="cuda"))
 
 
 def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
@@ -175,7 +176,7 @@ def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
         with pytest.raises(
             InputError, match=f"cluster at {address} cannot be used: .*ray start --head"
         ):
-            RayPool(place, replace(RAY, address=address))
+            Cluster(place, replace(RAY, address=address))
 
 
 def performed(run, place, data=None):
@@ -214,6 +215,6 @@ def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
     lacking = GradientProfile(replace(SMALL, seed=7))
     assert "corpus has 60 train" in failure(replace(SMALL, size=1000), place)
     assert "are not stored" in failure(lacking, place)
-    monkeypatch.setattr(engine, "do", lambda *_: 1 / 0)
+    monkeypatch.setattr(cluster, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         performed(SMALL, place)

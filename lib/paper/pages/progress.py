@@ -1,7 +1,6 @@
 """How far runs are, and how long the rest will take: ``whenpool status`` and ``run --dry-run``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import NamedTuple
 
 import pandas as pd
@@ -37,24 +36,18 @@ def status_table(
     stand, pace = standing(every, place), Pace(place, workforce)
     done, missing, absent = map(set, (stand.done, stand.missing, stand.absent))
     seconds = {run: pace.seconds(run) for run in every}
-    elsewhere = (
-        workforce.device.startswith("cuda") or workforce.address
-    )  # a cluster has at least one
-    workers = workforce.workers or (1 if elsewhere else processors())
-    rows = [
-        {
-            "runs of": name,
-            "done": len(group & done),
-            "missing": len(group & missing),
-            "no data": len(group & absent),
-            "all": len(group),
-            "time left": _time([seconds[run] for run in group & missing], workers),
-            "time of all": _time([seconds[run] for run in group], workers),
-        }
-        for name, group in (
-            (name, set(runs)) for name, runs in [*sorted(chapters.items()), (ALL, every)]
+    # a cluster has at least one
+    workers = workforce.workers or (1 if workforce.on_gpu or workforce.address else processors())
+    rows = []
+    for name, runs in [*sorted(chapters.items()), (ALL, every)]:
+        group = set(runs)
+        counts = {"done": done, "missing": missing, "no data": absent, "all": group}
+        times = {"time left": group & missing, "time of all": group}
+        rows.append(
+            {"runs of": name}
+            | {what: len(group & runs) for what, runs in counts.items()}
+            | {what: _time([seconds[run] for run in runs], workers) for what, runs in times.items()}
         )
-    ]
     lines = []
     if any(seconds.values()):
         workers_are = f"{workers} worker{'s' * (workers > 1)} on {workforce.device}"
@@ -67,11 +60,11 @@ def status_table(
 
 def _time(seconds: Sequence[float | None], workers: int) -> str:
     """What runs take, in words: "3 min 5 s", "62 days 3 h", "1 h 2 min + ?", "?"."""
-    known = [value for value in seconds if value is not None]
-    if seconds and not known:
+    estimates = [value for value in seconds if value is not None]
+    if seconds and not estimates:
         return "?"
-    total = duration(max(sum(known) / workers, *known, 0.0))  # no less than the longest
-    return total if len(known) == len(seconds) else f"{total} + ?"
+    total = duration(max(sum(estimates) / workers, *estimates, 0.0))  # no less than the longest
+    return total if len(estimates) == len(seconds) else f"{total} + ?"
 
 
 def outcome_table(runs: Sequence[Run], place: Place) -> str:
@@ -82,7 +75,7 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         if rows.empty or "test_accuracy" not in rows:
             continue
         names = [
-            item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"
+            item.name for item in KINDS[kind].columns() if item.name in rows and item.name != "seed"
         ]
         shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
         rows[shown] = rows[shown].astype(object).fillna("")

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -24,13 +24,11 @@ class Standing:
     """How far a list of runs is."""
 
     done: dict[Run, str] = field(default_factory=dict)  # the key of each finished run
-    elsewhere: set[Run] = field(
-        default_factory=set
-    )  # of these, published ones whose data are not here
+    # of these, published ones whose data are not here
+    elsewhere: set[Run] = field(default_factory=set)
     missing: list[Run] = field(default_factory=list)  # what can be computed here
-    absent: dict[Run, str] = field(
-        default_factory=dict
-    )  # what cannot, and why: its data are not here
+    # what cannot, and why: its data are not here
+    absent: dict[Run, str] = field(default_factory=dict)
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
@@ -84,27 +82,31 @@ def compute(
         say(f"{count} runs are left out: {reason}")
     for line in place.store.damaged:
         say(line)
-    here = [run for run in (*before.done, *before.missing) if run not in before.elsewhere]
-    kept = [run for run in here if isinstance(run, Training) and keep_weights]
-    todo = dict.fromkeys([*before.missing, *(run for run in kept if not has_weights(run, place))])
-    needed, report = weights_needed(todo, place), Report()
-    with_weights, todo = {*needed, *kept}, todo | dict.fromkeys(needed)
+    kept = []  # trainings whose weights are wanted
+    for run in (*before.done, *before.missing):
+        if keep_weights and isinstance(run, Training) and run not in before.elsewhere:
+            kept.append(run)
+    todo = [*before.missing, *(run for run in kept if not has_weights(run, place))]
+    kept += weights_needed(todo, place)
+    todo, report = list(dict.fromkeys([*todo, *kept])), Report()
     for phase in sorted({run.phase for run in todo}):
-        part = [run for run in todo if run.phase == phase]
-        # there is no model to look at, or to learn from
-        report.failed |= {
-            run: report.failed[run.needs] for run in part if run.needs in report.failed
-        }
-        ready = [run for run in part if run not in report.failed]
-        run_all(ready, place, workforce, with_weights.__contains__, label, report)
+        ready = []
+        for run in (run for run in todo if run.phase == phase):
+            if run.needs in report.failed:  # there is no model to look at, or to learn from
+                report.failed[run] = report.failed[run.needs]
+            else:
+                ready.append(run)
+        run_all(ready, place, workforce, set(kept).__contains__, label, report)
     rows = (place.store.get(key(run, place)) for run in before.missing)
-    for note in dict.fromkeys(row["result"].get("corpus_notes") for row in rows if row):
-        if note:
-            say(f"note: {note}")
-    for message, count in Counter(report.failed.values()).items():
-        first = next(run for run, reason in report.failed.items() if reason == message)
-        more = f" and {count - 1} others like it" if count > 1 else ""
-        say(f"failed: {first}{more}: {message}")
+    notes = {row["result"].get("corpus_notes"): None for row in rows if row}
+    for note in filter(None, notes):
+        say(f"note: {note}")
+    by_message: dict[str, list[Run]] = defaultdict(list)
+    for run, message in report.failed.items():
+        by_message[message].append(run)
+    for message, (first, *more) in by_message.items():
+        alike = f" and {len(more)} others like it" if more else ""
+        say(f"failed: {first}{alike}: {message}")
     if report.failed and not (report.done or report.shared or report.left or before.done):
         raise InputError(
             f"all {len(report.failed)} runs failed: {next(iter(report.failed.values()))}"
@@ -115,10 +117,12 @@ def compute(
 def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
     """The trainings whose weights some runs need, and those that these need where they are not
     here."""
-    needed, wanted = set[Training](), {run.needs for run in missing} - {None}
-    while wanted:
-        needed |= wanted
-        wanted = {run.needs for run in wanted if not has_weights(run, place)} - needed - {None}
+    needed, asked = set[Training](), [run.needs for run in missing]
+    while asked:
+        run = asked.pop()
+        if run is not None and run not in needed:
+            needed.add(run)
+            asked += [] if has_weights(run, place) else [run.needs]
     return sorted(needed, key=str)
 
 
@@ -134,24 +138,27 @@ def runs_of_file(file: Path) -> list[Run]:
         rows = pd.read_csv(file, dtype={"key": str})
     except ValueError as error:
         raise InputError(f"file of runs {file} cannot be read: {error!s:.300}") from None
-    needed = ["kind", "corpus", "seed"]
-    for kind in rows.get("kind", pd.Series(dtype=str)).unique():
+    advice = "take one of the book's"
+
+    def check_columns(*names: str) -> None:
+        for name in names:
+            check(name in rows, f"file of runs {file} has no column {name!r}; {advice}")
+
+    check_columns("kind", "corpus", "seed")
+    for kind in rows["kind"].unique():
         check_known(f"kind in {file}", kind, KINDS)
-        about = Training if kind == Probe.kind else KINDS[kind]
-        needed += [item.name for item in fields(about) if item.default is MISSING]
-        needed += ["probe"] * (kind == Probe.kind)
-    for column in needed:
-        check(
-            column in rows, f"file of runs {file} has no column {column!r}; take one of the book's"
-        )
-    for probe in rows.loc[rows["kind"] == Probe.kind, "probe"].unique() if "probe" in rows else ():
-        check_known(f"probe in {file}", probe, PROBES)
+        about = KINDS[kind]
+        if about is Probe:
+            check_columns("probe")
+            for probe in rows.loc[rows["kind"] == kind, "probe"].unique():
+                check_known(f"probe in {file}", probe, PROBES)
+            about = Training
+        check_columns(*(column.name for column in about.columns() if column.default is MISSING))
     try:
-        return list(
-            dict.fromkeys(KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records"))
-        )
+        runs = [KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records")]
     except ValueError as error:
-        raise InputError(f"file of runs {file}: {error}; take one of the book's") from None
+        raise InputError(f"file of runs {file}: {error}; {advice}") from None
+    return list(dict.fromkeys(runs))
 
 
 def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:
@@ -185,11 +192,11 @@ class Pace:
     does so."""
 
     def __init__(self, place: Place, workforce: Workforce) -> None:
-        device = workforce.device.partition(":")[0]
-        here = f"cpu: {processor()}"
-        if device == "cuda":  # the GPU may be elsewhere
+        device, here = "cpu", f"cpu: {processor()}"
+        if workforce.on_gpu:  # it may be elsewhere
+            device = "cuda"
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-        fills = device == "cuda" and workforce.engine == "local"  # with several models at once
+        fills = workforce.on_gpu and workforce.engine == "local"  # with several models at once
         batched = (workforce.models_per_batch or 1 + fills) > 1
         self._speeds: dict[Hashable, list[float]] = defaultdict(list)
         for name, kind in KINDS.items():
@@ -208,4 +215,4 @@ class Pace:
 
 def _like(run: Run) -> Hashable:
     run = run.shape
-    return run.kind, *(getattr(run, name, getattr(run.training, name, None)) for name in LIKE)
+    return run.kind, *(getattr(run, name, getattr(run.about, name, None)) for name in LIKE)

@@ -1,29 +1,27 @@
-"""Running many runs: one loop hands tasks to processes of this machine, or to a Ray cluster, as a
-`Workforce` says, until all have ended or time is up.
+"""Running many runs. One loop, `work`, takes the runs of a list that nobody has claimed, does them
+and stores them.
+
+On one machine several processes go through this loop side by side on one store, whose locks say
+what is claimed. On a Ray cluster threads of this process do, see `paper.runs.cluster`. `run_all`
+begins these workers and hears what they tell.
 """
 
-import logging
 import math
-import multiprocessing
 import os
-import platform
-import signal
-import socket
+import queue
+import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import cycle
-from multiprocessing import resource_tracker
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import torch
 from filelock import FileLock, Timeout
@@ -32,24 +30,28 @@ from tqdm import tqdm
 from paper.corpora.dataset import encode
 from paper.memory import give_back_freed_memory, keep_freed_memory
 from paper.runs.kinds.training import Training, execute_batched
-from paper.runs.run import ENGINE, Place, Run, commit, key
+from paper.runs.run import Place, Run, commit, key
 from paper.runs.store import Store
 from whenpool.base.devices import check_device, processors
 from whenpool.base.errors import InputError, StorageError, check, check_known
-from whenpool.base.files import write_atomically
-from whenpool.base.paths import cache_directory, data_directory
 from whenpool.models.batched_lstm import models_that_fill
 from whenpool.models.precision import PRECISIONS, precision, processor_has_bfloat16
 
-TRIES = 2  # How often a run is begun that was alone with a process that died
-WAIT = 0.5  # Seconds between two looks at the tasks, the clock, and what another command is doing
-
+TRIES = 2  # How often a run is begun that was alone with a worker that died
+EARLY = 10  # Processes that may die one after another before any has begun a run
+WAIT = 0.5  # Seconds between two looks at the clock, and at what others have claimed
 
 VARIABLES = {  # where the user has not set them
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time
     # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
 }
+WORKER = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is for the command that began this process
+from paper.runs.engine import begin_work
+begin_work()
+"""
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,8 @@ class Workforce:
     address: str | None = None  # of the Ray cluster; None: this machine's
     workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
     device: str = "cpu"  # or "cuda"
-    models_per_batch: int | None = (
-        None  # of one shape, at once, at most; None: what fills a GPU, or 1
-    )
+    # of one shape, at once, at most; None: what fills a GPU, or 1
+    models_per_batch: int | None = None
     precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
     until: float | None = None  # `time.monotonic` when all stops
 
@@ -71,7 +72,8 @@ class Workforce:
         """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
         options: dict[str, Any] = {}
         for name in ("engine", "address", "workers", "device", "models_per_batch", "precision"):
-            if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
+            variable = f"WHENPOOL_{name.upper()}"
+            if value := os.environ.get(variable):
                 options[name] = value
                 if name in ("workers", "models_per_batch"):
                     options[name] = int(value) if value.isdecimal() else 0
@@ -87,10 +89,31 @@ class Workforce:
         check_known("precision", self.precision, PRECISIONS)
         here = here and self.engine == "local"
         check_device(self.device, here)
-        if here and (self.precision, self.device) == ("bfloat16", "cpu"):
-            check(
-                processor_has_bfloat16(), "this processor has no bfloat16; use --precision float32"
-            )
+        lacks = here and (self.precision, self.device) == ("bfloat16", "cpu")
+        advice = "this processor has no bfloat16; use --precision float32"
+        check(not lacks or processor_has_bfloat16(), advice)
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.startswith("cuda")
+
+    def devices_and_workers(self) -> tuple[list[str], int]:
+        """The devices of this machine that it has, of "cuda" all GPUs, and how many processes work
+        on them. At a GPU there are two: one reads texts and makes models while the other trains."""
+        devices = [self.device]
+        if self.device == "cuda":
+            devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        return devices, self.workers or (2 * len(devices) if self.on_gpu else processors())
+
+    def models_at_once(self) -> int:
+        """How many models a worker trains together: as many as are asked for, or those that fill a
+        GPU together with its other processes. With more, programs of one would wait for those of
+        another."""
+        fills = self.on_gpu and self.engine == "local"
+        if self.models_per_batch or not fills:
+            return self.models_per_batch or 1
+        devices, workers = self.devices_and_workers()
+        return max(1, models_that_fill(self.device) // max(1, workers // len(devices)))
 
 
 class Job(NamedTuple):
@@ -101,58 +124,26 @@ class Job(NamedTuple):
     keep_weights: bool = False
 
 
-Task = tuple[Job, ...]  # What one worker does in one go: a run, or several trainings together
+Task = tuple[Job, ...]  # What a worker does in one go: a run, or several trainings together
 
 
-class Result(NamedTuple):
-    """How a task ended, beside the runs that it has stored."""
+class Change(NamedTuple):
+    """What a worker is given: ``tasks`` that come first, and runs that it leaves out besides."""
 
-    failures: Mapping[str, str] = {}  # why runs have failed, by key
-    death: str | None = None  # what became of its process
-    stored: tuple[
-        tuple[str, bytes, bytes | None], ...
-    ] = ()  # elsewhere: keys, files, weights if kept
+    tasks: Sequence[Task]
+    left_out: Collection[str] = ()  # keys
 
-
-def do(task: Task, place: Place, device: str, precision_name: str = "float32") -> Result:
-    """Execute and store the runs of a task. What is left of several is tried again in smaller
-    tasks."""
-    failures: dict[str, str] = {}
-
-    def end(number: int, failure: str) -> None:
-        failures.update({task[number].key: failure} if failure else {})
-
-    try:
-        # what is computed, which provenance says: a processor has no TF32
-        less = task[0].run.recurrent and (device.startswith("cuda") or precision_name == "bfloat16")
-        with precision(precision_name if less else "float32"):
-            if len(task) == 1:
-                task[0].run.execute(place, device, task[0].keep_weights)
-            else:
-                runs: Any = [job.run for job in task]
-                execute_batched(runs, place, device, [job.keep_weights for job in task], end)
-    except StorageError:  # no other run could be stored
-        raise
-    except Exception as error:  # a run that fails must not stop the others
-        # torch has this error since 2.8: the GPU computes nothing more for this process
-        if isinstance(error, getattr(torch, "AcceleratorError", ())):
-            os._exit(70)
-        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        if isinstance(error, torch.OutOfMemoryError):
-            reason = "the GPU has too little memory; free some, or use --device cpu"
-        if len(task) == 1:
-            end(0, " ".join(reason.split()))
-    give_back_freed_memory()
-    if device.startswith("cuda"):
-        torch.cuda.empty_cache()
-    return Result(failures)
+    def of(self, tasks: Iterable[Task]) -> list[Task]:
+        """The tasks of a worker after this change."""
+        parts = (tuple(job for job in task if job.key not in self.left_out) for task in tasks)
+        return [*self.tasks, *filter(None, parts)]
 
 
-def set_up() -> None:
-    """What every process does before its first task."""
-    torch.set_num_threads(1)  # so that a result does not depend on how many workers there are
-    keep_freed_memory()
-    commit()  # of the code that this process has loaded, asked for before anything can change
+class Told(NamedTuple):
+    """What a worker tells."""
+
+    begun: tuple[str, ...] = ()  # keys of the task that it does now
+    ended: Mapping[str, str] = {}  # keys of runs that it has done or found stored: why they failed
 
 
 @dataclass
@@ -185,45 +176,36 @@ def run_all(
         KeyboardInterrupt: on ctrl-C, after the workers were stopped; what is finished is stored.
     """
     workforce, report = workforce or Workforce.default(), report or Report()
-    every = {name: Job(run, name, keep_weights(run)) for run in runs for name in [key(run, place)]}
-    jobs = [job for job in every.values() if not place.store.has(job.key, job.keep_weights)]
+    asked = [Job(run, key(run, place), keep_weights(run)) for run in dict.fromkeys(runs)]
+    jobs = [job for job in asked if not place.store.has(job.key, job.keep_weights)]
     if not jobs:
         return report
     workforce.check()
     place.store.check_writable()
-    if workforce.until is not None and time.monotonic() >= workforce.until:
+    until = math.inf if workforce.until is None else workforce.until
+    if time.monotonic() >= until:
         report.left += len(jobs)
         return report
-    reads: list[Any] = [
-        job.run.training or job.run for job in jobs
-    ]  # what several share is read once
-    for name in {getattr(run, "vectors", None) for run in reads}:
-        place.vectors(name)
-    for source, length in {(place.source(run), run.length) for run in reads if run.training}:
-        encode(source, length, place.cache)
-    tasks = tasks_of(jobs, models_at_once(workforce), workforce.device.startswith("cuda"))
-    _Loop(place, pool_of(place, workforce, len(tasks)), report, workforce.until).work(tasks, label)
+    read_once([job.run for job in jobs], place)
+    tasks = tasks_of(jobs, workforce.models_at_once(), workforce.on_gpu)
+    crew = crew_of(place, workforce)
+    try:
+        _Watch(tasks, place.store, crew, report, label).follow(until)
+    finally:
+        crew.close()
     return report
 
 
-def models_at_once(workforce: Workforce) -> int:
-    """How many models a process trains together: as many as are asked for, or those that fill a GPU
-    together with its other processes. With more, programs of one would wait for those of
-    another."""
-    fills = workforce.device.startswith("cuda") and workforce.engine == "local"
-    if workforce.models_per_batch or not fills:
-        return workforce.models_per_batch or 1
-    devices, workers = devices_and_workers(workforce)
-    return max(1, models_that_fill(workforce.device) // max(1, workers // len(devices)))
+def read_once(runs: Sequence[Run], place: Place) -> None:
+    """Read what several runs share, before each worker would."""
+    trainings = [run.training for run in runs if run.training]
+    for name in {getattr(run.about, "vectors", None) for run in runs}:
+        place.vectors(name)
+    for source, length in {(place.source(run), run.length) for run in trainings}:
+        encode(source, length, place.cache)
 
 
-def devices_and_workers(workforce: Workforce) -> tuple[list[str], int]:
-    """The devices of this machine that it has, of "cuda" all GPUs, and how many processes work on
-    them."""
-    devices = [workforce.device]
-    if workforce.device == "cuda":
-        devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    return devices, workforce.workers or (processors() if devices == ["cpu"] else 2 * len(devices))
+# what is done together
 
 
 def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]:
@@ -231,283 +213,65 @@ def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]
     place of the filler alone, so that their batches have the same lengths and share their padding.
     On a GPU, where a recurrence ends with its own texts, plain texts go with them, since their
     batches have the same order, and so do other seeds where one does not fill it."""
-
     tasks: list[Task] = [(job,) for job in sorted(jobs, key=lambda job: job.run.rank())]
-    for any_seed in (False, True)[: 1 + on_gpu]:
-        groups: list[list[Job]] = []
-        filling: dict[Run, list[Job]] = {}  # the last group of each shape
-        for task in tasks:
-            alike = _shape(task[0].run, on_gpu, any_seed)
-            if alike not in filling or len(filling[alike]) + len(task) > size:
-                filling[alike] = []
-                groups.append(filling[alike])
-            filling[alike] += task
-        tasks = [tuple(group) for group in groups]
+    tasks = _grouped(tasks, size, lambda run: _shape(run, on_gpu))
+    if on_gpu:
+        tasks = _grouped(tasks, size, lambda run: _shape(run, on_gpu, any_seed=True))
     return tasks
 
 
-def _shape(run: Run, on_gpu: bool, any_seed: bool) -> Run:
+def _grouped(tasks: Sequence[Task], size: int, shape: Callable[[Run], Run]) -> list[Task]:
+    """Tasks of one shape put together, up to ``size`` runs each."""
+    groups: list[list[Job]] = []
+    last: dict[Run, list[Job]] = {}  # the last group of each shape
+    for task in tasks:
+        group = last.get(alike := shape(task[0].run))
+        if group is None or len(group) + len(task) > size:
+            groups.append(group := [])
+            last[alike] = group
+        group += task
+    return [tuple(group) for group in groups]
+
+
+def _shape(run: Run, on_gpu: bool, any_seed: bool = False) -> Run:
     """What the trainings of one task have in common; any other run as it is."""
     if not isinstance(run, Training) or run.cell != "lstm" or not run.masked:
         return run
     if run.trick or run.drop_connect or run.fresh:
         return run
     where = "standard" if run.setting == "standard" and not on_gpu else "mid"
-    start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
     seed = 0 if any_seed else run.seed
-    return replace(run, pooling="max", setting=where, orthogonal=False, seed=seed, **start)
+    start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
+    return replace(run, pooling="max", setting=where, seed=seed, orthogonal=False, **start)
 
 
-def pool_of(place: Place, workforce: Workforce, tasks: int) -> Any:
-    """What does the tasks: it says whether it has room, takes a task, and gives its `Result`."""
-    return (
-        RayPool(place, workforce)
-        if workforce.engine == "ray"
-        else LocalPool(place, workforce, tasks)
-    )
+def _halves(jobs: Sequence[Job]) -> list[Task]:
+    """Some runs in two tasks, since they may have been too much for the memory."""
+    middle = (len(jobs) + 1) // 2
+    return [tuple(half) for half in (jobs[:middle], jobs[middle:]) if half]
 
 
-# processes of this machine
-
-
-def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow_parent() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow_parent, daemon=True).start()
-    tqdm.set_lock(
-        threading.RLock()
-    )  # one between processes would be left behind when this one ends
-    set_up()
-
-
-class Worker(NamedTuple):
-    """A process that does one task at a time. Each has an executor of its own: where several share
-    one, the death of a process ends the tasks of all."""
-
-    executor: ProcessPoolExecutor
-    process: Any
-    device: str
-
-    @classmethod
-    def begun(cls, device: str) -> "Worker":
-        executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
-        # the process does not hear ctrl-C, not even while it imports: we do
-        resource_tracker.ensure_running()  # which would let it hear again where it starts
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            with patch.dict(os.environ, VARIABLES | os.environ):
-                executor.submit(int)  # it starts with its first task
-            (process,) = executor._processes.values()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return cls(executor, process, device)
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.join()
-        self.executor.shutdown()
-
-
-class LocalPool:
-    """Processes of this machine, no more than ``tasks``, begun as they are needed. They take turns
-    in the GPUs, two at each: one reads texts and makes models while the other trains."""
-
-    def __init__(self, place: Place, workforce: Workforce, tasks: int) -> None:
-        self._place, self._precision = place, workforce.precision
-        devices, size = devices_and_workers(workforce)
-        self._size, self._devices = min(size, tasks), cycle(devices)
-        self._idle: list[Worker] = []
-        self._busy: dict[Future[Any], Worker] = {}
-        self._works = False  # whether a process has ended a task
-
-    def has_room(self) -> bool:
-        return len(self._busy) < self._size
-
-    def submit(self, task: Task) -> Future[Any]:
-        while True:
-            worker = self._idle.pop() if self._idle else Worker.begun(next(self._devices))
-            try:
-                future = worker.executor.submit(
-                    do, task, self._place, worker.device, self._precision
-                )
-            except BrokenProcessPool:  # it has died while it was idle
-                worker.stop()
-                continue
-            self._busy[future] = worker
-            return future
-
-    def result(self, future: Future[Any]) -> Result:
-        """How a task ended. Raises `InputError` where all others would end like it."""
-        worker = self._busy.pop(future)
-        if isinstance(future.exception(), BrokenProcessPool):
-            worker.stop()
-            if worker.process.exitcode == 1 and not self._works:  # an error of Python's
-                raise InputError("a process could not start; its error is above")
-            return Result(death=f"exit code {worker.process.exitcode}")
-        self._works = True
-        self._idle.append(worker)
-        result: Result = future.result()
-        return result
-
-    def close(self) -> None:
-        for worker in [*self._idle, *self._busy.values()]:
-            worker.stop()
-
-
-# nodes of a Ray cluster, which need no store: they send back what runs leave
-
-
-def perform(
-    task: Task, workforce: Workforce, weights: dict[str, bytes], data: Path, cache: Path
-) -> Result:
-    """Do a task on a node, in a folder of its own, with the ``weights`` that its runs need, as
-    safetensors by key; it reads the sender's folders where it has them too. Raises `InputError`
-    where no other task could be done there."""
-    node = f"node {platform.node()}"
-    set_up()
-    ENGINE[0] = "ray"
-    if "WHENPOOL_CACHE" not in os.environ and cache.is_dir():
-        os.environ["WHENPOOL_CACHE"] = str(cache)  # where fingerprints are looked up
-    with tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True) as folder:
-        store = Store(Path(folder))
-        place = Place(store, data if data.is_dir() else data_directory(), cache_directory())
-        advice = f"make {place.data} the same there, or let WHENPOOL_DATA name another folder"
-        try:  # each run must be the same here as where it comes from
-            same = all(key(job.run, place) == job.key for job in task)
-            fault = "" if same else f"has other data than this machine; {advice}"
-        except InputError as error:
-            fault = f"cannot read what the run needs: {error}"
-        if fault:
-            return Result({job.key: f"{node} {fault}" for job in task})
-        try:
-            check_device(workforce.device)
-            for name, content in weights.items():
-                write_atomically(store.weights_file(name), content)
-            result = do(task, place, workforce.device, workforce.precision)
-        except InputError as error:  # such as a disk that is full
-            raise InputError(f"{node}: {error}") from None
-        rows = [(file.stem, file.read_bytes()) for file in Path(folder).glob("*.json")]
-        kept = {file.stem: file.read_bytes() for file in Path(folder).glob("*.safetensors")}
-        return result._replace(stored=tuple((name, row, kept.get(name)) for name, row in rows))
-
-
-class RayPool:
-    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; these are
-    shared out evenly over its GPUs, one on each where no number is given. See `LocalPool`."""
-
-    def __init__(self, place: Place, workforce: Workforce) -> None:
-        self._place, self._workforce = place, workforce
-        self._sent: dict[Future[Any], Any] = {}  # references to results, and their tasks
-        self._ours = _connect(workforce)
-        import ray
-
-        self._ray = ray
-        self._needs = {"CPU": 1.0}  # what a task takes of its node
-        if workforce.device.startswith("cuda"):
-            gpus = int(ray.cluster_resources().get("GPU", 0))
-            if not gpus:
-                self.close()
-                raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
-            self._needs["GPU"] = int(1e4 / math.ceil((workforce.workers or gpus) / gpus)) / 1e4
-        self._perform = ray.remote(perform).options(
-            num_cpus=1,
-            num_gpus=self._needs.get("GPU"),
-            max_retries=0,
-            runtime_env={"env_vars": {n: os.environ.get(n, v) for n, v in VARIABLES.items()}},
-        )
-
-    def has_room(self) -> bool:
-        try:
-            have = self._ray.cluster_resources()
-        except self._ray.exceptions.RayError as error:
-            raise InputError(f"the Ray cluster was lost ({error}); start again to go on") from None
-        room = min(int(have.get(name, 0) / part) for name, part in self._needs.items())
-        # one is always handed out, to wait in Ray's own queue where no node is left
-        return len(self._sent) < max(1, min(room, self._workforce.workers or room))
-
-    def submit(self, task: Task) -> Future[Any]:
-        needed = {key(job.run.needs, self._place) for job in task if job.run.needs}
-        files = map(self._place.store.weights_file, needed)
-        weights = {file.stem: file.read_bytes() for file in files if file.exists()}
-        folders = self._place.data.absolute(), self._place.cache.absolute()
-        reference = self._perform.remote(task, self._workforce, weights, *folders)
-        self._sent[future := reference.future()] = reference, task
-        return future
-
-    def result(self, future: Future[Any]) -> Result:
-        """How a task ended. Raises `InputError` where all others would end like it."""
-        asked = {job.key for job in self._sent.pop(future)[1]}
-        try:
-            result: Result = future.result()
-        except self._ray.exceptions.RayTaskError as error:  # no run's own, which `do` reports
-            if isinstance(error.cause, InputError):
-                raise InputError(str(error.cause)) from None
-            advice = "install the same version of whenpool there as on this machine"
-            raise InputError(f"a node of the Ray cluster cannot work ({error}); {advice}") from None
-        except self._ray.exceptions.RayError as error:
-            return Result(death=type(error).__name__)
-        for (
-            stored
-        ) in result.stored:  # also what a run of the task needs, which may be on record here
-            if stored[0] in asked or not self._place.store.has(stored[0]):
-                self._place.store.write(*stored)
-        return result
-
-    def close(self) -> None:
-        with suppress(self._ray.exceptions.RayError):  # the cluster may be what was lost
-            for reference in (sent := [reference for reference, _ in self._sent.values()]):
-                self._ray.cancel(reference)  # so that it tidies up
-            if sent:
-                self._ray.wait(sent, num_returns=len(sent), timeout=10.0)
-        if self._ours:
-            self._ray.shutdown()
-
-
-def _connect(workforce: Workforce) -> bool:
-    """Be in the cluster that is named, or in this machine's; returns whether we connected."""
-    address = workforce.address or os.environ.get("RAY_ADDRESS") or "auto"
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise InputError("engine ray needs Ray: pip install -e 'lib/paper[cluster]'") from None
-    if ray.is_initialized():
-        return False
-    try:
-        with patch.dict(os.environ, {"RAY_USAGE_STATS_ENABLED": "0"}):
-            if address not in ("auto", "local"):  # Ray takes minutes to find out
-                host, _, port = address.rpartition(":")
-                socket.create_connection((host, int(port)), timeout=5).close()
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # of many kinds, some of them plain
-        where = "of this machine" if address == "auto" else f"at {address}"
-        advice = "start one with `ray start --head --port=6379`, and name it as head:6379"
-        raise InputError(f"the Ray cluster {where} cannot be used: {error}; {advice}") from None
-    return True
-
-
-# who hands tasks out
+# the loop
 
 
 class Locks:
-    """The runs of a store that one command computes, so that others leave them alone."""
+    """The runs of a store that one worker computes, so that others leave them alone."""
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "claims"
+        self._choosing = FileLock(store / "claims.lock")  # no two workers share out a task
         self.held: dict[str, FileLock] = {}
 
-    def take(self, key: str) -> bool:
-        """Lock a run; returns whether it is ours now."""
-        if key not in self.held:
-            lock = FileLock(self._folder / f"{key}.lock")
-            with suppress(Timeout):
-                lock.acquire(blocking=False)
-                self.held[key] = lock
+    def take(self, task: Task) -> Task:
+        """Lock what nobody else has locked of a task; returns what is ours now."""
+        with self._choosing:
+            return tuple(job for job in task if self._take(job.key))
+
+    def _take(self, key: str) -> bool:
+        lock = FileLock(self._folder / f"{key}.lock")
+        with suppress(Timeout):
+            lock.acquire(blocking=False)
+            self.held[key] = lock
         return key in self.held
 
     def release(self, *keys: str) -> None:
@@ -518,78 +282,266 @@ class Locks:
             lock.release()
 
 
-class _Loop:
-    """One list of tasks, and the pool that does them."""
+def work(
+    news: "queue.SimpleQueue[Change | None]",
+    place: Place,
+    execute: Callable[[Task], Mapping[str, str]],
+    tell: Callable[[Any], None],
+) -> None:
+    """Do and store what nobody else has claimed of the tasks in the ``news``, until these have a
+    None. ``execute`` does a task and returns why runs of it have failed, by key; those that neither
+    failed nor are stored are tried again, half of them at a time. ``tell`` is called with each
+    `Told`."""
+    locks, tasks = Locks(place.store.directory), list[Task]()
 
-    def __init__(self, place: Place, pool: Any, report: Report, until: float | None) -> None:
-        self._store, self._pool, self._report = place.store, pool, report
-        self._until = math.inf if until is None else until
-        self._locks = Locks(place.store.directory)
-        self._queue = deque[Task]()
-        self._deaths = Counter[str]()  # of processes with which a run was alone
+    def is_stored(job: Job) -> bool:
+        return place.store.has(job.key, job.keep_weights)
 
-    def work(self, tasks: Sequence[Task], label: str) -> None:
-        """Do all tasks. Raises `InputError` when nothing can be stored any more."""
-        self._queue.extend(tasks)
-        working: dict[Future[Any], Task] = {}
-        jobs = [job for task in tasks for job in task]
-        layout = (
-            f"{label} |{{bar:20}}| {{percentage:3.0f}}% {{elapsed}} elapsed, {{remaining}} left"
-        )
+    def end(reasons: Mapping[str, str]) -> None:
+        if reasons:
+            tell(Told(ended=reasons))
+        locks.release(*reasons)
+
+    try:
+        while True:
+            while not news.empty():
+                change = news.get()
+                if change is None:
+                    return
+                tasks = change.of(tasks)
+            claimed = next(filter(None, map(locks.take, tasks)), ())
+            tasks = Change((), locks.held).of(tasks)
+            end({job.key: "" for job in claimed if is_stored(job)})
+            parts = deque([tuple(job for job in claimed if job.key in locks.held)])
+            while parts and (part := parts.popleft()):
+                tell(Told(begun=tuple(job.key for job in part)))
+                failures, ended = execute(part), {}
+                for job in part:
+                    if len(part) == 1 or job.key in failures or is_stored(job):
+                        ended[job.key] = failures.get(job.key, "")
+                end(ended)
+                rest = [job for job in part if job.key in locks.held]
+                parts.extendleft(reversed(_halves(rest)))
+            if not claimed:  # others are at the rest
+                time.sleep(WAIT)
+    finally:
+        locks.release(*locks.held)
+
+
+def do(task: Task, place: Place, device: str, precision_name: str = "float32") -> dict[str, str]:
+    """Execute and store the runs of a task; returns why some have failed, by key. Raises
+    `StorageError` when no other run could be stored either."""
+    failures: dict[str, str] = {}
+
+    def end(number: int, failure: str) -> None:
+        failures.update({task[number].key: failure} if failure else {})
+
+    try:
+        # what is computed, which provenance says: a processor has no TF32
+        less = task[0].run.recurrent and (device.startswith("cuda") or precision_name == "bfloat16")
+        with precision(precision_name if less else "float32"):
+            if len(task) == 1:
+                task[0].run.execute(place, device, task[0].keep_weights)
+            else:
+                runs: Any = [job.run for job in task]
+                execute_batched(runs, place, device, [job.keep_weights for job in task], end)
+    except StorageError:
+        raise
+    except Exception as error:  # a run that fails must not stop the others
+        # torch has this error since 2.8: the GPU computes nothing more for this process
+        if isinstance(error, getattr(torch, "AcceleratorError", ())):
+            os._exit(70)
+        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, torch.OutOfMemoryError):
+            reason = "the GPU has too little memory; free some, or use --device cpu"
+        if len(task) == 1:
+            end(0, " ".join(reason.split()))
+    give_back_freed_memory()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+    return failures
+
+
+def set_up() -> None:
+    """What every process does before its first task."""
+    torch.set_num_threads(1)  # so that a result does not depend on how many workers there are
+    keep_freed_memory()
+    commit()  # of the code that this process has loaded, asked for before anything can change
+
+
+class _Watch:
+    """Begins the workers of a crew, hears what they tell, and replaces those that die, until all
+    runs of some tasks have ended."""
+
+    def __init__(
+        self, tasks: Sequence[Task], store: Store, crew: Any, report: Report, label: str
+    ) -> None:
+        self._tasks, self._store, self._crew, self._report = [*tasks], store, crew, report
+        self._open = {job.key: job for task in tasks for job in task}  # what has not ended
+        self._workers: dict[Any, tuple[str, ...]] = {}  # and the keys of what each does
+        self._deaths = Counter[str]()  # of workers with which a run was alone
+        self._early = 0  # workers that have died one after another before they began a run
+        self._begun, self._done = set[str](), set[str]()  # keys, of our own workers and of all
         live = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
-        pace = {"miniters": 0, "mininterval": 0.5 if live else 60.0}  # a line a minute in a file
-        self._bar = tqdm(total=sum(round(job.run.cost) for job in jobs), bar_format=layout, **pace)
+        times = "{elapsed} elapsed, {remaining} left"
+        self._bar = tqdm(
+            total=sum(round(job.run.cost) for job in self._open.values()),
+            bar_format=f"{label} |{{bar:20}}| {{percentage:3.0f}}% {times}",
+            miniters=0,
+            mininterval=0.5 if live else 60.0,  # a line a minute in a file
+        )
+
+    def follow(self, until: float) -> None:
+        """Raises `InputError` when nothing can be stored any more."""
         try:
-            while (self._queue or working) and time.monotonic() < self._until:
-                for _ in range(len(self._queue)):
-                    if not self._pool.has_room():
-                        break
-                    if task := self._ours(self._queue.popleft()):
-                        working[self._pool.submit(task)] = task
-                pause = max(0.0, min(WAIT, self._until - time.monotonic()))
-                for future in wait(working, pause, FIRST_COMPLETED).done:
-                    self._settle(working.pop(future), self._pool.result(future))
-                if self._queue and not working:  # other commands are at the rest
-                    time.sleep(pause)
+            while self._open and (left := until - time.monotonic()) > 0:
+                self._begin_workers()
+                ready = wait([worker.events for worker in self._workers], min(WAIT, left))
+                for worker in [w for w in self._workers if w.events in ready]:
+                    if not self._hear(worker):
+                        self._replace(worker)
                 self._bar.update(0)  # the time goes on
-            self._report.left += sum(map(len, [*working.values(), *self._queue]))
         finally:
+            for worker in self._workers:
+                worker.stop()
             self._bar.close()
-            self._pool.close()
-            self._locks.release(*self._locks.held)
+        for worker in self._workers:  # what they have told before they stopped
+            self._hear(worker)
+        self._report.done += len(self._done & self._begun)
+        self._report.shared += len(self._done - self._begun)
+        self._report.left += len(self._open)
 
-    def _ours(self, task: Task) -> Task:
-        """The part of a task that nobody else does or has done; what others do waits at the end."""
-        locked = [job for job in task if self._locks.take(job.key)]
-        self._queue.extend((job,) for job in task if job not in locked)
-        done = [job for job in locked if self._store.has(job.key, job.keep_weights)]
-        self._report.shared += len(done)
-        for job in done:
-            self._end(job)
-        return tuple(job for job in locked if job not in done)
+    def _begin_workers(self) -> None:
+        size = min(self._crew.room(), len(self._tasks))
+        begun = [self._crew.begin() for _ in range(size - len(self._workers))]
+        self._workers |= dict.fromkeys(begun, ())
+        self._give(Change(self._tasks), begun)
 
-    def _settle(self, task: Task, result: Result) -> None:
-        """Count the runs of a task that has ended. What is left of it is tried again, half of it at
-        a time, since it may have been too much for the memory; a run is blamed when it was alone
-        each time."""
-        alone, rest = len(task) == 1, []
-        for job in task:
-            if job.key in result.failures:
-                self._end(job, result.failures[job.key])
-            elif (alone and result.death is None) or self._store.has(job.key, job.keep_weights):
-                self._report.done += 1
-                self._end(job)
+    def _give(self, change: Change, workers: Iterable[Any]) -> None:
+        for worker in workers:
+            with suppress(OSError):  # it may have died
+                worker.give(change)
+
+    def _change(self, change: Change) -> None:
+        self._tasks = change.of(self._tasks)
+        self._give(change, self._workers)
+
+    def _hear(self, worker: Any) -> bool:
+        """Count what a worker has told; returns whether it may tell more."""
+        try:
+            while worker.events.poll():
+                told = worker.events.recv()
+                if isinstance(told, InputError):
+                    raise told
+                if told.begun:
+                    self._workers[worker], self._early = told.begun, 0
+                    self._begun.update(told.begun)
+                for name, failure in told.ended.items():
+                    self._end(name, failure)
+        except (EOFError, OSError):
+            return False
+        return True
+
+    def _end(self, name: str, failure: str = "") -> None:
+        job = self._open.pop(name, None)
+        if job is None:  # another worker has told it
+            return
+        if failure:
+            self._report.failed[job.run] = failure
+        else:
+            self._done.add(name)
+        self._bar.update(round(job.run.cost))
+        self._change(Change((), {name}))
+
+    def _replace(self, worker: Any) -> None:
+        """Count the death of a worker. What is left of its task is tried again, half of it at a
+        time; a run is blamed when it was alone with its worker each time."""
+        begun, death = self._workers.pop(worker), worker.death()
+        if not begun:
+            check(death != "exit code 1", "a process could not start; its error is above")
+            self._early += 1
+            check(self._early < EARLY, f"no process could begin a run, the last has {death}")
+        rest = []
+        for job in (self._open[name] for name in begun if name in self._open):
+            if self._store.has(job.key, job.keep_weights):
+                self._end(job.key)
             else:
                 rest.append(job)
-        self._deaths[task[0].key] += alone and result.death is not None
-        if rest and self._deaths[task[0].key] >= TRIES:
-            died = f"its process died {TRIES} times ({result.death})"
-            self._end(task[0], f"{died}; it may need more memory")
-            return
-        middle = (len(rest) + 1) // 2
-        self._queue.extendleft(tuple(half) for half in (rest[middle:], rest[:middle]) if half)
+        if len(begun) == 1 and rest:
+            name = begun[0]
+            self._deaths[name] += 1
+            if self._deaths[name] >= TRIES:
+                died = f"its process died {TRIES} times ({death})"
+                self._end(name, f"{died}; it may need more memory")
+                return
+        self._change(Change(_halves(rest), {job.key for job in rest}))
 
-    def _end(self, job: Job, failure: str = "") -> None:
-        self._report.failed |= {job.run: failure} if failure else {}
-        self._bar.update(round(job.run.cost))
-        self._locks.release(job.key)
+
+class Crew(NamedTuple):
+    """Where workers are begun."""
+
+    room: Callable[[], int]  # for how many
+    begin: Callable[[], Any]
+    close: Callable[[], None] = lambda: None
+
+
+def crew_of(place: Place, workforce: Workforce) -> Crew:
+    """A cluster's, or that of this machine, whose processes take turns in its GPUs."""
+    if workforce.engine == "ray":
+        from paper.runs.cluster import Cluster, RayWorker  # which has the loop from here
+
+        cluster = Cluster(place, workforce)
+        return Crew(cluster.room, lambda: RayWorker(cluster), cluster.close)
+    devices, size = workforce.devices_and_workers()
+    turns = cycle(devices)
+    return Crew(lambda: size, lambda: LocalWorker(place, next(turns), workforce.precision))
+
+
+# processes of this machine
+
+
+def begin_work() -> None:
+    """What a process of `LocalWorker` does."""
+    connection = Connection(int(sys.argv[1]))
+    place, device, precision_name = connection.recv()
+    news: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
+
+    def listen() -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                news.put(connection.recv())
+        os._exit(1)  # the command that began this process has ended
+
+    threading.Thread(target=listen, daemon=True).start()
+    # a lock between processes would be left behind when this one is ended
+    tqdm.set_lock(threading.RLock())
+    set_up()
+    try:
+        work(news, place, lambda task: do(task, place, device, precision_name), connection.send)
+    except InputError as error:
+        connection.send(error)
+
+
+class LocalWorker:
+    """A process of this machine in the loop."""
+
+    def __init__(self, place: Place, device: str, precision_name: str) -> None:
+        self.events, theirs = Pipe()
+        variables = {**VARIABLES, **os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-P", "-c", WORKER, str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, env=variables, pass_fds=[theirs.fileno()]
+        )
+        theirs.close()
+        self.events.send((place, device, precision_name))
+
+    def give(self, change: Change) -> None:
+        self.events.send(change)
+
+    def death(self) -> str:
+        """How it has ended."""
+        return f"exit code {self._process.wait()}"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()

@@ -7,9 +7,9 @@ A new kind of run is one file in ``paper/runs/kinds``, with a frozen dataclass t
 import platform
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,6 @@ from whenpool.base.files import fingerprint
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
 from whenpool.corpora.tokens import WordVectors, load_vectors, vectors_file
-from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
 
 
@@ -34,6 +33,7 @@ class Place:
     store: Store
     data: Path
     cache: Path
+    engine: str = "local"  # that executes them here, see `paper.runs.engine.Workforce`
 
     @classmethod
     def default(
@@ -64,6 +64,7 @@ class Run:
     must never change: fields at their default do not enter the key of a run, so that a field added
     later leaves older runs valid."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     # A subclass sets these without an annotation, which would make them fields
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
     table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
@@ -86,9 +87,14 @@ class Run:
         return None
 
     @property
+    def about(self) -> Any:
+        """What has data, a seed and a model: the run itself, of a probe the training."""
+        return self
+
+    @property
     def recurrent(self) -> bool:
         """Whether its model has a recurrence, which alone may be computed in less than float32."""
-        return getattr(self.training or self, "cell", "lstm") != "transformer"
+        return getattr(self.about, "cell", "lstm") != "transformer"
 
     @property
     def phase(self) -> float:
@@ -104,17 +110,23 @@ class Run:
     def shape(self) -> Self:
         """The run without its vectors and folders: a published one like it counts where they are
         not here."""
-        return replace(self.named, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
+        return replace(self.named, vectors=None) if hasattr(self, "vectors") else self
 
     def rank(self) -> tuple[int, int]:
         """A sort key: wherever a list is cut, what comes before is a grid with fewer seeds, then
         sizes."""
-        about = self.training or self
-        return getattr(about, "seed", 0), getattr(about, "size", 0)
+        return getattr(self.about, "seed", 0), getattr(self.about, "size", 0)
+
+    @classmethod
+    def columns(cls) -> list[Field[Any]]:
+        """Its fields and those of its parts, side by side as tables have them."""
+        return [*fields(cls)]
 
     def changed(self) -> dict[str, Any]:
-        """The fields that are not at their default."""
-        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}  # type: ignore[arg-type]
+        """The columns that are not at their default."""
+        defaults = {column.name: column.default for column in self.columns()}
+        values = {name: getattr(self, name) for name in defaults}
+        return {name: value for name, value in values.items() if value != defaults[name]}
 
     def values(self, names: str) -> dict[str, Any]:
         """Some of its fields."""
@@ -122,16 +134,22 @@ class Run:
 
     def row(self) -> dict[str, Any]:
         """The configuration, as it is stored."""
-        return asdict(self.named)  # type: ignore[call-overload]
+        named = self.named
+        return {column.name: getattr(named, column.name) for column in self.columns()}
 
     def __str__(self) -> str:
         return " ".join([self.kind, *(f"{name}={value}" for name, value in self.changed().items())])
 
     @classmethod
     def of_row(cls, row: Any) -> Self:
-        """The configuration of a row of `Store.rows`: numbers may be fractions, and fields
+        """The configuration of a row of `Store.rows`: numbers may be fractions, and columns
         missing."""
-        return cls(**values_of(row, cls))
+        return cls(**cls.options_of(row))
+
+    @classmethod
+    def options_of(cls, row: Any) -> dict[str, Any]:
+        """What a row has of the columns."""
+        return {column.name: _value_of(row, column) for column in cls.columns()}
 
     def identity(self, place: Place) -> dict[str, Any]:
         """What makes a run this run: configuration, data, protocol. Raises `InputError` for a
@@ -165,7 +183,7 @@ class Run:
         """Store a result and its history, with the `provenance` and maybe weights; returns the
         key."""
         kept = safetensors.torch.save(weights) if weights else None
-        identity = self.identity(place)
+        identity, made = self.identity(place), {**made, "engine": place.engine}
         return place.store.put(identity, self.row(), result, made, history, kept, self.kind)
 
     @classmethod
@@ -179,47 +197,47 @@ class Run:
         return [point for point in row["history"] if cls.histories[history] in point]
 
 
+@contextmanager
+def seeded(seed: int, device: str | torch.device = "cpu") -> Iterator[None]:
+    """Draw from torch's generators, of the processor and the device, as this seed has it."""
+    with torch.random.fork_rng(devices=[] if str(device) == "cpu" else [device]):
+        torch.manual_seed(seed)
+        yield
+
+
 def key(run: Run, place: Place) -> str:
     """The key under which a run is stored."""
     return key_of(run.identity(place))
 
 
-def values_of(row: Any, kind: Any) -> dict[str, Any]:
-    """The values of a dataclass's fields from a row of a table, see `Run.of_row`."""
-    values: dict[str, Any] = {}
-    for field in fields(kind):
-        value, types = row.get(field.name), str(field.type)
-        if value is None or value != value:  # NaN stands for None in tables
-            value = None if "None" in types or field.default is MISSING else field.default
-        elif isinstance(field.default, bool | int | float):
-            value = type(field.default)(value)
-        elif "int" in types or "float" in types:
-            with suppress(ValueError):  # it may be a name
-                value = int(value) if "int" in types else float(value)
-        values[field.name] = value
-    return values
+def _value_of(row: Any, column: Field[Any]) -> Any:
+    """What a row of a table has of a column, see `Run.of_row`."""
+    value, types, default = row.get(column.name), str(column.type), column.default
+    if value is None or value != value:  # NaN stands for None in tables
+        return None if "None" in types or default is MISSING else default
+    if isinstance(default, bool | int | float):
+        return type(default)(value)
+    if "int" in types or "float" in types:
+        with suppress(ValueError):  # it may be a name
+            return int(value) if "int" in types else float(value)
+    return value
 
 
 # where a result comes from: code, versions, machine, time; no part of the key of a run
-
-ENGINE = ["local"]  # The engine that this process works for
 
 
 def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
     """What is stored beside a result computed now on a device, ``together`` with a ``group`` of
     models."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
-    precision = precision_used()
-    if precision == "tf32x3" and not (together > 1 and kernels_on(device)):
-        precision = "float32"  # which is computed instead
     return {
         "commit": commit(),
         "device": f"{device.split(':')[0]}: {name}",
         "threads": torch.get_num_threads(),
-        "precision": precision,
+        "precision": precision_used(),
         "together": together,
         "group": group,
-        "engine": ENGINE[0],
+        "engine": "local",
         "torch": torch.__version__,
         "python": platform.python_version(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -232,30 +250,23 @@ def commit() -> str:
     """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
     if (root := project_root()) is None:
         return ""
-    git = [
-        "git",
-        "-C",
-        str(root),
-        "describe",
-        "--always",
-        "--exclude=*",
-        "--abbrev=12",
-        "--dirty=+",
-    ]
-    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    git = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
+    done = subprocess.run(git, cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 @cache
 def kind_of_processor() -> str:
     """What several processors of one name differ in: family and model, and the instruction sets
     that torch uses there, such as "family 25, model 1, AVX2"; the order of sums depends on them."""
-    kind, known = [], {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
+    kind = []
+    tests = {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
     with suppress(OSError):
         about = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
         numbers = dict(re.findall(r"^(cpu family|model)\s*: (\d+)$", about, re.M))
         kind = [f"{name.removeprefix('cpu ')} {number}" for name, number in numbers.items()]
     kind.append(torch.backends.cpu.get_cpu_capability())
-    kind += [name for name, test in known.items() if getattr(torch.cpu, test, lambda: False)()]
+    kind += [name for name, test in tests.items() if getattr(torch.cpu, test, lambda: False)()]
     return ", ".join(kind)
 
 
@@ -263,7 +274,6 @@ def kind_of_processor() -> str:
 def processor() -> str:
     """The name of this machine's processor."""
     with suppress(OSError, IndexError):
-        return (
-            Path("/proc/cpuinfo").read_text().split("model name")[1].split("\n")[0].lstrip("\t: ")
-        )
+        about = Path("/proc/cpuinfo").read_text().split("model name")[1]
+        return about.partition("\n")[0].lstrip("\t: ")
     return platform.processor() or platform.machine()

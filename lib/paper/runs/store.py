@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,9 @@ import pandas as pd
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import project_root
 
-KINDS: dict[str, Any] = {}  # Every kind of run by its name, see `paper.runs.run.Run`
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
-MADE = (
-    "seconds together device corpus_complete commit torch finished".split()
-)  # Columns of every kind
+MADE = ("seconds", "together", "device", "corpus_complete", "commit", "torch", "finished")
+"""Columns of every kind."""
 NO_ROWS = pd.DataFrame(columns=["key"])
 
 
@@ -101,20 +99,20 @@ class Store:
             }
             facts = {"key": key, "protocol": row["identity"].get("protocol")}
             rows.append(facts | row["run"] | row["result"] | data | row["provenance"])
-        return self._with_published(rows, KINDS[kind].table)
+        return self._with_published(rows, _kinds()[kind].table)
 
     def current(self, kind: str) -> pd.DataFrame:
         """The same of runs under the protocol of this version, with every column of their kind."""
-        about, table = KINDS[kind], self.rows(kind)
+        about, table = _kinds()[kind], self.rows(kind)
         if len(table):
             table = table[about.is_current(table)].reset_index(drop=True)
-        names = {*MADE, *recorded_columns(about.table), *(item.name for item in fields(about))}
+        names = {*MADE, *recorded_columns(about.table), *(item.name for item in about.columns())}
         empty = pd.Series(None, table.index, object)
         return table.assign(**dict.fromkeys(sorted(names - {*table}), empty))
 
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
         """A row for each point of a history, such as an epoch, and the run's ``key``."""
-        about = KINDS[kind]
+        about = _kinds()[kind]
         runs = self._rows(kind)
         rows = [{"key": key, **point} for key, row in runs for point in about.points_of(name, row)]
         return self._with_published(rows, f"{about.table}_{name}")
@@ -125,7 +123,7 @@ class Store:
         return _read_table(file, file.stat().st_mtime_ns) if file.is_file() else NO_ROWS
 
     def _published_keys(self) -> set[str]:
-        return {key for kind in KINDS.values() for key in self.read_published(kind.table)["key"]}
+        return {key for kind in _kinds().values() for key in self.read_published(kind.table)["key"]}
 
     def _with_published(self, rows: list[dict[str, Any]], name: str) -> pd.DataFrame:
         """The rows that are stored here, and the published ones of other runs."""
@@ -145,6 +143,13 @@ class Store:
 
     def _file(self, key: str) -> Path:
         return self.directory / f"{key}.json"
+
+
+def _kinds() -> Mapping[str, Any]:
+    """Every kind of run by its name; they are made of what is here, so that they come later."""
+    from paper.runs.kinds import KINDS
+
+    return KINDS
 
 
 @cache
@@ -175,7 +180,7 @@ def _read_run(file: Path, *state: int) -> dict[str, Any] | None:
     changed."""
     try:
         row = json.loads(file.read_bytes())
-        return row if key_of(row["identity"]) == file.stem and kind_of(row) in KINDS else None
+        return row if key_of(row["identity"]) == file.stem and kind_of(row) in _kinds() else None
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -28,7 +28,8 @@ from whenpool.models.encoder import STARTS
 _NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size
     learning_rate
     weight_decay clip drop_connect share masked max_words test"""
-THESIS_MODEL: dict[str, Any] = {name: getattr(Training, name) for name in _NAMES.split()}
+_DEFAULTS = {column.name: column.default for column in Training.columns()}
+THESIS_MODEL: dict[str, Any] = {name: _DEFAULTS[name] for name in _NAMES.split()}
 """The thesis's model and training (§1.4.2)."""
 PLAIN = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
 PLAIN |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}

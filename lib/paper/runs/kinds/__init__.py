@@ -4,8 +4,14 @@ from paper.runs.kinds.few_shot import FewShot
 from paper.runs.kinds.probe import Probe
 from paper.runs.kinds.tagging import Tagging
 from paper.runs.kinds.training import Training
-from paper.runs.store import KINDS
+from paper.runs.run import Run
 
-KINDS.update({kind.kind: kind for kind in (Training, Probe, FewShot, Tagging)})
+KINDS: dict[str, type[Run]] = {
+    "training": Training,
+    "probe": Probe,
+    "few-shot": FewShot,
+    "tagging": Tagging,
+}
+"""Every kind of run by its name."""
 
 __all__ = ["KINDS", "FewShot", "Probe", "Tagging", "Training"]

@@ -21,7 +21,7 @@ from paper.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix
 from paper.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from paper.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
 from paper.runs.kinds.training import EVALUATION, TEST_TEXTS, scores_of
-from paper.runs.run import Place, Run, provenance
+from paper.runs.run import Place, Run, provenance, seeded
 from whenpool.base.errors import check
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, CorpusSource, tokens
@@ -111,8 +111,7 @@ class FewShot(Run):
         self.identity(place)  # raises for what is not here before any work is done
         corpus, chosen = read(self, place)
         looks, passes, steps = passes_of(self, len(chosen.labelled))
-        with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
-            torch.manual_seed(self.seed)
+        with seeded(self.seed, device):
             model, texts, how, about = make(self, len(corpus.classes), chosen, place, device)
             recipe = Recipe(looks, self.batch_size, self.learning_rate, passes=passes)
             outcome = train(model, texts, recipe, self.seed, device, **how)

@@ -5,7 +5,7 @@ Letters: N texts, P points of a profile.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from paper.corpora.dataset import Dataset
 from paper.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
-from paper.runs.run import Place, Run, key, provenance, values_of
+from paper.runs.run import Place, Run, key, provenance, seeded
 from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.models.encoder import word_mask
@@ -73,10 +73,17 @@ class Probe(Run):
     def shape(self) -> Self:
         return replace(self, training=self.training.shape)
 
+    @property
+    def about(self) -> Training:
+        return self.training
+
+    @classmethod
+    def columns(cls) -> list[Field[Any]]:
+        """Without those of its training."""
+        return [column for column in fields(cls) if column.name != "training"]
+
     def changed(self) -> dict[str, Any]:
-        options = super().changed()
-        del options["training"]
-        return {"probe": self.probe, **options, **self.training.changed()}
+        return {"probe": self.probe, **super().changed(), **self.training.changed()}
 
     def identity(self, place: Place) -> dict[str, Any]:
         """The identity of the training, and what the probe does with it."""
@@ -85,19 +92,17 @@ class Probe(Run):
         return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
 
     def row(self) -> dict[str, Any]:
-        options = asdict(self)
-        training = options.pop("training")
-        return {"probe": self.probe, **options, **training}
+        return {"probe": self.probe, **super().row(), **self.training.row()}
 
     @classmethod
     def of_row(cls, row: Any) -> "Probe":
         probe = PROBES[row["probe"]]
-        return probe(**values_of(row, probe) | {"training": Training.of_row(row)})
+        return probe(Training.of_row(row), **probe.options_of(row))
 
     @classmethod
     def is_current(cls, rows: Any) -> Any:
-        known = rows["probe"].isin(PROBES) & (rows["probe_protocol"] == PROBE_PROTOCOL)
-        return known & (rows["protocol"] == Training.protocol)
+        current = rows["probe"].isin(PROBES) & (rows["probe_protocol"] == PROBE_PROTOCOL)
+        return current & (rows["protocol"] == Training.protocol)
 
     @classmethod
     def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -198,11 +203,11 @@ class GradientTrace(Probe):
         """Do the training with this ``watch`` and store it. One that is on record, whatever device
         computed it, is repeated up to the last look, and stays as it is; returns whether that was
         so."""
-        known = self.until and place.store.has(key(self.training, place))
+        on_record = self.until and place.store.has(key(self.training, place))
 
         def look(seen: int) -> None:
             watch(seen)
-            if known and seen >= (self.until or 0):
+            if on_record and seen >= (self.until or 0):
                 raise _LookedEnoughError
 
         try:
@@ -350,8 +355,7 @@ class FirstSteps(Probe):
         optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay, fused=True)
         texts = dataset.train.first(self.texts).to(device)
         total = torch.zeros(POINTS, dtype=torch.float64)
-        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            torch.manual_seed(self.training.seed)
+        with seeded(self.training.seed, device):
             for index in torch.randperm(len(texts)):
                 batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
                 norms = gradient_norms(model, *batch)  # before the model learns from it
@@ -380,14 +384,10 @@ class DirectionUse(Probe):
         texts, rows = dataset.test.first(self.texts).to(_device_of(model)), []
         size = model.encoder.output_size
         left = (torch.arange(size, device=texts.labels.device) < size // 2).float()
-        for name, kept in {
-            "both": torch.ones_like(left),
-            "forward": left,
-            "backward": 1 - left,
-        }.items():
-            with model.classifier.register_forward_pre_hook(
-                lambda _, given, kept=kept: given[0] * kept
-            ):
+        parts = {"both": torch.ones_like(left), "forward": left, "backward": 1 - left}
+        for name, part in parts.items():
+            keep = lambda _, inputs, part=part: inputs[0] * part  # noqa: E731
+            with model.classifier.register_forward_pre_hook(keep):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
         return {"texts_probed": len(texts)} | _by_name(rows), rows
 
@@ -494,16 +494,14 @@ class Tracer:
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._probe, self._model, self._next, device = probe, model, 0.0, _device_of(model)
-        self._held_out, texts = (
-            bool(probe.shortest and probe.longest),
-            dataset.train.first(probe.texts),
-        )
+        self._held_out = bool(probe.shortest and probe.longest)
+        texts = dataset.train.first(probe.texts)
         judged = {"train": dataset.train, "validation": dataset.validation}
         if self._held_out:
             texts, judged = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts), {}
         self._texts = texts.to(device)
         self._judged = {
-            name: texts.first(probe.sample).to(device) for name, texts in judged.items()
+            name: split.first(probe.sample).to(device) for name, split in judged.items()
         }
         self.rows: list[dict[str, Any]] = []
 

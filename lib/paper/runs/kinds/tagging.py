@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from paper.corpora.tagged import Tagged, TaggedCorpus, entity_scores, find_tagged, in_io
 from paper.runs.kinds.training import scores_of
-from paper.runs.run import Place, Run, provenance
+from paper.runs.run import Place, Run, provenance, seeded
 from whenpool.corpora.batches import (
     PADDING,
     PADDING_INDEX,
@@ -67,11 +67,8 @@ class Tagging(Run):
 
     @property
     def cost(self) -> float:
-        words = {
-            "ud_ewt": 204_577.0,
-            "wnut17": 62_730.0,
-        }  # and of a generated corpus, or a usual file:
-        return self.epochs * words.get(self.corpus, 15_000.0)
+        words = {"ud_ewt": 204_577.0, "wnut17": 62_730.0}
+        return self.epochs * words.get(self.corpus, 15_000.0)  # as a generated corpus, or a file
 
     def identity(self, place: Place) -> dict[str, Any]:
         corpus = find_tagged(self.corpus, place.data)
@@ -82,8 +79,7 @@ class Tagging(Run):
         self.identity(place)  # raises for what is not here before any work is done
         corpus = find_tagged(self.corpus, place.data)
         data = number(corpus, self, place.vectors(self.vectors))
-        with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
-            torch.manual_seed(self.seed)
+        with seeded(self.seed, device):
             model = SequenceTagger(**self.values(SHAPE), **data.shape, padding_index=PADDING_INDEX)
             # again, so that dropout does not depend on how many weights were drawn
             torch.manual_seed(self.seed)
@@ -114,9 +110,8 @@ class Tagging(Run):
             **_baselines(corpus),
             "unseen_accuracy": 100 * float(right.float().mean()) if len(right) else None,
         }
-        if (
-            before
-        ):  # the lowest gradient of all words' losses over the highest, and how far one reaches
+        if before:
+            # the lowest gradient of all words' losses over the highest, and how far one reaches
             every, single = ([row[name] for row in before] for name in ("mean", "single"))
             result["gradient_evenness"] = min(every) / max(every)
             result["gradient_reach"] = (single[0] + single[-1]) / 2 / single[PLACES // 2]
@@ -159,9 +154,12 @@ def number(corpus: TaggedCorpus, run: Tagging, vectors: WordVectors | None) -> N
         name: [word for s in part for word in s.words] for name, part in corpus.splits.items()
     }
     counts = Counter(map(str.lower, written["train"]))
-    others = {word.lower() for word in written["validation"] + written["test"]} - counts.keys()
-    among = counts | dict.fromkeys(sorted(others & set(vectors.words)) if vectors else (), 1)
-    words = build_vocabulary(among, len(among))
+    if vectors:
+        later = {word.lower() for word in written["validation"] + written["test"]} - counts.keys()
+        all_words = counts | dict.fromkeys(sorted(later & set(vectors.words)), 1)
+    else:
+        all_words = counts
+    words = build_vocabulary(all_words, len(all_words))
     features: list[tuple[Callable[[str], str], dict[str, int]]] = [
         (str.lower, words | {PADDING: UNKNOWN_INDEX})  # if a text has such a word
     ]
@@ -204,10 +202,9 @@ def _numbers(values: Any, first: int) -> dict[str, int]:
 def shape(word: str) -> str:
     """Upper and lower case, digits and other signs, each run once: "Xx" of "Chicago", "dx" of
     "1990s"."""
-    kinds = (
-        "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else "." for c in word
-    )
-    return re.sub(r"(.)\1+", r"\1", "".join(kinds))[:8]
+    kinds = {"X": str.isupper, "x": str.islower, "d": str.isdigit}
+    signs = [next((kind for kind, holds in kinds.items() if holds(c)), ".") for c in word]
+    return re.sub(r"(.)\1+", r"\1", "".join(signs))[:8]
 
 
 class TaggingObjective(loop.Objective):
@@ -248,8 +245,8 @@ class TaggingObjective(loop.Objective):
             places, is_word, *_ = texts.ids.places(indices)  # (B, T)
             tags[places[is_word]] = logits.argmax(-1)[is_word]
         self.tags = tags.cpu()
-        known, right = (texts.labels >= 0).sum().item(), (tags == texts.labels).sum().item()
-        return loop.Score(loss.item() / max(known, 1), 100 * right / len(tags))
+        judged, right = (texts.labels >= 0).sum().item(), (tags == texts.labels).sum().item()
+        return loop.Score(loss.item() / max(judged, 1), 100 * right / len(tags))
 
     def end_epoch(self, model: nn.Module, accuracy: loop.Accuracy) -> dict[str, float]:
         if not self.corpus.has_entities:
@@ -260,10 +257,8 @@ class TaggingObjective(loop.Objective):
     def entity_scores(self, sentences: Sequence[Tagged]) -> Any:
         """The `entity_scores` of the sentences that were tagged last, and those by type."""
         in_turn = iter([self.names[tag] for tag in self.tags.tolist()])
-        true, ours = (
-            [s.tags for s in sentences],
-            [[next(in_turn) for _ in s.words] for s in sentences],
-        )
+        true = [s.tags for s in sentences]
+        ours = [[next(in_turn) for _ in s.words] for s in sentences]
         types = sorted({tag[2:] for tags in true for tag in tags} - {""})
         return entity_scores(true, ours), {name: entity_scores(true, ours, name) for name in types}
 

@@ -5,9 +5,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cache, partial
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,9 @@ from torch.utils._pytree import tree_map_only
 
 from paper.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
 from paper.memory import give_back_freed_memory
-from paper.runs.run import Place, Run, key, provenance
+from paper.runs.run import Place, Run, key, provenance, seeded
 from paper.runs.store import Store
-from paper.tricks import (
-    DropoutAttention,
-    GradientDirected,
-    PenaltyAttention,
-    TeacherForcing,
-)
+from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import find
@@ -51,9 +47,8 @@ from whenpool.training.loop import (
 PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
 TEST_TEXTS = 10_000  # As many as a corpus has, roughly
-EVALUATION = (
-    1 / 3
-)  # What reading a word costs without learning from it, beside a step of training on it
+# What reading a word costs without learning from it, beside a step of training on it
+EVALUATION = 1 / 3
 
 
 @cache
@@ -64,21 +59,41 @@ def grammar_of(corpus: str) -> Grammar | None:
     return Grammar(**dict(find(corpus, Path()).options))
 
 
-SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias input_bias
-    chrono_words
-    orthogonal drop_connect masked through backward"""
+@dataclass(frozen=True)
+class ModelSpec:
+    """A `whenpool.TextClassifier`, apart from its words and classes."""
+
+    pooling: str  # a name in `whenpool.POOLINGS`
+    cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`, or "transformer"
+    layers: int = 1
+    bidirectional: bool = True
+    embedding_size: int = 100
+    hidden_size: int = 256  # per direction
+    forget_bias: float | str | None = "thesis"  # see `whenpool.TextClassifier`
+    input_bias: float | None = None  # see `whenpool.Encoder`
+    chrono_words: int = 400  # T of the start "chrono"
+    orthogonal: bool = False  # recurrent weights at the start
+    drop_connect: float = 0.0
+    masked: bool = True  # False: padding enters
+    # the pooling through which the gradient flows back, None: ``pooling``
+    through: str | None = None
+    backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
+
+    def make(self, words: int, classes: int, vectors: Tensor | None = None) -> TextClassifier:
+        """The model before training, drawn from torch's generator."""
+        return TextClassifier(
+            words, classes, padding_index=PADDING_INDEX, vectors=vectors, **vars(self)
+        )
 
 
 @cache
-def fault_of(trick: str | None, **shape: Any) -> str:
-    """Why a model of some shape cannot be made, or trained with a trick, or ""."""
+def fault_of(model: ModelSpec, trick: str | None) -> str:
+    """Why a model cannot be made, or trained with a trick, or ""."""
     try:
         with torch.random.fork_rng(devices=[]):
-            TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
-        cell = shape["cell"]
-        check(
-            LISTED_CELLS[cell].recurrent or not trick, f"{trick} needs a recurrent cell, not {cell}"
-        )
+            model.make(2, 2)
+        recurrent = LISTED_CELLS[model.cell].recurrent
+        check(recurrent or not trick, f"{trick} needs a recurrent cell, not {model.cell}")
     except InputError as error:
         return str(error)
     return ""
@@ -98,9 +113,18 @@ def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
     return scores
 
 
-@dataclass(frozen=True)
+RECIPE = ("epochs", "batch_size", "learning_rate", "weight_decay", "clip")  # what a run says of it
+
+
+# not told to mypy, which would let `replace` change the fields of this class alone
+_record: Any = dataclass(frozen=True, init=False)
+
+
+@_record
 class Training(Run):
-    """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2)."""
+    """One training and the test of its best epoch: a model, a recipe and their data. The defaults
+    are the thesis's (§1.4.2). The fields of model and recipe are read and given, also to
+    ``dataclasses.replace``, like its own: ``Training("imdb", "mid", 1_000, "max", epochs=8)``."""
 
     kind, table, protocol = "training", "trainings", PROTOCOL
     order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
@@ -108,7 +132,8 @@ class Training(Run):
     corpus: str  # a name for `whenpool.corpora.load`
     setting: str  # "standard", "left", "mid" or "right" (§1.8)
     size: int  # training texts
-    pooling: str  # a name in `whenpool.POOLINGS`
+    model: ModelSpec
+    recipe: Recipe  # of which `RECIPE` may differ
     seed: int = 0  # of initialisation and order of batches
     length: str = "long"  # of the original texts: "long", "short" or "any"
     share: float = SHARE  # filler's part of all words
@@ -116,35 +141,42 @@ class Training(Run):
     validation: int | None = None  # texts; None: as many as training texts
     test: int | None = None  # texts; None: all
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
-    cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`, or "transformer"
-    layers: int = 1
-    bidirectional: bool = True
-    embedding_size: int = 100
-    hidden_size: int = 256  # per direction
-    forget_bias: float | str | None = "thesis"  # see `whenpool.TextClassifier`
-    drop_connect: float = 0.0
-    masked: bool = True  # False: padding enters
-    epochs: int = 20
-    batch_size: int = 32
-    learning_rate: float = 2e-3
-    weight_decay: float = 0.0
-    orthogonal: bool = False  # recurrent weights at the start
+    draw: int = 0  # which training texts: the first of the corpus, or later, see `make_dataset`
+    fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
+    shuffled: bool = False  # whether the labels of the training texts are shuffled
+    held: str | None = None  # what is not trained: "W_hh", or "encoder", its words' vectors as well
     trick: str | None = None  # one of `TRICKS`
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
-    input_bias: float | None = None  # see `whenpool.Encoder`
-    chrono_words: int = 400  # T of the start "chrono"
-    held: str | None = None  # what is not trained: "W_hh", or "encoder", its words' vectors as well
-    shuffled: bool = False  # whether the labels of the training texts are shuffled
-    draw: int = (
-        0  # which training texts: the first of the corpus, or later ones, see `make_dataset`
-    )
-    fresh: bool = False  # whether the filler of the training texts is drawn anew in every epoch
-    through: str | None = (
-        None  # the pooling through which the gradient flows back, None: ``pooling``
-    )
-    backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
-    clip: float | None = None  # the largest norm of a step's gradient
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        named |= zip(("corpus", "setting", "size", "pooling"), values, strict=False)
+        for part, kind, names in (
+            ("model", ModelSpec, [column.name for column in fields(ModelSpec)]),
+            ("recipe", Recipe, RECIPE),
+        ):
+            changes = {name: named.pop(name) for name in names if name in named}
+            named[part] = replace(named[part], **changes) if part in named else kind(**changes)
+        for item in fields(self):
+            if item.name not in named and item.default is MISSING:
+                raise TypeError(f"a training needs {item.name}")
+            object.__setattr__(self, item.name, named.pop(item.name, item.default))
+        if named:
+            raise TypeError(f"a training has no {', '.join(named)}")
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the model or the recipe."""
+        for part in ("model", "recipe"):
+            values = vars(vars(self)[part]) if part in vars(self) else {}
+            if name in values:
+                return values[name]
+        raise AttributeError(f"a training has no {name}")
+
+    @classmethod
+    def columns(cls) -> list[Field[Any]]:
+        recipe = [column for column in fields(Recipe) if column.name in RECIPE]
+        parts = {"model": fields(ModelSpec), "recipe": recipe}
+        return list(chain(*(parts.get(item.name, [item]) for item in fields(cls))))
 
     @property
     def training(self) -> "Training":
@@ -165,15 +197,9 @@ class Training(Run):
         if self.clip is not None and not self.clip > 0:
             return f"clip must be above 0, not {self.clip}"
         options = {"fresh filler": self.fresh, "through": self.through, "backward": self.backward}
-        if self.trick and (
-            option := next((name for name, value in options.items() if value), None)
-        ):
-            return f"{option} cannot be combined with {self.trick}; leave out one of them"
-        return fault_of(self.trick, **self.values(SHAPE))
-
-    @property
-    def recipe(self) -> Recipe:
-        return Recipe(**self.values("epochs batch_size learning_rate weight_decay clip"))
+        if self.trick and (used := [name for name, value in options.items() if value]):
+            return f"{used[0]} cannot be combined with {self.trick}; leave out one of them"
+        return fault_of(self.model, self.trick)
 
     @property
     def needs(self) -> "Training | None":
@@ -219,13 +245,10 @@ class Training(Run):
         that was stopped goes on, except one with a ``watch`` (see `train`), since what was seen is
         lost."""
         name = key(self, place)  # raises for what cannot be trained before any work is done
-        start, unfinished = (
-            prepared or prepare(self, place),
-            Unfinished(place.store, [name], device),
-        )
-        with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
-            torch.manual_seed(self.seed)  # of a GPU; the processor goes on from the model's start
-            torch.random.set_rng_state(start.random)
+        start = prepared or prepare(self, place)
+        unfinished = Unfinished(place.store, [name], device)
+        with seeded(self.seed, device):
+            torch.random.set_rng_state(start.random)  # the processor goes on from the model's start
             try:
                 outcome = train(
                     start.model,
@@ -255,9 +278,7 @@ class Prepared:
     encoded: EncodedCorpus
     dataset: Dataset
     model: TextClassifier
-    random: (
-        torch.Tensor
-    )  # state of torch's generator once the model is made; DropConnect draws from it
+    random: Tensor  # state of torch's generator with the model made; DropConnect draws from it
 
     def store(
         self, run: Training, outcome: Outcome, place: Place, keep_weights: bool, made: Any
@@ -281,9 +302,8 @@ class Prepared:
             "corpus_notes": " ".join(encoded.notes),
             "seconds": outcome.seconds,
         }
-        run.put(
-            place, result, made, outcome.history_rows(), outcome.weights if keep_weights else None
-        )
+        weights = outcome.weights if keep_weights else None
+        run.put(place, result, made, outcome.history_rows(), weights)
 
 
 def prepare(run: Training, place: Place) -> Prepared:
@@ -298,11 +318,8 @@ def prepare(run: Training, place: Place) -> Prepared:
     if run.fresh:  # other runs share the words, which change here
         ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
         dataset = replace(dataset, train=replace(dataset.train, ids=ids))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
-        sizes = len(dataset.vocabulary), len(dataset.classes)
-        shape = run.values(SHAPE) | {"padding_index": PADDING_INDEX}
-        model = TextClassifier(*sizes, vectors=dataset.vectors, **shape)
+    with seeded(run.seed):
+        model = run.model.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
         held = {None: (), "W_hh": ("weight_hh",), "encoder": ("embedding.", "encoder.")}[run.held]
         for name, weights in model.named_parameters():
             weights.requires_grad_(not any(part in name for part in held))
@@ -377,9 +394,8 @@ def execute_batched(
 
 # trainings that have not ended: what stops one costs a minute and an epoch at most
 
-EVERY = (
-    60.0  # Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
-)
+# Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
+EVERY = 60.0
 _FILES = [
     file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[3].rglob(kind))
 ]
@@ -444,9 +460,7 @@ class Unfinished:
         self._saved[self._keys[number]] = copied
         if self._saved.keys() >= self._open:
             torch.save((self._together, self._saved), buffer := BytesIO())
-            with suppress(
-                StorageError
-            ):  # a disk that is too full for it may have room for the result
+            with suppress(StorageError):  # the disk may still have room for the result
                 write_atomically(self._file, buffer.getvalue())
             self._saved = {}
 

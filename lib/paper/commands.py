@@ -94,7 +94,7 @@ speed_options = options(
         type=click.IntRange(1),
     ),
     from_environment(
-        "precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"
+        "precision", "Precision: float32 or bfloat16.", default="float32"
     ),
 )
 engine_options = options(

@@ -213,7 +213,7 @@ def test_a_step_takes_no_more_memory_than_was_reckoned(E, H, layers):
     models = [TextClassifier(50, 2, pooling, **shape) for pooling in POOLINGS]
     weights = [p for model in models for p in model.parameters()]
     with LiveBytes(weights) as counted:
-        batched.judge(models, [(texts, torch.arange(count))] * len(models), places=10**6)
+        batched.judge(models, [(texts, torch.arange(count))] * len(models), room=10**6)
     most = place_bytes(E, 2 * H, layers, 4) * count * words * len(models)
     assert 0.7 * most < counted.most < most + sum(values.nbytes for values in weights)
 

@@ -23,7 +23,6 @@ from whenpool.base.files import fingerprint
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
 from whenpool.corpora.tokens import WordVectors, load_vectors, vectors_file
-from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
 
 
@@ -210,14 +209,11 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
     """What is stored beside a result computed now on a device, ``together`` with a ``group`` of
     models."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
-    precision = precision_used()
-    if precision == "tf32x3" and not (together > 1 and kernels_on(device)):
-        precision = "float32"  # which is computed instead
     return {
         "commit": commit(),
         "device": f"{device.split(':')[0]}: {name}",
         "threads": torch.get_num_threads(),
-        "precision": precision,
+        "precision": precision_used(),
         "together": together,
         "group": group,
         "engine": ENGINE[0],

@@ -93,9 +93,7 @@ speed_options = options(
         "Models to train at once. [default: what fills a GPU, 1 on a cluster or processor]",
         type=click.IntRange(1),
     ),
-    from_environment(
-        "precision", "Precision: float32 or bfloat16.", default="float32"
-    ),
+    from_environment("precision", "Precision: float32 or bfloat16.", default="float32"),
 )
 engine_options = options(
     from_environment("engine", "Engine that executes the runs: local or ray.", default="local"),

@@ -200,7 +200,9 @@ def explain(
     file."""
     import torch
 
-    from whenpool.explain import checkpoint
+    from whenpool.explain.checkpoint import load_checkpoint
+    from whenpool.explain.explanation import explain as explained
+    from whenpool.explain.explanation import explain_file
 
     check(bool(texts) != bool(file), "give what to explain: --text, or --file and --out")
     check(
@@ -208,11 +210,11 @@ def explain(
         "--file needs --out, the .csv file to write, and --out needs --file",
     )
     torch.set_num_threads(1)  # for one text: threads would wait for each other
-    made = checkpoint.load_checkpoint(model)
+    made = load_checkpoint(model)
     if file and out:
-        count = checkpoint.explain_file(made, file, out, text_column, label)
+        count = explain_file(made, file, out, text_column, label)
         click.echo(f"{count:,} texts are explained in {out}")
-    for place, text in enumerate(texts):
+    for number, text in enumerate(texts):
         if text == "-":
             text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-        click.echo("\n" * (place > 0) + checkpoint.explain(made, text, label).text)
+        click.echo("\n" * (number > 0) + explained(made, text, label).text)

@@ -94,9 +94,9 @@ def described(device: str) -> str:
 def tried(device: str) -> str:
     """Whether the kernels are used on a GPU, and how right they are."""
     try:
-        error = kernel_error(device)
+        apart = kernel_error(device)
     except Exception as error:  # of Triton's compiler, the driver or memory
         reason = str(error).partition("\n")[0] or type(error).__name__
         return f"not used: they cannot be ({reason})"
-    used = "used with --precision bfloat16" if error <= LARGEST_ERROR else "not used"
-    return f"{used}: they differ from float64 by {error:.0e}"
+    used = "used with --precision bfloat16" if apart <= LARGEST_ERROR else "not used"
+    return f"{used}: they differ from float64 by {apart:.0e}"

@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -29,13 +29,14 @@ from whenpool.explain.checkpoint import (
     READS,
     TOKENIZERS,
     Checkpoint,
-    Explanation,
-    explain,
     load_checkpoint,
     save_checkpoint,
 )
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.loop import Recipe, Weighted, train
+
+if TYPE_CHECKING:
+    from whenpool.explain.explanation import Explanation
 
 
 @dataclass(eq=False, repr=False)
@@ -209,8 +210,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         places = self.predict_proba(texts).argmax(1)  # raises where it is not fitted
         return self.classes_[places]
 
-    def explain(self, text: str, label: Any = None) -> Explanation:
+    def explain(self, text: str, label: Any = None) -> "Explanation":
         """How much each word of a text mattered to a label, by default the likeliest."""
+        from whenpool.explain.explanation import explain
+
         check_is_fitted(self, "checkpoint_")
         return explain(self.checkpoint_, text, None if label is None else str(label))
 

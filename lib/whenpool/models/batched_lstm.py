@@ -29,8 +29,6 @@ from whenpool.models.precision import precision, precision_used
 _STEPS = 16
 LARGEST_ERROR = 1e-2
 """‖Δ‖ / ‖reference‖ of states and of each gradient, up to which the kernels are right."""
-BACKWARD = ("open", "even")
-"""Other ways back than the gradient's, see `whenpool.Encoder`; states are the same."""
 
 
 def run_layer(
@@ -45,8 +43,8 @@ def run_layer(
     """The states (M, B, T, D) that a layer makes of (M, B, T, E) and lengths (M, B) below T. After
     a text's end inputs must be zeros, states are, and their gradient must be, as poolings leave it.
     Weights (R, 4H, E) and (R, 4H, H), biases (R, 4H): gates are input, forget, candidate, output.
-    ``loops``: `TORCH`, or `kernels`, by default those of `loops_for`; with ``backward``, one of
-    `BACKWARD`, torch's."""
+    ``loops``: `TORCH`, or `kernels`, by default those of `loops_for`; with ``backward``, see
+    `whenpool.Encoder`, torch's."""
     if more := -x.shape[-1] % 8:  # tensor cores want rows of a multiple of 16 bytes
         x, into = pad(x, (0, more)), pad(into, (0, more))
     if backward:
@@ -200,7 +198,7 @@ def _rows(lengths: Tensor, T: int, d: int) -> Tensor:
 class TorchLoops(NamedTuple):
     """The loops in torch; `whenpool.models.triton_lstm` has the same two as kernels."""
 
-    way: str | None = None  # back, one of `BACKWARD`; None: the gradient's
+    way: str | None = None  # back: "open" or "even"; None: the gradient's
 
     def forward(
         self, gates: Tensor, across: Tensor, bias: Tensor, lengths: Tensor, keep: bool

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from whenpool.base.errors import check, check_known
-from whenpool.models.batched_lstm import BACKWARD, run_layer
 from whenpool.models.cells import CELLS, MinGRU
 from whenpool.models.pooling import is_true
 from whenpool.models.precision import run_recurrence
@@ -25,6 +24,8 @@ from whenpool.models.registry import LISTED_CELLS
 
 STARTS = ("low", "chrono", "chrono forget", "chrono input")
 """What `forget_bias` can be besides a number."""
+BACKWARD = ("open", "even")
+"""Other ways back than the gradient's; states are the same."""
 ForgetBias = float | Literal["low", "chrono", "chrono forget", "chrono input"] | None
 
 
@@ -173,6 +174,8 @@ class Encoder(nn.Module):
     def _learning_states(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """The same states of (B, T, E) with a mask (B, T, 1) of words; their gradient comes back in
         the way ``backward``."""
+        from whenpool.models.batched_lstm import run_layer
+
         lengths = mask.sum(1).T  # (1, B)
         states = pad(inputs * mask, (0, 0, 0, 1)).unsqueeze(0)  # (1, B, T + 1, E)
         for layer in self.layers:

@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 import torch
+from called import told
 from click.testing import CliRunner
-from conftest import told
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import cli

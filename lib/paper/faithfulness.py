@@ -32,7 +32,7 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
     try:
         from captum.attr import LayerIntegratedGradients, Occlusion
     except ModuleNotFoundError:
-        raise InputError("faithfulness needs captum: pip install 'whenpool[captum]'") from None
+        raise InputError("faithfulness needs captum: pip install -e 'lib/paper[captum]'") from None
     random = torch.Generator().manual_seed(seed)
 
     def by_window(model: Any, ids: Tensor, label: int) -> Tensor:

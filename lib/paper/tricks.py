@@ -124,8 +124,10 @@ class AttentionForm(nn.Module):
 
     def __init__(self, model: TextClassifier, drop: float = 0.0) -> None:
         super().__init__()
-        fits = isinstance(model.pooling, LastState)
-        check(fits, 'the model must not have a pooling; make it with pooling="last"')
+        check(
+            isinstance(model.pooling, LastState),
+            'the model must not have a pooling; make it with pooling="last"',
+        )
         self.model, self.drop, self._masses = model, drop, list[Tensor]()
         self.attention = LastAttention(bidirectional=model.encoder.directions == 2)
 

@@ -82,7 +82,7 @@ def test_a_text_without_words_gives_zeros_and_padding_does_not_matter(name, stat
     assert module(states.float(), MASK)[0].dtype == torch.float32  # of a head in other numbers
     for bad, message in (
         ((states, torch.ones(3, 5, dtype=torch.bool)), r"not \(3, 6, 8\) and \(3, 5\)"),
-        ((states, None), r"the mask a tensor \(B, T\), not \(3, 6, 8\) and None"),
+        ((states, None), r"the mask a tensor \(B, T\), not \(3, 6, 8\) and a NoneType"),
         ((states[:, :0], MASK[:, :0]), "the states are of no words, T = 0"),
         ((states[..., :6], MASK), r"\(8\) cannot pool states of 6 units"),
         ((states, (~MASK).float() * -1e9), "of an additive mask take mask == 0"),

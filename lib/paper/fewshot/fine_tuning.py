@@ -109,11 +109,11 @@ def find_layers(encoder: nn.Module) -> nn.ModuleList:
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
     fitting = [module for module in lists if len(module) == wanted]
-    none = (
+    check(
+        len(fitting) == 1,
         f"TMix and MixText mix after a layer, but {type(encoder).__name__} has no list of its "
-        "layers"
+        "layers; choose an encoder like BERT, RoBERTa, DistilBERT or MPNet",
     )
-    check(len(fitting) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT or MPNet")
     return fitting[0]
 
 

@@ -52,9 +52,11 @@ def select(
     labelled: set[int] = set()
     for label, name in enumerate(corpus.classes):
         of_class = [index for index in order if train.labels[index] == label]
-        have = f"corpus {corpus.name or 'given'}: class {name!r} has {len(of_class)} training texts"
-        need = f"{per_class} per class are needed; choose fewer labels, or add texts"
-        check(len(of_class) >= per_class, f"{have}, but {need}")
+        check(
+            len(of_class) >= per_class,
+            f"corpus {corpus.name or 'given'}: class {name!r} has {len(of_class)} training texts, "
+            f"but {per_class} per class are needed; choose fewer labels, or add texts",
+        )
         labelled.update(of_class[:per_class])
     others = [index for index in reversed(order) if index not in labelled]
     chosen = [index for index in order if index in labelled]
@@ -118,8 +120,10 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     for where, item in json_lines(file, expected):
         listed = item.get("paraphrases")
         given = [item.get("text"), *listed] if isinstance(listed, list) else []
-        usable = len(given) > 1 and all(isinstance(text, str) for text in given)
-        check(usable, f"{where}: expected {expected}")
+        check(
+            len(given) > 1 and all(isinstance(text, str) for text in given),
+            f"{where}: expected {expected}",
+        )
         versions.setdefault(given[0], []).extend(given[1:])
     missing = next((text for text in texts if text not in versions), "")
     none = f"{file} has no paraphrases of {missing!r:.60}; add a line with exactly this text"

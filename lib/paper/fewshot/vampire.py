@@ -148,9 +148,10 @@ class BagVocabulary:
         telling = [word for word, held in spread.items() if 3 <= held <= len(texts) / 2]
         lettered = [word for word in telling if any(map(str.isalpha, word))]
         kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
-        few = f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words"
         check(
-            len(kept) >= 2, f"{few} occur in at least 3 and at most half of them; give more texts"
+            len(kept) >= 2,
+            f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words"
+            " occur in at least 3 and at most half of them; give more texts",
         )
         self.counts = torch.tensor([float(counts[word]) for word in kept])  # (V,), in these texts
         self.numbers = {word: number for number, word in enumerate(kept, FIRST)}

@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from paper.corpora.statistics import statistics_of
 from paper.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
 from paper.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from paper.runs.kinds import FewShot, Probe, Tagging, Training, probe
@@ -21,7 +22,6 @@ from whenpool.base.errors import check, check_known
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
-from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.tokens import VECTORS, find_vectors
 from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 

@@ -104,8 +104,11 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     check(labels, f"{source}: no usable text was found; give texts of at least two classes")
     for part, by_class in parts.items():
         of = f" in its part {part!r}" if len(parts) > 1 else ""
-        only = f"{source}: only class {min(by_class)!r} was found{of}"
-        check(len(by_class) >= 2, f"{only}; give texts of at least two classes")
+        check(
+            len(by_class) >= 2,
+            f"{source}: only class {min(by_class)!r} was found{of}"
+            "; give texts of at least two classes",
+        )
     chosen = {}
     for part, by_class in sorted(parts.items()):
         room = min(map(len, by_class.values()))

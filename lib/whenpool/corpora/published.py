@@ -86,8 +86,10 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
     except InputError:
         raise
     except Exception as error:  # each kind of file has errors of its own
-        wrong = f"{path} is damaged or not the publisher's file ({error!s:.200})"
-        raise InputError(f"{wrong}; move it away and run `whenpool data fetch {name}`") from None
+        raise InputError(
+            f"{path} is damaged or not the publisher's file ({error!s:.200})"
+            f"; move it away and run `whenpool data fetch {name}`"
+        ) from None
     splits = (len(corpus.train), len(corpus.test), len(corpus.validation))
     enough = (
         length not in publication.sizes or splits == sizes
@@ -96,9 +98,8 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
         return replace(corpus, name=name, complete=True)
     classes = f" in {len(corpus.classes)} classes" if name == "amazon" else ""
     note = (
-        f"The {name} files hold {total:,} texts{classes}, fewer than the publisher's: they "
-        "are a part or "
-        "a stand-in, and their accuracies are not compared with the thesis's."
+        f"The {name} files hold {total:,} texts{classes}, fewer than the publisher's: they are a "
+        "part or a stand-in, and their accuracies are not compared with the thesis's."
     )
     return replace(corpus, name=name, notes=(note,))
 

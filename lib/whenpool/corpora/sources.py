@@ -168,15 +168,19 @@ def find(
     if name in PUBLICATIONS:
         check(not given, f"corpus {name!r} takes no options; leave out {', '.join(given)}")
         path = PUBLICATIONS[name].find(folder)
-        advice = (
-            f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA"
+        check(
+            path,
+            f"corpus {name!r}: {PUBLICATIONS[name].files[0]} is not in {folder}; "
+            f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA",
         )
-        check(path, f"corpus {name!r}: {PUBLICATIONS[name].files[0]} is not in {folder}; {advice}")
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if suffix_of(path) not in SUFFIXES:
-        tagged = "if it holds tagged words, add --chapter sequence_labelling"
-        check(not isfile(path), f"{path} is not a {FORMATS} file of texts; {tagged}")
+        check(
+            not isfile(path),
+            f"{path} is not a {FORMATS} file of texts; "
+            "if it holds tagged words, add --chapter sequence_labelling",
+        )
         check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
     what = "is a folder" if path.is_dir() else "does not exist"
     check(isfile(path), f"corpus file {path} {what}; check its path")
@@ -229,25 +233,6 @@ def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
     """See `CorpusSource.label`."""
     written = ",".join(f"{key}={value}" for key, value in options)
     return ":".join(filter(None, (Path(name).name, written)))
-
-
-def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
-    """Counts of a corpus's texts and of their words between white space, remembered in the
-    cache."""
-
-    def measure() -> str:
-        corpus = source.load(length)
-        words = [len(text.split()) for split in corpus.splits.values() for text in split.texts]
-        counts = {
-            "classes": len(corpus.classes),
-            "average_length": sum(words) / len(words),
-            "max_length": max(words),
-            **{f"{name}_size": len(s) for name, s in corpus.splits.items()},
-        }
-        return json.dumps(counts | {"complete": corpus.complete})
-
-    identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(_HERE))
-    return json.loads(remembered(identity, measure))
 
 
 # Files of the user's own
@@ -320,10 +305,12 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
     options += (
         [f"--drop-rare to leave out those of fewer than {FEWEST} texts"] if wrong != again else []
     )
-    listed = f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}"
-    ways = f"{' and '.join(options)} (in Python merge_case, drop_rare)"
-    said = f"{len(wrong)} of {len(counts)} classes are not usable: {listed}"
-    check(not wrong, f"{path}: {said}. Add texts, correct labels, or give {ways}")
+    check(
+        not wrong,
+        f"{path}: {len(wrong)} of {len(counts)} classes are not usable: "
+        f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}. Add texts, correct labels, or give "
+        f"{' and '.join(options)} (in Python merge_case, drop_rare)",
+    )
     enough = f"{path}: fewer than two classes have {FEWEST} different texts; add texts"
     check(len(counts) - len(rare) > 1, enough)
     return rare
@@ -354,9 +341,11 @@ def read_own(
         if str(label).strip().lower() in NO_LABEL:
             gaps.append(f"{where}: the label {label!r} says that there is none")
             continue
-        kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
-        fits = isinstance(text, str) and isinstance(label, Hashable)
-        check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
+        check(
+            isinstance(text, str) and isinstance(label, Hashable),
+            f"{where}: column {text_column!r} must hold a text, and {label_column!r} a word or a "
+            f"number, not {text!r:.40} and {label!r:.40}",
+        )
         read.append(Raw(whole_characters(str(text)), whole_characters(str(label).strip())))
     for column, option in zip(wanted, ("text", "label"), strict=True):
         how = f", as {path.name}:{option}_column=…; diagnose has --{option}-column"
@@ -370,8 +359,10 @@ def read_own(
             r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII
         )  # others, as 01, are codes
         other = written.setdefault(Decimal(label) if is_number else label, label)
-        one = f"labels {other!r} and {label!r} are one number; write it in one way"
-        check(other == label, f"{path}: {one}")
+        check(
+            other == label,
+            f"{path}: labels {other!r} and {label!r} are one number; write it in one way",
+        )
         said = (
             f"{labels[label]:,} rows are of a class {label!r}; empty the field if it means no "
             "class."
@@ -384,8 +375,10 @@ def read_own(
         said = f"{count:,} rows spell their class in a rarer way and were merged: {merged!r:.200}."
         notes += [said] if merged else []
         read = [row._replace(label=usual[folded(row.label)]) for row in read]
-    spaced = not without_spaces(row.text for row in read)
-    check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
+    check(
+        not without_spaces(row.text for row in read),
+        f"{path}: the texts have no spaces between words; add them with a segmenter",
+    )
     return read, gaps, notes
 
 
@@ -399,8 +392,10 @@ def check_column(path: Path, column: str, named: Collection[str], how: str) -> N
     names = {name.casefold(): name for name in named}
     near = get_close_matches(column.casefold(), names, 1)
     guess = f"did you mean {names[near[0]]!r}? N" if near else "n"
-    choice = f"{guess}ame one of {[*named]!r:.300}{how}"
-    check(column in named, f"{path} has no column {column!r}; {choice}")
+    check(
+        column in named,
+        f"{path} has no column {column!r}; {guess}ame one of {[*named]!r:.300}{how}",
+    )
 
 
 def _check_contents(
@@ -410,14 +405,17 @@ def _check_contents(
     text, label = rows[0][:2]
     words = [sum(len(row[place].split()) for row in rows) for place in (0, 1)]
     swapped = len(labels) > 2 * len({row.text for row in rows}) and words[1] > words[0]
-    seen = f"column {wanted[0]!r} holds {text!r:.40}, and {wanted[1]!r} holds {label!r:.60}"
-    exchange = f"give --text-column {wanted[1]} --label-column {wanted[0]}"
-    check(not swapped, f"{path}: text and label look swapped: {seen}; {exchange}")
-    many = (
-        f"{path}: column {wanted[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
+    check(
+        not swapped,
+        f"{path}: text and label look swapped: column {wanted[0]!r} holds {text!r:.40}, and "
+        f"{wanted[1]!r} holds {label!r:.60}; give --text-column {wanted[1]} --label-column "
+        f"{wanted[0]}",
     )
-    is_class = len(labels) <= max(20, len(rows) / 2)
-    check(is_class, f"{many}, as an id or a measured number; name the classes with --label-column")
+    check(
+        len(labels) <= max(20, len(rows) / 2),
+        f"{path}: column {wanted[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
+        ", as an id or a measured number; name the classes with --label-column",
+    )
 
 
 def _rows(
@@ -535,8 +533,11 @@ def _table(
         first = start + reader.line_num
         where = f"{path}, line {first + 1}"
         for row in reader:
-            wrong = f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
-            check(not any(row[len(header) :]), f"{wrong}; put fields that hold {mark!r} in quotes")
+            check(
+                not any(row[len(header) :]),
+                f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
+                f"; put fields that hold {mark!r} in quotes",
+            )
             last = start + reader.line_num
             if any(row):
                 fields: dict[str, str] = {}
@@ -549,8 +550,10 @@ def _table(
     except csv.Error as error:
         if mark == "\t" and quoting == csv.QUOTE_MINIMAL:
             return _table(path, wanted, encoding, csv.QUOTE_NONE)
-        advice = "end each quoted field with a quote, and write a quote within it twice"
-        raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
+        raise InputError(
+            f"{where}: a quote is not closed ({error}); "
+            "end each quoted field with a quote, and write a quote within it twice"
+        ) from None
     if not joined:
         return rows, []
     # between the quotes may be a text of several lines, or rows: then every line of the table has

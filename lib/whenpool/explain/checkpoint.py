@@ -139,15 +139,20 @@ def save_checkpoint(
 
         wrapped = f"{type(model).__name__}; {inside(model)}".rstrip("; ")
         raise InputError(f"only a whenpool.TextClassifier can be saved, not {wrapped}")
-    plain = all(isinstance(value, Tensor) for value in model.state_dict().values())
-    advice = "save it as it was before, and quantise what you load"
-    check(plain, f"a quantised model cannot be saved; {advice}")
-    given = isinstance(model.embedding, nn.Embedding)
-    check(given, "a model of an encoder's states has no vocabulary; save its state_dict")
+    check(
+        all(isinstance(value, Tensor) for value in model.state_dict().values()),
+        "a quantised model cannot be saved; save it as it was before, and quantise what you load",
+    )
+    check(
+        isinstance(model.embedding, nn.Embedding),
+        "a model of an encoder's states has no vocabulary; save its state_dict",
+    )
     if isinstance(vocabulary, Mapping):
         by_number = {number: word for word, number in vocabulary.items()}
-        complete = by_number.keys() == {*range(len(vocabulary))}
-        check(complete, "vocabulary must number its words 0, 1, 2, ...")
+        check(
+            by_number.keys() == {*range(len(vocabulary))},
+            "vocabulary must number its words 0, 1, 2, ...",
+        )
         vocabulary = [by_number[number] for number in range(len(vocabulary))]
     state = model.state_dict().items()
     tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
@@ -173,8 +178,10 @@ def save_checkpoint(
 
 def _plain(value: Any) -> Any:
     """A number of numpy's or torch's as Python's."""
-    single = getattr(value, "shape", None) == ()
-    check(single, f"what is kept about a model must be plain values, not {type(value).__name__}")
+    check(
+        getattr(value, "shape", None) == (),
+        f"what is kept about a model must be plain values, not {type(value).__name__}",
+    )
     return value.item()
 
 
@@ -196,18 +203,23 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         check(file.is_file(), f"{folder} is not the folder of a saved model: it has no {file.name}")
     try:
         facts, weights = json.loads(facts_file.read_text("utf-8")), weights_file.read_bytes()
-        known = (facts["format"], facts["version"]) == (FORMAT, VERSION)
-        check(known, f"{facts_file}: another whenpool saved it, which can load it")
-        fits = hashlib.sha256(weights).hexdigest() == facts["weights"]
-        check(fits, f"{weights_file} does not belong to its {FACTS_FILE}; save the model again")
+        check(
+            (facts["format"], facts["version"]) == (FORMAT, VERSION),
+            f"{facts_file}: another whenpool saved it, which can load it",
+        )
+        check(
+            hashlib.sha256(weights).hexdigest() == facts["weights"],
+            f"{weights_file} does not belong to its {FACTS_FILE}; save the model again",
+        )
         model = _made(facts, safetensors.torch.load(weights), str(facts_file))
         more = facts["about"], facts["max_words"], facts["tokenizer"]
         return Checkpoint(model, tuple(facts["vocabulary"]), tuple(facts["classes"]), *more)
     except InputError:
         raise
     except (LookupError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error!s:.200}"
-        raise InputError(f"{folder} is damaged ({reason}); save the model again") from None
+        raise InputError(
+            f"{folder} is damaged ({type(error).__name__}: {error!s:.200}); save the model again"
+        ) from None
 
 
 def _arguments(model: TextClassifier) -> dict[str, Any]:
@@ -255,11 +267,15 @@ def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -
 def _check_names(
     words: Sequence[str], classes: Sequence[str], limit: int | None, tokenizer: str, where: str
 ) -> None:
-    begins = [*words[:2]] == [UNKNOWN, PADDING]
-    check(begins, f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}")
+    check(
+        [*words[:2]] == [UNKNOWN, PADDING],
+        f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}",
+    )
     for name, names in (("vocabulary", words), ("classes", classes)):
-        different = len({*names}) == len(names) > 1 and {*map(type, names)} == {str}
-        check(different, f"{where}: {name} must be a list of at least two different strings")
+        check(
+            len({*names}) == len(names) > 1 and {*map(type, names)} == {str},
+            f"{where}: {name} must be a list of at least two different strings",
+        )
     check_known(f"{where}: tokenizer", tokenizer, TOKENIZERS)
     whole = type(limit) is int and limit >= 1
     check(limit is None or whole, f"{where}: max_words must be at least 1, or null, not {limit}")

@@ -392,9 +392,8 @@ def verdict_on(
     best, gaps, uneven = ranked(scores)[0], differences(scores), scores[0].parts is not None
     has, of = ("has a macro F1 of", "on") if uneven else ("is right on", "of")
     sentences = [
-        f"{best.name} {has} {best.value:.1f} % {of} {len(best.right):,} texts, and the "
-        "most frequent "
-        f"class {has} {majority[0].value:.1f} %. Chance in the choice of texts counts, "
+        f"{best.name} {has} {best.value:.1f} % {of} {len(best.right):,} texts, and the most "
+        f"frequent class {has} {majority[0].value:.1f} %. Chance in the choice of texts counts, "
         "that in training does not."
     ]
     if uneven:
@@ -418,9 +417,8 @@ def verdict_on(
         title += ", though others may do as well"
         names = ", ".join(score.name for score in tied)
         sentences.append(
-            f"These texts cannot tell {names} apart; of them, {chosen.name} does best on "
-            "the texts as "
-            "they are and among filler taken together."
+            f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the "
+            "texts as they are and among filler taken together."
         )
     for base in learnt(simple)[:1]:
         if difference(best, base, len(simple))[1] <= 0:

@@ -105,21 +105,22 @@ def kernel_error(
         row[:texts] = words - torch.arange(texts) % words
     random = torch.Generator().manual_seed(0)
     sizes = (2 * M, 4 * H, 20), (2 * M, 4 * H, H), (2 * M, 4 * H)
-    drawn = [(2 * torch.rand(size, generator=random) - 1) * H**-0.5 for size in sizes]
+    weights = [(2 * torch.rand(size, generator=random) - 1) * H**-0.5 for size in sizes]
+    is_word = torch.arange(longest + 1) < lengths.unsqueeze(-1)
     inputs = 2 * torch.rand(M, B, longest + 1, 20, generator=random) - 1
-    inputs *= (torch.arange(longest + 1) < lengths.unsqueeze(-1)).unsqueeze(-1)
+    inputs *= is_word.unsqueeze(-1)
 
     def computed(loops: Any, **where: Any) -> list[Tensor]:
         values: list[Tensor] = []
-        for weights in ([of[:M] for of in drawn], drawn):  # of one direction, and of both
-            leaves = [of.to(**where, copy=True).requires_grad_() for of in (inputs, *weights)]
-            x, into, across, bias = leaves
-            arguments = x, lengths.to(x.device), into, across, bias, loops
+        for R in (M, 2 * M):  # recurrences in one direction, and in both
+            leaves = [inputs, *(of[:R] for of in weights)]
+            leaves = [of.to(**where, copy=True).requires_grad_() for of in leaves]
+            arguments = leaves[0], lengths.to(leaves[0].device), *leaves[1:], loops
             with torch.inference_mode():  # nothing is kept
                 values.append(run_layer(*arguments))
             values.append(run_layer(*arguments))
             values += torch.autograd.grad(values[-1].square().sum(), leaves)
-        return [of_model.detach().double().cpu() for of in values for of_model in of]
+        return [part.detach().double().cpu() for of in values for part in of]  # a model's
 
     exact = computed(TORCH, dtype=torch.float64)
     with precision("bfloat16"):

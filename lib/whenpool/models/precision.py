@@ -71,8 +71,11 @@ def run_recurrence(
             else:
                 states = recurrence(*arguments)[0]
     except RuntimeError as error:
-        lacks = f"torch.vmap has no rule for {type(recurrence).__name__} without gradients"
-        check("Batching rule" not in str(error), f"{lacks}; give the model the whole batch")
+        check(
+            "Batching rule" not in str(error),
+            f"torch.vmap has no rule for {type(recurrence).__name__} without gradients"
+            "; give the model the whole batch",
+        )
         raise
     return states.to(inputs.dtype)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import check
+from whenpool.base.errors import InputError
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 
@@ -101,8 +101,9 @@ class SequenceTagger(nn.Module):
         """(B, T) or (B, T, F) int64 -> (B, T, E)."""
         columns = ids.unsqueeze(-1).unbind(-1) if ids.dim() == 2 else ids.unbind(-1)
         tables = (self.embedding, *self.features)
-        fits = len(columns) == len(tables)
-        check(fits, f"each word has {len(columns)} numbers, but the tagger reads {len(tables)}")
+        if len(columns) != len(tables):
+            counts = f"{len(columns)} numbers, but the tagger reads {len(tables)}"
+            raise InputError(f"each word has {counts}")
         return torch.cat([table(of) for table, of in zip(tables, columns, strict=True)], dim=-1)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:

@@ -110,13 +110,17 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         directions = 2 if bidirectional else 1
         size = hidden_size * directions
-        sizes = (
+        check(
+            min(input_size, hidden_size, layers, heads) >= 1,
             f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
+            " must be at least 1 each",
         )
-        check(min(input_size, hidden_size, layers, heads) >= 1, f"{sizes} must be at least 1 each")
         check_known("attention", attention, ATTENTIONS)
-        divides = f"heads={heads} does not divide the {size} units of a state"
-        check(size % heads == 0, f"{divides}; choose another hidden_size or heads")
+        check(
+            size % heads == 0,
+            f"heads={heads} does not divide the {size} units of a state"
+            "; choose another hidden_size or heads",
+        )
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
         self.directions, self.heads, self.attention = directions, heads, attention
         self.dropout = dropout

@@ -145,8 +145,10 @@ def tagging_gradient_norms(
     if word is not None:
         word = torch.as_tensor(word, device=lengths.device)
         check(not word.is_floating_point(), f"word must be whole numbers, not {word.dtype}")
-        fits = word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all())
-        check(fits, "word must be (B,), with a place in each sentence, counted from 0")
+        check(
+            word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all()),
+            "word must be (B,), with a place in each sentence, counted from 0",
+        )
         others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
         counted = tags.masked_fill(others, -1)
 
@@ -193,21 +195,18 @@ def _total_norms(
         rest = [
             m for m in model.modules() if isinstance(m, Cell | nn.RNNBase) and m not in embedding
         ]
-        runs = (
-            f"encode and classify of {name} call no recurrence that a gradient comes back through"
+        check(
+            called or not rest,
+            f"encode and classify of {name} call no recurrence that a gradient comes back "
+            "through; delete what is not used, or probe the model as it was before torch.compile "
+            "and no_grad",
         )
-        advice = (
-            "delete what is not used, or probe the model as it was before torch.compile and no_grad"
-        )
-        check(called or not rest, f"{runs}; {advice}")
-        stops = (
+        check(
+            called or _comes_from(made, embedded),
             f"no gradient comes back to the words through encode of {name}, so a probe cannot "
-            "look in"
+            "look in; leave out no_grad, detach and other runtimes; freeze weights by "
+            "requires_grad_(False)",
         )
-        free = (
-            "leave out no_grad, detach and other runtimes; freeze weights by requires_grad_(False)"
-        )
-        check(called or _comes_from(made, embedded), f"{stops}; {free}")
         cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
         check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
@@ -215,15 +214,11 @@ def _total_norms(
         used = _top(name, called, encoder)
         if by_word and _mixes(states, [tap.outputs for tap in used] or [embedded], lengths):
             used = [] if used else _stacked(states, states.grad_fn)
-            seen = used and all(_flows(states, tap) for tap in used)
-            unseen = (
-                f"encode of {name} computes word by word, and a probe cannot see which states "
-                "depend"
-            )
-            end = "or return torch.stack(states, dim=1) of the states that go into the next steps"
             check(
-                seen,
-                f"{unseen} on others; use nn.LSTM, nn.GRU, nn.RNN or a whenpool.Encoder, {end}",
+                used and all(_flows(states, tap) for tap in used),
+                f"encode of {name} computes word by word, and a probe cannot see which states "
+                "depend on others; use nn.LSTM, nn.GRU, nn.RNN or a whenpool.Encoder, or return "
+                "torch.stack(states, dim=1) of the states that go into the next steps",
             )
         used = used or [Tap(model, embedded, states, [states], list)]
         wanted = [tensor for tap in used for tensor in tap.wanted]
@@ -236,8 +231,10 @@ def _total_norms(
     )
     for tap in used:
         at_wanted = [next(grads) for _ in tap.wanted]
-        some = any(grad is not None for grad in at_wanted)
-        check(some, f"{unused}; return them from encode, and leave out no_grad and detach")
+        check(
+            any(grad is not None for grad in at_wanted),
+            f"{unused}; return them from encode, and leave out no_grad and detach",
+        )
         pairs = zip(tap.wanted, at_wanted, strict=True)
         known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
         totals += tap.total(known)
@@ -245,9 +242,11 @@ def _total_norms(
         totals[1] = encoder.reading(lengths, T).reversed(totals[1])
     gradients = torch.cat(totals, dim=-1)
     read = tuple(gradients.shape[:2])
-    each = read[0] == B and read[1] in (longest, ids.shape[1])
     steps = f"{name} calls last a recurrence over {read[1]} steps of {read[0]} sequences"
-    check(each, f"{steps}; it must read each word of each text")
+    check(
+        read[0] == B and read[1] in (longest, ids.shape[1]),
+        f"{steps}; it must read each word of each text",
+    )
     exact = torch.linalg.vector_norm(
         gradients, dim=-1, dtype=torch.float64
     )  # (1e-25)² is 0 in float32
@@ -332,12 +331,11 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
             return True
         sizes.append(len(nodes))
     names = {node.name() for node in nodes}
-    lacks = (
-        f"encode of {type(model).__name__} calls a kernel that has no gradient, as of "
-        "quantised layers"
+    check(
+        not any("NotImplemented" in name for name in names),
+        f"encode of {type(model).__name__} calls a kernel that has no gradient, as of quantised "
+        "layers; take the model as it was before it was quantised",
     )
-    known = not any("NotImplemented" in name for name in names)
-    check(known, f"{lacks}; take the model as it was before it was quantised")
     custom = {type(node).__name__ for node in nodes if isinstance(node, BackwardCFunction)}
     if custom:
         inside = f"encode of {type(model).__name__} calls {', '.join(sorted(custom))}"
@@ -389,8 +387,10 @@ def _flows(states: Tensor, loop: Tap) -> bool:
 
 def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
     (B, T), lengths = norms.shape, torch.as_tensor(lengths, device=norms.device)
-    fits = lengths.shape == (B,) and bool(((lengths >= 1) & (lengths <= T)).all())
-    check(fits, f"norms of {B} texts need {B} lengths between 1 and {T}")
+    check(
+        lengths.shape == (B,) and bool(((lengths >= 1) & (lengths <= T)).all()),
+        f"norms of {B} texts need {B} lengths between 1 and {T}",
+    )
     return lengths.long()
 
 

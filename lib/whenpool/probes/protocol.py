@@ -16,11 +16,11 @@ def check_steps(
 ) -> None:
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
     missing = [step for step in steps if not callable(getattr(model, step, None))]
-    lacks = (
-        f"{type(model).__name__} has no {', '.join(missing)}; "
-        f"{inside(model) or 'see whenpool.probes'}"
+    check(
+        not missing,
+        f"{probe} calls a model's methods {', '.join(steps)}, but {type(model).__name__} has no "
+        f"{', '.join(missing)}; {inside(model) or 'see whenpool.probes'}",
     )
-    check(not missing, f"{probe} calls a model's methods {', '.join(steps)}, but {lacks}")
 
 
 def inside(model: nn.Module) -> str:
@@ -41,8 +41,11 @@ def check_float(model: nn.Module) -> None:
     # weights of such layers, sums of floats, and tables, which come before all states
     other = re.compile("Packed|Float|Embedding")
     names = ", ".join(sorted(kind.__name__ for kind in kinds if not other.search(kind.__name__)))
-    has = f"{type(model).__name__} has quantised layers without a gradient ({names})"
-    check(not names, f"{has}; take the model as it was before it was quantised")
+    check(
+        not names,
+        f"{type(model).__name__} has quantised layers without a gradient ({names})"
+        "; take the model as it was before it was quantised",
+    )
 
 
 def checked_batch(
@@ -58,8 +61,10 @@ def checked_batch(
     lengths = torch.as_tensor(lengths)
     labels = ids.new_zeros(B) if labels is None else torch.as_tensor(labels)
     for name, values in (("ids", ids), ("lengths", lengths), ("labels", labels)):
-        whole = not (values.is_floating_point() or values.is_complex())
-        check(whole, f"{name} must be whole numbers, not {values.dtype}")
+        check(
+            not (values.is_floating_point() or values.is_complex()),
+            f"{name} must be whole numbers, not {values.dtype}",
+        )
     for name, values in (("lengths", lengths), ("labels", labels)):
         check(
             values.shape == (B,),
@@ -85,9 +90,11 @@ def check_labels(labels: Tensor, logits: Tensor) -> None:
     """Raises `InputError` for a label that the model's logits (B, C) have no column for, or one
     logit."""
     given = tuple(logits.shape) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-    hint = "; of one logit z make torch.nn.functional.pad(z.view(-1, 1), (1, 0))"
-    several = isinstance(given, tuple) and len(given) == 2 and given[1] > 1
-    check(several, f"logits must be (B, C) of two classes or more, not {given}{hint}")
+    check(
+        isinstance(given, tuple) and len(given) == 2 and given[1] > 1,
+        f"logits must be (B, C) of two classes or more, not {given}"
+        "; of one logit z make torch.nn.functional.pad(z.view(-1, 1), (1, 0))",
+    )
     C = logits.shape[1]
     for row in ((labels < 0) | (labels >= C)).nonzero().flatten().tolist():
         y = int(labels[row])

@@ -79,11 +79,15 @@ def padding_sweep(
         classes = torch.as_tensor(labels).cpu()
     except (TypeError, ValueError, RuntimeError):  # of words, say
         classes = torch.empty(0)
-    whole = not classes.is_floating_point()
-    check(whole, "labels must be the numbers of the classes, from 0, one for each text")
+    check(
+        not classes.is_floating_point(),
+        "labels must be the numbers of the classes, from 0, one for each text",
+    )
     classes = classes.long()
-    fits = classes.shape == (len(rows),)
-    check(fits, f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}")
+    check(
+        classes.shape == (len(rows),),
+        f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}",
+    )
     for setting in settings:
         check_known("swept setting", setting, SWEPT)
         for share in shares:
@@ -129,8 +133,8 @@ def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     arrays = [np.asarray(row) for row in rows]
     check(arrays, f"there is no {name}; give at least one")
     for place, numbers in enumerate(arrays):
-        usable = numbers.ndim == 1 and numbers.dtype.kind in "iu"
         check(
-            usable, f"{name} {place} must be a sequence of word numbers; drop it where it is empty"
+            numbers.ndim == 1 and numbers.dtype.kind in "iu",
+            f"{name} {place} must be a sequence of word numbers; drop it where it is empty",
         )
     return [numbers.tolist() for numbers in arrays]

@@ -133,12 +133,17 @@ def occlusion(
         k >= 1 and k == int(k), f"k, the words of a window, must be a whole number from 1, not {k}"
     )
     for text in (lengths < k).nonzero().flatten().tolist():
-        short = f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
-        raise InputError(f"{short}; leave such texts out, or take k={lengths[text]} or less")
+        raise InputError(
+            f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
+            f"; leave such texts out, or take k={lengths[text]} or less"
+        )
     check(unknown_index >= 0, f"unknown_index must be the number of a word, not {unknown_index}")
     vocabulary = getattr(getattr(model, "embedding", None), "num_embeddings", unknown_index + 1)
-    wrong = f"unknown_index is {unknown_index}, but the model's embedding has {vocabulary} rows"
-    check(unknown_index < vocabulary, f"{wrong}; give the number of <unk> in your vocabulary")
+    check(
+        unknown_index < vocabulary,
+        f"unknown_index is {unknown_index}, but the model's embedding has {vocabulary} rows"
+        "; give the number of <unk> in your vocabulary",
+    )
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
         logits = model(ids, lengths)

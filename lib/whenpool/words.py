@@ -21,10 +21,8 @@ from whenpool.models.pooling import Pooling
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
 __all__ = ["attention_weights", "per_word", "strip", "strips"]
-COLOUR, AGAINST = (
-    "#d55e00",
-    "#0072b2",
-)  # Of Okabe and Ito (2008), which the colour-blind see as well
+# Of Okabe and Ito (2008), which the colour-blind see as well
+COLOUR, AGAINST = ("#d55e00", "#0072b2")
 DEEPEST = (
     0.5  # Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5
 )

@@ -212,9 +212,8 @@ def divergence_of(norms, divergence):
 @by_divergence
 def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
     torch.manual_seed(0)
-    values = torch.randn(4, 7, 6).double() * torch.exp(
-        3 * torch.randn(4, 7, 1).double()
-    )  # (B, T, E)
+    # (B, T, E)
+    values = torch.randn(4, 7, 6).double() * torch.exp(3 * torch.randn(4, 7, 1).double())
     values = values.masked_fill((torch.arange(7) >= LENGTHS.unsqueeze(1)).unsqueeze(-1), 0.0)
     found = tricks.unevenness(values, LENGTHS, divergence)
     for text, n in enumerate(LENGTHS.tolist()):

@@ -75,9 +75,8 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
     assert cut == (1 if longest < 15 else 0)  # one text has 15 tokens, the others 8 at most
     assert encoder.tokenize(TEXTS * 300, longest)[0].to_lists() == ids.to_lists() * 300
     whole = encoder.tokenize(["[PAD] [SEP]"], 32)[0].row(0).tolist()
-    assert not {WORDS.index("[PAD]"), end} & {
-        *whole[1:-1]
-    }  # words of a text are never special tokens
+    # words of a text are never special tokens
+    assert not {WORDS.index("[PAD]"), end} & {*whole[1:-1]}
     for limit in (33, 7):
         message = f"max_tokens must be from 8 to 32 for {tiny}, not {limit}"
         assert refusal(encoder.tokenize, TEXTS, limit) == message

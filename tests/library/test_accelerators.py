@@ -60,9 +60,8 @@ def compared(net, device, name):
 
     def noted(states, mask):
         leaf = states.detach().requires_grad_()
-        taken.append(
-            torch.autograd.grad(largest(leaf, mask).sum(), leaf)[0].double().cpu()
-        )  # 1 or 0
+        # 1 or 0
+        taken.append(torch.autograd.grad(largest(leaf, mask).sum(), leaf)[0].double().cpu())
         return largest(states, mask)
 
     def same(states, mask):

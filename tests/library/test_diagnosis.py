@@ -200,9 +200,8 @@ def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
     text = found.report.read_text("utf-8")
     assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;" in text
     assert escape(file.name) in text
-    assert not re.search(
-        r'<script|<img|<link|(src|href)="(?!#)', text
-    )  # but for the marks of a drawing
+    # but for the marks of a drawing
+    assert not re.search(r'<script|<img|<link|(src|href)="(?!#)', text)
     assert text.count('<svg role="img" aria-label="Accuracy with') == 3  # three places of the text
 
 

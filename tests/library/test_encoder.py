@@ -75,10 +75,8 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     torch.manual_seed(0)
     dropped = encoder.train()(inputs, LENGTHS)
     assert not torch.allclose(dropped[:, 1:3], expected[:, 1:3])
-    last = (
-        torch.arange(4),
-        LENGTHS - 1,
-    )  # where no step has been taken, recurrent weights cannot matter
+    # where no step has been taken, recurrent weights cannot matter
+    last = (torch.arange(4), LENGTHS - 1)
     torch.testing.assert_close(dropped[:, 0, :6], expected[:, 0, :6])
     torch.testing.assert_close(dropped[last][:, 6:], expected[last][:, 6:])
     dropped.sum().backward()

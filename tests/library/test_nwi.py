@@ -13,9 +13,8 @@ from whenpool.probes import nwi, window_importance
 from whenpool.probes.word_importance import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
-LENGTHS = torch.tensor(
-    [5, 37, 12, 64, 23]
-)  # one window of 5; not divisible; within a segment; long
+# one window of 5; not divisible; within a segment; long
+LENGTHS = torch.tensor([5, 37, 12, 64, 23])
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 PAIRS = [*product(POOLINGS, ["lstm"]), *product(["last", "attention"], ["gru", "elman"])]
 MODELS = [

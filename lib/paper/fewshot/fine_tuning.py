@@ -169,9 +169,8 @@ def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
 class SemiSupervised(Objective):
     """Learns from labelled texts and, in each step, from the next unlabelled ones."""
 
-    unlabelled: Sequence[
-        Ragged
-    ]  # N texts, then K ≥ 1 augmented versions of each, as numbers of tokens
+    # N texts, then K ≥ 1 augmented versions of each, as numbers of tokens
+    unlabelled: Sequence[Ragged]
     classes: int  # C
     steps: int  # batches of labelled texts in the whole training
     seed: int  # of the order of the unlabelled texts, and of every other random choice
@@ -251,9 +250,8 @@ class UDA(SemiSupervised):
         # (§2.4)
         confident = goal.softmax(1).amax(1) > self.confidence  # (U,)
         target = (goal / self.temperature).softmax(1)
-        divergence = functional.kl_div(noised.log_softmax(1), target, reduction="none").sum(
-            1
-        )  # (U,)
+        each = functional.kl_div(noised.log_softmax(1), target, reduction="none")  # (U, C)
+        divergence = each.sum(1)  # (U,)
         consistency = (divergence * confident).mean()
         self.end_step(1 - kept.float().mean(), confident.float().mean(), consistency)
         return supervised + self.weight * consistency, labelled

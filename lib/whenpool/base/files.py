@@ -74,9 +74,8 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
                 where = f"{path}, line {number}"
                 binary = f"{where} is binary, or UTF-16 without a mark; save the file as UTF-8 text"
                 check(number > 1 or "\0" not in line, binary)
-                if wrong := re.search(
-                    "[\udc80-\udcff]", line
-                ):  # how Python marks what it cannot decode
+                # how Python marks what it cannot decode
+                if wrong := re.search("[\udc80-\udcff]", line):
                     before = line[max(wrong.start() - 20, 0) : wrong.start()]
                     other = ", or name its encoding, as --encoding cp1252" if encoding == "" else ""
                     raise InputError(

@@ -120,9 +120,8 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     else:
         every = [item for items in chosen.values() for item in items]
         test, validation, train = _cut(every, (sizes.test, sizes.validation, sizes.train), source)
-    numeric = all(
-        label.isdecimal() for label in labels
-    )  # classes are sorted by name, or as numbers
+    # classes are sorted by name, or as numbers
+    numeric = all(label.isdecimal() for label in labels)
     classes = sorted(labels, key=(lambda name: (int(name), name)) if numeric else None)
     number = {name: index for index, name in enumerate(classes)}
 

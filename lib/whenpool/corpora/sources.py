@@ -355,9 +355,8 @@ def read_own(
     _check_contents(read, labels, path, wanted)
     written: dict[Decimal | str, str] = {}
     for label in sorted(labels):
-        is_number = re.fullmatch(
-            r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII
-        )  # others, as 01, are codes
+        # others, as 01, are codes
+        is_number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII)
         other = written.setdefault(Decimal(label) if is_number else label, label)
         check(
             other == label,

@@ -194,9 +194,8 @@ def _parse(path: Path) -> WordVectors:
                 with suppress(ValueError):
                     row = array("f", map(float, fields[len(word) :]))
                 wanted = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
-                fits = len(row) == size > 0 and all(
-                    map(math.isfinite, row)
-                )  # also as they are stored
+                # also as they are stored
+                fits = len(row) == size > 0 and all(map(math.isfinite, row))
                 fits = fits and len(word) > 0 and not any(map(_is_number, word[1:][-1:]))
                 check(
                     fits or number > 2 or not is_binary,

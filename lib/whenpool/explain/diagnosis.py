@@ -164,9 +164,8 @@ class Diagnosis:
     notes: list[str]  # what of the file was cut or left out
     scores: pd.DataFrame
     by_class: pd.DataFrame  # the F1 of each model
-    confusion: (
-        pd.DataFrame
-    )  # how often the model to explain names a class, in columns, of each, in rows
+    # how often the model to explain names a class, in columns, of each, in rows
+    confusion: pd.DataFrame
     title: str  # the recommendation
     sentences: list[str]  # why, and how sure
     report: Path  # the page, which has it all
@@ -338,9 +337,8 @@ def baselines(
     if vectors:
         row_of, none = {word: row for row, word in enumerate(vectors.words)}, np.zeros(vectors.size)
         rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
-        means = [
-            vectors.matrix[row].numpy().mean(0) if row else none for row in rows
-        ]  # N of E numbers
+        # N of E numbers
+        means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]
         ways["mean of vectors"] = (StandardScaler(), np.stack(means))
     scores, strengths = [], {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}  # of the regularisation
     measure = "f1_macro" if is_uneven(labels) else "accuracy"

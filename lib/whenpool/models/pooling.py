@@ -234,9 +234,8 @@ def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
     if is_true(mask.all()):
         return states.max(dim=1).values  # nothing is padded: no copy of all states to mask
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).max(dim=1).values  # (B, D)
-    return largest.masked_fill(
-        ~mask.any(1, keepdim=True), 0.0
-    )  # a text without words embeds as zeros
+    # a text without words embeds as zeros
+    return largest.masked_fill(~mask.any(1, keepdim=True), 0.0)
 
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
@@ -248,9 +247,8 @@ def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
 
 
 def softmax_over_words(scores: Tensor, mask: Tensor) -> Tensor:
-    hidden = ~mask & mask.any(
-        1, keepdim=True
-    )  # nothing of a text without words, which would give NaN
+    # nothing of a text without words, which would give NaN
+    hidden = ~mask & mask.any(1, keepdim=True)
     return scores.masked_fill(hidden, -torch.inf).softmax(dim=1) * mask  # (B, T)
 
 

@@ -178,8 +178,7 @@ class _Layer(nn.Module):
         B, T, D = states.shape
         drop = partial(functional.dropout, p=self.dropout, training=self.training)
         parts = self.asked(self.attention_norm(states)).view(B, T, 3, self.heads, D // self.heads)
-        attended = attend(
-            *parts.permute(2, 0, 3, 1, 4)
-        )  # queries, keys, values: each (B, heads, T, F)
+        # queries, keys, values: each (B, heads, T, F)
+        attended = attend(*parts.permute(2, 0, 3, 1, 4))
         states = states + drop(self.joined(attended.transpose(1, 2).reshape(B, T, D)))
         return states + drop(self.narrow(self.wide(self.wide_norm(states)).relu()))

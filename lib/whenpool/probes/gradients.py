@@ -182,10 +182,8 @@ def _total_norms(
         )
         (B, T), longest = states.shape[:2], int(lengths.max())
         steps = f"{T} states of {B} texts for ids of the shape {tuple(ids.shape[:2])}"
-        fits = len(ids) == B and T in (
-            longest,
-            ids.shape[1],
-        )  # up to the longest text, or its padding
+        # up to the longest text, or its padding
+        fits = len(ids) == B and T in (longest, ids.shape[1])
         check(fits, f"{name}.encode makes {steps}; make one for each word")
         made, states = states, states if states.requires_grad else _leaf(states)
         loss = loss_of(model.classify(states, lengths))
@@ -247,9 +245,8 @@ def _total_norms(
         read[0] == B and read[1] in (longest, ids.shape[1]),
         f"{steps}; it must read each word of each text",
     )
-    exact = torch.linalg.vector_norm(
-        gradients, dim=-1, dtype=torch.float64
-    )  # (1e-25)² is 0 in float32
+    # (1e-25)² is 0 in float32
+    exact = torch.linalg.vector_norm(gradients, dim=-1, dtype=torch.float64)
     norms = pad(exact.to(gradients.dtype), (0, ids.shape[1] - exact.shape[1]))  # fewer where packed
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
@@ -344,9 +341,8 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
             "gradient"
         )
         warnings.warn(f"{inside}, {missed}", stacklevel=4)
-    return sizes[0] != sizes[1] or any(
-        "Rnn" in name for name in names
-    )  # torch's kernels without a module
+    # torch's kernels without a module
+    return sizes[0] != sizes[1] or any("Rnn" in name for name in names)
 
 
 def _mixes(states: Tensor, read: list[Tensor], lengths: Tensor) -> bool:
@@ -489,9 +485,8 @@ def _read(module: Any, number: int, k: int, inputs: Tensor, hx: Any) -> Half:
     # a module that learns nothing, in training mode, without which cuDNN gives no gradient
     options: dict[str, Any] = {"bias": module.bias, "batch_first": True, "dtype": W_hh.dtype}
     options |= {"nonlinearity": module.nonlinearity} if isinstance(module, nn.RNN) else {}
-    layer: Any = type(module)(
-        E + into.shape[1], H, device="meta", **options
-    )  # where nothing is drawn
+    # where nothing is drawn
+    layer: Any = type(module)(E + into.shape[1], H, device="meta", **options)
     layer = layer.to_empty(device=W_hh.device).requires_grad_(False)
     wider = (torch.cat([W_ih, into], 1), *weights[1:])
     for parameter, weight in zip(layer.parameters(), wider, strict=True):

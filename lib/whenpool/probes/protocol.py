@@ -119,9 +119,8 @@ def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last
     of its ``counts`` (B,) values included: (B, points). What stands behind them does not matter."""
     check(points >= 1, f"points must be at least 1, not {points}")
-    exact = torch.promote_types(
-        values.dtype, torch.float32
-    )  # half precision has no place for 2,049
+    # half precision has no place for 2,049
+    exact = torch.promote_types(values.dtype, torch.float32)
     share = torch.linspace(0, 1, points, dtype=exact, device=values.device)
     last = (counts.to(values.device) - 1).unsqueeze(1)  # (B, 1)
     place = share * last  # (B, points)

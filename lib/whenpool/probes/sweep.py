@@ -113,9 +113,8 @@ def _score(
     """Accuracy in %, and mean cross-entropy."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     moved = texts.to(device)
-    checked_batch(
-        model, torch.stack(moved.ids.flat.aminmax())[None], torch.tensor([2])
-    )  # of all words
+    # of all words
+    checked_batch(model, torch.stack(moved.ids.flat.aminmax())[None], torch.tensor([2]))
     loss, right = torch.zeros(2, dtype=torch.float64, device=device)
     with evaluating(model):
         for indices in batches_for(model, texts.ids.lengths, max_words):

@@ -163,9 +163,8 @@ def occlusion(
         each = 8 * T * made  # bytes that a text takes, about
         rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
-        groups = (
-            exists[order].sum(1).tolist() if by_reuse else [len(text)]
-        )  # of a text, or all windows
+        # of a text, or all windows
+        groups = exists[order].sum(1).tolist() if by_reuse else [len(text)]
         pieces = torch.arange(len(text), device=ids.device).split(groups)
         for piece in (part for each in pieces for part in each.split(rows)):
             of, which = text[piece], window[piece]
@@ -238,9 +237,8 @@ def _read(
     L, pair = max(SEGMENT, n // SEGMENTS), isinstance(recurrence, nn.LSTM)
     carried = [states.new_zeros(1, rows, H) for _ in range(2 if pair else 1)]  # h, and c of an LSTM
     for start in range(0, n, L):
-        now = 1 + bisect_left(
-            firsts, start + L
-        )  # rows whose window begins in this segment or before
+        # rows whose window begins in this segment or before
+        now = 1 + bisect_left(firsts, start + L)
         for part in carried:
             part[:, before:now] = part[:, :1]
         states[before:now, :start] = states[:1, :start]

@@ -71,9 +71,9 @@ class FineTuned(nn.Module):
 
         # a layer's output is its hidden states, alone or first in a tuple
         def mix(module: nn.Module, args: Any, output: Any) -> Any:
-            first, *others = output if isinstance(output, tuple) else (output,)
+            first, *more = output if isinstance(output, tuple) else (output,)
             mixture = share * (first * is_word) + (1 - share) * (first * is_word)[partner]
-            return (mixture, *others) if isinstance(output, tuple) else mixture
+            return (mixture, *more) if isinstance(output, tuple) else mixture
 
         # an attention mask has a row for each text and two or four dimensions, hidden states have
         # three
@@ -106,9 +106,9 @@ class FineTuned(nn.Module):
 
 def find_layers(encoder: nn.Module) -> nn.ModuleList:
     """The list of an encoder's layers: the only list as long as its configuration says."""
-    wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
+    depth = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
-    fitting = [module for module in lists if len(module) == wanted]
+    fitting = [module for module in lists if len(module) == depth]
     check(
         len(fitting) == 1,
         f"TMix and MixText mix after a layer, but {type(encoder).__name__} has no list of its "

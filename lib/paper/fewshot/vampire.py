@@ -158,8 +158,8 @@ class BagVocabulary:
 
     def number(self, texts: Sequence[str]) -> Ragged:
         """The numbers of the known words of each text; a text without any is one unknown word."""
-        known = ([self.numbers[w] for w in tokenize(text) if w in self.numbers] for text in texts)
-        return Ragged.of(row or [UNKNOWN_INDEX] for row in known)
+        rows = ([self.numbers[w] for w in tokenize(text) if w in self.numbers] for text in texts)
+        return Ragged.of(row or [UNKNOWN_INDEX] for row in rows)
 
 
 def bags(ids: Tensor, words: int) -> Tensor:

@@ -138,10 +138,10 @@ def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
     return sorted(items, key=key)
 
 
-def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Raw]]:
+def _cut(items: list[Raw], sizes: tuple[int, ...], source: str) -> list[list[Raw]]:
     """Consecutive pieces of the wanted sizes, all shrunk alike when there are too few items."""
-    shrink, rest = min(1.0, len(items) / sum(wanted)), iter(items)
-    pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
+    shrink, rest = min(1.0, len(items) / sum(sizes)), iter(items)
+    pieces = [list(islice(rest, int(size * shrink))) for size in sizes]
     check(
         all(pieces), f"{source}: {len(items)} usable texts are too few for three splits; add some"
     )

@@ -112,8 +112,8 @@ def load_filler(path: Path) -> dict[str, list[str]]:
     sentences: dict[str, list[str]] = {split: [] for split in SHARES}
     lists, borders = [*sentences.values()], [*accumulate(SHARES.values())]
     for article, sentence in _sentences(path):
-        place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
-        lists[bisect(borders, place)].append(sentence)
+        share = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
+        lists[bisect(borders, share)].append(sentence)
     for split, chosen in sentences.items():
         check(chosen, f"{path} has too few articles: none is left for {split} texts; add some")
     return sentences

@@ -117,8 +117,8 @@ class CorpusSource:
     def filler_file(self) -> Path | None:
         """Where filler sentences lie; None where invented ones are taken. Raises as
         `load_filler`."""
-        own = self.is_own and not any((self.folder / name).is_file() for name in FILES)
-        return find_filler(self.folder) if self.path and not own else None
+        invents = self.is_own and not any((self.folder / name).is_file() for name in FILES)
+        return find_filler(self.folder) if self.path and not invents else None
 
 
 def load(
@@ -158,15 +158,15 @@ def find(
         >>> find("synthetic", options={"density": 0.1}).options
         (('density', 0.1),)
     """
-    name, given = parsed(name)
-    given |= options or {}
+    name, chosen = parsed(name)
+    chosen |= options or {}
     folder = Path(directory) if directory is not None else data_directory()
     if name == "synthetic":
         return CorpusSource(
-            name, checked(synthetic.Grammar, given, "synthetic corpus"), None, folder
+            name, checked(synthetic.Grammar, chosen, "synthetic corpus"), None, folder
         )
     if name in PUBLICATIONS:
-        check(not given, f"corpus {name!r} takes no options; leave out {', '.join(given)}")
+        check(not chosen, f"corpus {name!r} takes no options; leave out {', '.join(chosen)}")
         path = PUBLICATIONS[name].find(folder)
         check(
             path,
@@ -184,16 +184,16 @@ def find(
         check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
     what = "is a folder" if path.is_dir() else "does not exist"
     check(isfile(path), f"corpus file {path} {what}; check its path")
-    for option, value in given.items():
+    for option, value in chosen.items():
         check_known(
             f"option of {path}", option, ("text_column", "label_column", "encoding", *SWITCHES)
         )
         if option in SWITCHES:
             check_known(option, str(value).lower(), ("true", "false"))
-            given[option] = str(value).lower() == "true"
+            chosen[option] = str(value).lower() == "true"
         else:
             check(isinstance(value, str), f"{option} must be a name, not {value!r}")
-    used = sorted((option, value) for option, value in given.items() if value is not False)
+    used = sorted((option, value) for option, value in chosen.items() if value is not False)
     return CorpusSource(name, tuple(used), path, folder)
 
 
@@ -210,12 +210,12 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
     return name, dict(item.split("=", 1) for item in options.split(",")) if options else {}
 
 
-def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
+def checked(grammar: Any, chosen: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
     """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one
     order."""
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
-    for key, value in given.items():
+    for key, value in chosen.items():
         check(
             key in kinds, f"the {what} has no option {key!r:.60}; choose one of {', '.join(kinds)}"
         )
@@ -295,8 +295,8 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
     rare = [label for label in counts if counts[label] < FEWEST and label not in again]
     wrong, described = again + (rare if not drop_rare else []), []
     for label in wrong[:8]:
-        others = [name for name in usual if name != folded(label)]
-        names = [folded(label)] if label in again else get_close_matches(folded(label), others, 1)
+        rest = [name for name in usual if name != folded(label)]
+        names = [folded(label)] if label in again else get_close_matches(folded(label), rest, 1)
         near = "".join(f", like {usual[name]!r:.30}" for name in names)
         count = counts[label]
         size = f"{count} different texts" if count else "its texts have another label before"
@@ -328,15 +328,15 @@ def read_own(
     check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
-    wanted = (text_column.strip(), label_column.strip())
-    rows, notes = _rows(path, wanted, encoding)
+    columns = (text_column.strip(), label_column.strip())
+    rows, notes = _rows(path, columns, encoding)
     read, gaps, named = list[Raw](), list[str](), dict[str, None]()
     for where, row in rows:
         named |= dict.fromkeys(row)
-        text, label = values = [*map(row.get, wanted)]
+        text, label = values = [*map(row.get, columns)]
         empty = [value is None or value != value or not str(value).strip() for value in values]
         if any(empty):
-            gaps.append(f"{where}: column {wanted[empty.index(True)]!r} is empty")
+            gaps.append(f"{where}: column {columns[empty.index(True)]!r} is empty")
             continue
         if str(label).strip().lower() in NO_LABEL:
             gaps.append(f"{where}: the label {label!r} says that there is none")
@@ -347,12 +347,12 @@ def read_own(
             f"number, not {text!r:.40} and {label!r:.40}",
         )
         read.append(Raw(whole_characters(str(text)), whole_characters(str(label).strip())))
-    for column, option in zip(wanted, ("text", "label"), strict=True):
+    for column, option in zip(columns, ("text", "label"), strict=True):
         how = f", as {path.name}:{option}_column=…; diagnose has --{option}-column"
-        check_column(path, column, named or wanted, how)
+        check_column(path, column, named or columns, how)
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     labels = Counter(row.label for row in read)
-    _check_contents(read, labels, path, wanted)
+    _check_contents(read, labels, path, columns)
     written: dict[Decimal | str, str] = {}
     for label in sorted(labels):
         # others, as 01, are codes
@@ -398,33 +398,33 @@ def check_column(path: Path, column: str, named: Collection[str], how: str) -> N
 
 
 def _check_contents(
-    rows: Sequence[Raw], labels: Collection[str], path: Path, wanted: Sequence[str]
+    rows: Sequence[Raw], labels: Collection[str], path: Path, columns: Sequence[str]
 ) -> None:
     """Raises `InputError` where the columns look swapped, or the labels are no classes."""
     text, label = rows[0][:2]
-    words = [sum(len(row[place].split()) for row in rows) for place in (0, 1)]
+    words = [sum(len(row[column].split()) for row in rows) for column in (0, 1)]
     swapped = len(labels) > 2 * len({row.text for row in rows}) and words[1] > words[0]
     check(
         not swapped,
-        f"{path}: text and label look swapped: column {wanted[0]!r} holds {text!r:.40}, and "
-        f"{wanted[1]!r} holds {label!r:.60}; give --text-column {wanted[1]} --label-column "
-        f"{wanted[0]}",
+        f"{path}: text and label look swapped: column {columns[0]!r} holds {text!r:.40}, and "
+        f"{columns[1]!r} holds {label!r:.60}; give --text-column {columns[1]} --label-column "
+        f"{columns[0]}",
     )
     check(
         len(labels) <= max(20, len(rows) / 2),
-        f"{path}: column {wanted[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
+        f"{path}: column {columns[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
         ", as an id or a measured number; name the classes with --label-column",
     )
 
 
 def _rows(
-    path: Path, wanted: Sequence[str], encoding: str | None
+    path: Path, names: Sequence[str], encoding: str | None
 ) -> tuple[Iterable[tuple[str, Mapping[str, Any]]], list[str]]:
     """Where each row of a file stands, with its fields by their names, and notes as `read_own` has
     them."""
-    suffix, expected = suffix_of(path), f"a JSON object with {wanted[0]!r}"
+    suffix, expected = suffix_of(path), f"a JSON object with {names[0]!r}"
     if suffix in (".csv", ".tsv"):
-        return _table(path, wanted, encoding)
+        return _table(path, names, encoding)
     if suffix == ".jsonl":
         return json_lines(path, expected, encoding), []
     if suffix == ".json":
@@ -447,10 +447,10 @@ def _rows(
                 f"{path}, entry {number}: expected {expected}, not {row!r:.40}",
             )
         return [(f"{path}, entry {number}", row) for number, row in enumerate(rows, 1)], []
-    return _workbook(path, wanted), []
+    return _workbook(path, names), []
 
 
-def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+def _workbook(path: Path, names: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
     """As `_rows`, of a file that pandas reads: of Excel all sheets that have the columns, which may
     stand below other lines, and cells as texts. Raises `InputError` where pandas cannot, or needs a
     package."""
@@ -484,7 +484,7 @@ def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str,
                 rows.append(
                     (f"{path}, sheet {name}, row {number}", dict(zip(header, cells, strict=True)))
                 )
-            elif {*wanted} <= {*map(str.strip, cells)}:
+            elif {*names} <= {*map(str.strip, cells)}:
                 header = [*map(str.strip, cells)]
     return rows or [(str(path), dict.fromkeys(top))]  # of which the names are told
 
@@ -502,7 +502,7 @@ def read_texts(path: Path, text_column: str = "text") -> list[str]:
 
 
 def _table(
-    path: Path, wanted: Sequence[str], encoding: str | None, quoting: Any = csv.QUOTE_MINIMAL
+    path: Path, names: Sequence[str], encoding: str | None, quoting: Any = csv.QUOTE_MINIMAL
 ) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
     """As `_rows`, of a table in text; quotes enclose fields, and between tabs, or where rows would
     vanish between them, they may be letters like others."""
@@ -516,13 +516,13 @@ def _table(
     # are wanted, or most columns
     marks = next(filter(None, named), "\t" if suffix_of(path) == ".tsv" else ",;\t|")
     heads = {
-        (place, mark): [*map(str.strip, next(csv.reader([line], delimiter=mark)))]
-        for (place, line), separator in zip(enumerate(lines), [*named, None], strict=False)
+        (number, mark): [*map(str.strip, next(csv.reader([line], delimiter=mark)))]
+        for (number, line), separator in zip(enumerate(lines), [*named, None], strict=False)
         if line.strip() and not separator
         for mark in marks
     }
     check(heads, f"{path} has no header; write the names of its columns into the first line")
-    start, mark = max(heads, key=lambda key: ({*wanted} <= {*heads[key]}, len(heads[key])))
+    start, mark = max(heads, key=lambda key: ({*names} <= {*heads[key]}, len(heads[key])))
     reader = csv.reader(lines[start:], delimiter=mark, strict=True, quoting=quoting)
     rows, joined, first = list[tuple[str, Mapping[str, Any]]](), list[tuple[int, int]](), start
     where = f"{path}, line {first + 1}"
@@ -548,7 +548,7 @@ def _table(
             first, where = last, f"{path}, line {last + 1}"
     except csv.Error as error:
         if mark == "\t" and quoting == csv.QUOTE_MINIMAL:
-            return _table(path, wanted, encoding, csv.QUOTE_NONE)
+            return _table(path, names, encoding, csv.QUOTE_NONE)
         raise InputError(
             f"{where}: a quote is not closed ({error}); "
             "end each quoted field with a quote, and write a quote within it twice"
@@ -558,11 +558,11 @@ def _table(
     # between the quotes may be a text of several lines, or rows: then every line of the table has
     # all fields, and a label as other rows have it; without labels only quotes between tabs may be
     # letters
-    labels = {fields.get(name) for _, fields in rows for name in wanted[1:]}
+    labels = {fields.get(name) for _, fields in rows for name in names[1:]}
     plain = (line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip())
     are_rows = (labels or mark == "\t") and all(
         len(line) == len(header)
-        and {*map(dict(zip(header, line, strict=True)).get, wanted[1:])} <= labels
+        and {*map(dict(zip(header, line, strict=True)).get, names[1:])} <= labels
         for line in plain
     )
     spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (
@@ -570,6 +570,6 @@ def _table(
     )
     if are_rows:
         said = f"Quotes are read as letters, since they would make one row of lines {spans}."
-        return _table(path, wanted, encoding, csv.QUOTE_NONE)[0], [said]
+        return _table(path, names, encoding, csv.QUOTE_NONE)[0], [said]
     several = f"{len(joined):,} rows span several lines between quotes, with {mark!r} in them"
     return rows, [f"{several}: lines {spans}."]

@@ -75,8 +75,8 @@ def strings(texts: Iterable[str]) -> list[str]:
         "texts must be a list or one column; of a table give table['text']",
     )
     listed = list(texts)
-    for place, text in enumerate(listed):
-        check(isinstance(text, str), f"text {place} must be a string, not {type(text).__name__}")
+    for number, text in enumerate(listed):
+        check(isinstance(text, str), f"text {number} must be a string, not {type(text).__name__}")
     return listed
 
 
@@ -193,17 +193,17 @@ def _parse(path: Path) -> WordVectors:
                 word, row = fields[: len(fields) - size], array("f")
                 with suppress(ValueError):
                     row = array("f", map(float, fields[len(word) :]))
-                wanted = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
+                expected = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
                 # also as they are stored
-                fits = len(row) == size > 0 and all(map(math.isfinite, row))
-                fits = fits and len(word) > 0 and not any(map(_is_number, word[1:][-1:]))
+                is_row = len(row) == size > 0 and all(map(math.isfinite, row))
+                is_row = is_row and len(word) > 0 and not any(map(_is_number, word[1:][-1:]))
                 check(
-                    fits or number > 2 or not is_binary,
+                    is_row or number > 2 or not is_binary,
                     f"word vectors {path} are not plain text; {_CONVERT}",
                 )
                 check(
-                    fits,
-                    f"word vectors {path}, line {number}: {wanted}; correct or delete the line",
+                    is_row,
+                    f"word vectors {path}, line {number}: {expected}; correct or delete the line",
                 )
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
                     words.append(b" ".join(word).decode("utf-8"))

@@ -108,7 +108,7 @@ class Checkpoint:
 
     def predict(self, texts: Iterable[str]) -> list[str]:
         """The likeliest class of each text; see `encode` for what it raises."""
-        return [self.classes[place] for place in self.probabilities(texts).argmax(1).tolist()]
+        return [self.classes[number] for number in self.probabilities(texts).argmax(1).tolist()]
 
     def _numbered(self, texts: Iterable[str]) -> Texts:
         rows = [[self.number(word) for word in self.words(text)] for text in strings(texts)]

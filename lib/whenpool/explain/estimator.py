@@ -123,19 +123,19 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         the texts chooses the epoch; each of the ``validation`` texts has the weight of its class
         alone. A text of weight 0 counts as one that is not there."""
         self._check_parameters()
-        words, given = self._pairs(texts, labels)
+        words, of_texts = self._pairs(texts, labels)
         weights = _checked_weights(sample_weight, len(words))  # (N,)
         rows = weights.nonzero()[0]
-        words, given, weights = _taken(words, rows), given[rows], weights[rows]
+        words, of_texts, weights = _taken(words, rows), of_texts[rows], weights[rows]
         try:
-            self.classes_, targets = np.unique(given, return_inverse=True)
+            self.classes_, targets = np.unique(of_texts, return_inverse=True)
         except TypeError:  # of an `Enum`, for example
             raise InputError(
-                f"labels of the type {type(given[0]).__name__} have no order"
+                f"labels of the type {type(of_texts[0]).__name__} have no order"
                 "; give words or numbers, as [y.name for y in labels]"
             ) from None
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
-        of_class = self._class_weights(given)  # (C,)
+        of_class = self._class_weights(of_texts)  # (C,)
         weights *= of_class[targets]
         if validation is not None:
             held_words, named = self._pairs(*validation, "validation ")
@@ -265,10 +265,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         """(C,) what ``class_weight`` says; raises `InputError` for what it cannot be."""
         weights, names = self.class_weight, self.classes_.tolist()
         if isinstance(weights, dict):
-            others = [name for name in weights if name not in names]
+            unknown = [name for name in weights if name not in names]
             check(
-                not others,
-                f"class_weight has {others!r:.60}, no classes; choose from {names!r:.300}",
+                not unknown,
+                f"class_weight has {unknown!r:.60}, no classes; choose from {names!r:.300}",
             )
             check(
                 all(isinstance(of, Real) and 0 < of < np.inf for of in weights.values()),

@@ -53,8 +53,8 @@ class Explanation:
     def strips(self) -> list[WordStrip]:
         """What speaks for and against the label and, of several, the four likeliest others; and
         attention."""
-        others = [name for name, _ in self.by_probability if name != self.label]
-        shown = [self.label, *(others[:4] if len(others) > 1 else [])]
+        rest = [name for name, _ in self.by_probability if name != self.label]
+        shown = [self.label, *(rest[:4] if len(rest) > 1 else [])]
         rows = [strip(self.words, self.effects[name], f"for or against {name}") for name in shown]
         return rows + ([strip(self.words, self.attention, "attention")] if self.attention else [])
 

@@ -58,8 +58,8 @@ def run_layer(
 def place_bytes(E: int, D: int, layers: int, itemsize: int = 4) -> int:
     """The most bytes that a step of training takes for each place of a padded batch of one model,
     its states in float32 and its gates with ``itemsize`` bytes."""
-    others = 4 * 6  # of a unit: cells, states, gradients, what poolings keep
-    return layers * D * (4 * itemsize + others) + 4 * 3 * E
+    rest = 4 * 6  # of a unit: cells, states, gradients, what poolings keep
+    return layers * D * (4 * itemsize + rest) + 4 * 3 * E
 
 
 def models_that_fill(device: str) -> int:

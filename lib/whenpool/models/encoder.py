@@ -298,7 +298,7 @@ def onnx_node(recurrence: nn.Module, cell: str, inputs: Tensor) -> Tensor:
 
     def reordered(weight: Tensor) -> Tensor:
         gates = weight.chunk(len(order))
-        return torch.cat([gates[place] for place in order]).unsqueeze(0)  # (1, gates · H, ·)
+        return torch.cat([gates[gate] for gate in order]).unsqueeze(0)  # (1, gates · H, ·)
 
     into, across, *biases = map(reordered, recurrence.parameters())
     (B, T, _), H = inputs.shape, across.shape[-1]

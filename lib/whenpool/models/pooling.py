@@ -209,11 +209,11 @@ def _shape_of(value: object) -> str:
 
 def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
     B, T = mask.shape
-    rows, place = torch.arange(B, device=mask.device), torch.arange(T, device=mask.device)
-    last = ((place + 1) * mask).argmax(1)  # (B,), the last word
+    rows, position = torch.arange(B, device=mask.device), torch.arange(T, device=mask.device)
+    last = ((position + 1) * mask).argmax(1)  # (B,), the last word
     ends = states[rows, last]  # (B, D)
     if bidirectional:
-        first = ((T - place) * mask).argmax(1)  # (B,), the first word
+        first = ((T - position) * mask).argmax(1)  # (B,), the first word
         half = states.shape[-1] // 2
         ends = torch.cat([ends[:, :half], states[rows, first, half:]], dim=-1)
     return ends.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros

@@ -29,11 +29,11 @@ class Spelling(nn.Module):
 
     def forward(self, forms: Tensor) -> Tensor:
         """(B, T) int64 numbers of forms -> (B, T, filters)."""
-        different, place = forms.unique(return_inverse=True)  # a form is read once in a batch
+        different, number = forms.unique(return_inverse=True)  # a form is read once in a batch
         letters = self.letters[different]  # (U, L)
         values = self.convolution(self.embedding(letters).transpose(1, 2))  # (U, filters, L)
         behind = letters.eq(0).unsqueeze(1)
-        return values.masked_fill(behind, -torch.inf).amax(2)[place]
+        return values.masked_fill(behind, -torch.inf).amax(2)[number]
 
 
 class SequenceTagger(nn.Module):

@@ -90,8 +90,8 @@ class TextClassifier(nn.Module):
         self.encoder: Any
         if cell == "transformer":
             usual = signature(Encoder).parameters
-            given = [f"{name}={v!r}" for name, v in options.items() if v != usual[name].default]
-            check(not given, f"cell 'transformer' does not take {', '.join(given)}; leave that out")
+            extra = [f"{name}={v!r}" for name, v in options.items() if v != usual[name].default]
+            check(not extra, f"cell 'transformer' does not take {', '.join(extra)}; leave that out")
             from whenpool.models.transformer import TransformerEncoder
 
             sizes = embedding_size, hidden_size, layers

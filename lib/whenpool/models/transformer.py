@@ -61,9 +61,9 @@ def sinusoids(words: int, size: int) -> Tensor:
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    place = torch.arange(words, dtype=torch.float64).unsqueeze(1)  # (T, 1)
+    position = torch.arange(words, dtype=torch.float64).unsqueeze(1)  # (T, 1)
     pair = torch.arange(0, size, 2, dtype=torch.float64)  # (⌈D/2⌉,)
-    angle = place * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
+    angle = position * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (T, ⌈D/2⌉, 2)
     return waves.flatten(1)[:, :size].float()
 

@@ -37,18 +37,18 @@ def _tanh(x):
 
 
 @triton.jit
-def _load(place, mask, apart, dtype: tl.constexpr):
+def _load(pointer, mask, apart, dtype: tl.constexpr):
     """A tile of each gate; they stand ``apart`` from each other."""
-    enter = tl.load(place, mask, 0.0).to(dtype)
-    forget = tl.load(place + apart, mask, 0.0).to(dtype)
-    candidate = tl.load(place + 2 * apart, mask, 0.0).to(dtype)
-    return enter, forget, candidate, tl.load(place + 3 * apart, mask, 0.0).to(dtype)
+    enter = tl.load(pointer, mask, 0.0).to(dtype)
+    forget = tl.load(pointer + apart, mask, 0.0).to(dtype)
+    candidate = tl.load(pointer + 2 * apart, mask, 0.0).to(dtype)
+    return enter, forget, candidate, tl.load(pointer + 3 * apart, mask, 0.0).to(dtype)
 
 
 @triton.jit
-def _store(place, mask, apart, values):
+def _store(pointer, mask, apart, values):
     for gate in tl.static_range(4):
-        tl.store(place + gate * apart, values[gate], mask)
+        tl.store(pointer + gate * apart, values[gate], mask)
 
 
 @triton.jit

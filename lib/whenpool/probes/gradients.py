@@ -149,8 +149,8 @@ def tagging_gradient_norms(
             word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all()),
             "word must be (B,), with a place in each sentence, counted from 0",
         )
-        others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
-        counted = tags.masked_fill(others, -1)
+        elsewhere = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
+        counted = tags.masked_fill(elsewhere, -1)
 
     def loss(logits: Tensor) -> Tensor:
         check(
@@ -183,8 +183,8 @@ def _total_norms(
         (B, T), longest = states.shape[:2], int(lengths.max())
         steps = f"{T} states of {B} texts for ids of the shape {tuple(ids.shape[:2])}"
         # up to the longest text, or its padding
-        fits = len(ids) == B and T in (longest, ids.shape[1])
-        check(fits, f"{name}.encode makes {steps}; make one for each word")
+        is_each_word = len(ids) == B and T in (longest, ids.shape[1])
+        check(is_each_word, f"{name}.encode makes {steps}; make one for each word")
         made, states = states, states if states.requires_grad else _leaf(states)
         loss = loss_of(model.classify(states, lengths))
         # one that is frozen under no_grad is an input as any other
@@ -234,8 +234,8 @@ def _total_norms(
             f"{unused}; return them from encode, and leave out no_grad and detach",
         )
         pairs = zip(tap.wanted, at_wanted, strict=True)
-        known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
-        totals += tap.total(known)
+        at_points = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
+        totals += tap.total(at_points)
     if encoder and len(totals) == 2:  # the second direction has read each text in reverse
         totals[1] = encoder.reading(lengths, T).reversed(totals[1])
     gradients = torch.cat(totals, dim=-1)
@@ -399,17 +399,17 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
-        known = not isinstance(module, torch.jit.ScriptModule)
+        can_be_probed = not isinstance(module, torch.jit.ScriptModule)
         if isinstance(module, Cell):  # that runs as `whenpool.models.cells` says
-            known = type(module).forward in (Cell.forward, LinearCell.forward)
+            can_be_probed = type(module).forward in (Cell.forward, LinearCell.forward)
             recurrences[module] = _run_cell
         elif isinstance(module, nn.RNNBase):
-            known = type(module) in (nn.LSTM, nn.GRU, nn.RNN) and not module.proj_size
+            can_be_probed = type(module) in (nn.LSTM, nn.GRU, nn.RNN) and not module.proj_size
             recurrences[module] = _run
         instead = "use nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
         if module in recurrences and "forward" in vars(module):  # as hooks do
-            known, instead = False, "take away what stands in for its forward"
-        check(known, f"{type(module).__name__} cannot be probed; {instead}")
+            can_be_probed, instead = False, "take away what stands in for its forward"
+        check(can_be_probed, f"{type(module).__name__} cannot be probed; {instead}")
     try:
         for module, run in recurrences.items():
             module.forward = partial(run, module, taps)
@@ -493,8 +493,8 @@ def _read(module: Any, number: int, k: int, inputs: Tensor, hx: Any) -> Half:
         parameter.copy_(weight)
     zeros = inputs.new_zeros(*inputs.shape[:2], into.shape[1])
     wide = torch.cat([inputs.detach(), zeros], -1).requires_grad_()
-    place = number * (2 if module.bidirectional else 1) + k
-    start = tree_map_only(Tensor, lambda part: part[place : place + 1], hx)
+    position = number * (2 if module.bidirectional else 1) + k
+    start = tree_map_only(Tensor, lambda part: part[position : position + 1], hx)
     return Half(weights, inputs.detach(), wide, layer(wide, start)[0])
 
 

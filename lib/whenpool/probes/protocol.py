@@ -54,8 +54,8 @@ def checked_batch(
     """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or
     all 0."""
     ids = torch.as_tensor(ids)
-    one = "; one text is ids.unsqueeze(0)" * (ids.dim() == 1)
-    check(ids.dim() == 2, f"ids must be word numbers (B, T), not {tuple(ids.shape)}{one}")
+    hint = "; one text is ids.unsqueeze(0)" * (ids.dim() == 1)
+    check(ids.dim() == 2, f"ids must be word numbers (B, T), not {tuple(ids.shape)}{hint}")
     B, T = ids.shape
     check(B and T, f"the batch has no texts or no words: ids have the shape {(B, T)}")
     lengths = torch.as_tensor(lengths)
@@ -89,10 +89,10 @@ def checked_batch(
 def check_labels(labels: Tensor, logits: Tensor) -> None:
     """Raises `InputError` for a label that the model's logits (B, C) have no column for, or one
     logit."""
-    given = tuple(logits.shape) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
     check(
-        isinstance(given, tuple) and len(given) == 2 and given[1] > 1,
-        f"logits must be (B, C) of two classes or more, not {given}"
+        isinstance(shape, tuple) and len(shape) == 2 and shape[1] > 1,
+        f"logits must be (B, C) of two classes or more, not {shape}"
         "; of one logit z make torch.nn.functional.pad(z.view(-1, 1), (1, 0))",
     )
     C = logits.shape[1]
@@ -123,8 +123,10 @@ def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     exact = torch.promote_types(values.dtype, torch.float32)
     share = torch.linspace(0, 1, points, dtype=exact, device=values.device)
     last = (counts.to(values.device) - 1).unsqueeze(1)  # (B, 1)
-    place = share * last  # (B, points)
-    left = place.floor().long().clamp(min=0)
+    position = share * last  # (B, points)
+    left = position.floor().long().clamp(min=0)
     right = torch.minimum(left + 1, last)
     ends = values.gather(1, left).to(exact), values.gather(1, right).to(exact)
-    return torch.lerp(*ends, place - left).to(values.dtype if values.is_floating_point() else exact)
+    return torch.lerp(*ends, position - left).to(
+        values.dtype if values.is_floating_point() else exact
+    )

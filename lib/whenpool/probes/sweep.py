@@ -131,9 +131,9 @@ def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
     arrays = [np.asarray(row) for row in rows]
     check(arrays, f"there is no {name}; give at least one")
-    for place, numbers in enumerate(arrays):
+    for number, numbers in enumerate(arrays):
         check(
             numbers.ndim == 1 and numbers.dtype.kind in "iu",
-            f"{name} {place} must be a sequence of word numbers; drop it where it is empty",
+            f"{name} {number} must be a sequence of word numbers; drop it where it is empty",
         )
     return [numbers.tolist() for numbers in arrays]

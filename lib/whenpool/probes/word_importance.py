@@ -201,11 +201,9 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
         return False
     if type(model.embedding) is not nn.Embedding or type(model.classifier) is not nn.Linear:
         return False  # such as those of a quantised model
-    (first, *others), hooked = (
-        model.encoder.layers,
-        any(part._forward_hooks for part in model.modules()),
-    )
-    return not hooked and not others and all(type(of) in TORCH_CELLS.values() for of in first)
+    first, *more_layers = model.encoder.layers
+    hooked = any(part._forward_hooks for part in model.modules())
+    return not hooked and not more_layers and all(type(of) in TORCH_CELLS.values() for of in first)
 
 
 def occluded_logits(
@@ -242,9 +240,9 @@ def _read(
         for part in carried:
             part[:, before:now] = part[:, :1]
         states[before:now, :start] = states[:1, :start]
-        given = tuple(part[:, :now].contiguous() for part in carried)
+        state = tuple(part[:, :now].contiguous() for part in carried)
         words = model.embed(ids[:now, start : start + L])
-        states[:now, start : start + L], end = recurrence(words, given if pair else given[0])
+        states[:now, start : start + L], end = recurrence(words, state if pair else state[0])
         for part, value in zip(carried, end if pair else (end,), strict=True):
             part[:, :now] = value
         before = now

@@ -223,6 +223,9 @@ class Student:
     save: Callable[[State], None] | None = None
 
 
+KEPT = ("best", "weights", "highest", "seconds")  # Of a training, in its `State`
+
+
 class Progress:
     """How far the training of a `Student` has come: its epochs, its best weights, and what it goes
     on from when it was stopped. `train` and `whenpool.training.batched.train_together` say what
@@ -317,11 +320,8 @@ class Progress:
             "order": self.order.get_state(),
             "random": torch.get_rng_state(),
             "random_on_gpu": torch.cuda.get_rng_state(self.device) if on_gpu else None,
-            "best": self.best,
-            "weights": self.weights,
-            "highest": self.highest,
-            "seconds": self.seconds,
             "history": [asdict(epoch) for epoch in self.history],
+            **{name: getattr(self, name) for name in KEPT},
         }
 
     def _go_on_from(self, state: State) -> None:
@@ -331,9 +331,9 @@ class Progress:
         torch.set_rng_state(state["random"])
         if state["random_on_gpu"] is not None:
             torch.cuda.set_rng_state(state["random_on_gpu"], self.device)
-        self.best, self.weights, self.highest = state["best"], state["weights"], state["highest"]
-        self.seconds = state["seconds"]
         self.history = [Epoch(**epoch) for epoch in state["history"]]
+        for name in KEPT:
+            setattr(self, name, state[name])
 
 
 def train(

@@ -17,8 +17,7 @@ def test_imdb(tmp_path):
     assert (corpus.classes, len(corpus.train), corpus.complete) == (("neg", "pos"), 24, False)
     assert all(f" train {corpus.classes[label]} " in text for text, label in corpus.train)
     assert all(" test " in text for text in corpus.validation.texts + corpus.test.texts)
-    assert corpus.notes[0].startswith("aclImdb_v1.tar.gz is not the publisher's file (sha256")
-    assert "hold 48 texts, fewer than the publisher's" in corpus.notes[1]
+    assert "hold 48 texts, fewer than the publisher's" in corpus.notes[0]
     with pytest.raises(
         InputError, match="has no filler sentences: .*`whenpool data fetch wikitext`"
     ):

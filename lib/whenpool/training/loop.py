@@ -238,7 +238,6 @@ class Progress:
         self.student, self.objective, self.optimizer = student, objective, optimizer
         self.device = torch.device(device)
         self.texts, self.validation = dataset.train.to(device), dataset.validation.to(device)
-        self.test = dataset.test.to(device)
         objective.begin(model, self.texts)
         self.order = torch.Generator().manual_seed(student.seed)
         self.history: list[Epoch] = []
@@ -246,6 +245,10 @@ class Progress:
         self.seconds, self._clock = 0.0, time.perf_counter()
         if student.saved:
             self._go_on_from(student.saved)
+
+    @property
+    def test(self) -> Texts:
+        return self.student.dataset.test.to(self.device)
 
     @property
     def is_complete(self) -> bool:

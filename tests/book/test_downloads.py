@@ -5,9 +5,12 @@ import io
 import zipfile
 
 import pytest
+from archives import make_imdb
 
+from paper.corpora.dataset import encode
 from paper.corpora.downloads import DOWNLOADS, Download, fetch, listing
 from whenpool import InputError
+from whenpool.corpora import find
 
 CONTENT = b"a small archive " * 1000
 
@@ -34,6 +37,13 @@ def served(monkeypatch):
     }
     monkeypatch.setitem(DOWNLOADS, "imdb", (Download("small.tgz", **values),))
     return asked, content
+
+
+def test_what_is_no_file_of_the_publisher_is_noted_where_its_texts_are_numbered(tmp_path):
+    make_imdb(tmp_path)
+    first, second = encode(find("imdb", tmp_path), "any", tmp_path / "cache").notes
+    assert first.startswith("aclImdb_v1.tar.gz is not the publisher's file (sha256")
+    assert "hold 48 texts, fewer than the publisher's" in second
 
 
 def test_a_file_is_fetched_once_and_verified(served, tmp_path):

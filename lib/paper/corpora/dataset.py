@@ -17,6 +17,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from paper.corpora.downloads import notes_on_files
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource, tokens
@@ -66,7 +67,8 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
         coded = {name: Texts(numbered(of.texts), torch.tensor(of.labels)) for name, of in parts}
         sentences = source.load_filler() if has_filler else {}
         filler = {split: numbered(texts) for split, texts in sentences.items()}
-        facts = corpus.classes, corpus.complete, corpus.notes
+        notes = *notes_on_files(source.name, source.folder), *corpus.notes
+        facts = corpus.classes, corpus.complete, notes
         keep_encoded(EncodedCorpus(list(table), coded, filler, *facts), file)
     return _read_encoded(file)
 

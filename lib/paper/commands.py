@@ -15,7 +15,16 @@ import click
 
 from whenpool.base import paths
 from whenpool.base.errors import InputError, check
-from whenpool.cli import FILE_THERE, FOLDER, NAMES, THERE, from_environment, options, place_options
+from whenpool.cli import (
+    FILE_THERE,
+    FOLDER,
+    NAMES,
+    THERE,
+    Commands,
+    from_environment,
+    options,
+    place_options,
+)
 
 # Options: which runs, where their data are, and who executes them
 
@@ -165,8 +174,13 @@ def workforce_of(options: dict[str, Any]) -> Any:
 COMMANDS = click.Group()
 
 
-def add_to(cli: click.Group) -> None:
+EXTRAS = {"transformers": "fewshot", "ray": "cluster", "playwright": "print", "pypdf": "print"}
+"""The extra of lib/paper that has a package."""
+
+
+def add_to(cli: Commands) -> None:
     """Add these commands to those of `whenpool`: an entry point, see `whenpool.cli.ADDED`."""
+    cli.install |= {package: f"-e 'lib/paper[{extra}]'" for package, extra in EXTRAS.items()}
     for command in COMMANDS.commands.values():
         cli.add_command(command)
 

@@ -59,7 +59,7 @@ class Pooling(nn.Module):
         check(
             T, "the states are of no words, T = 0; give each text at least one, even an unknown one"
         )
-        if self.size not in (None, D):
+        if self.size is not None and self.size != D:
             named = f"{type(self).__name__}({self.size})"
             raise InputError(f"{named} cannot pool states of {D} units")
         if mask.dtype != torch.bool:

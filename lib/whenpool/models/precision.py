@@ -20,8 +20,8 @@ _used = ContextVar("precision", default="float32")
 
 
 def precision_used() -> str:
-    """The one in use: a name in `PRECISIONS`."""
-    return _used.get()
+    """The one in use: a name in `PRECISIONS`; what a compiler records is in float32."""
+    return "float32" if torch.compiler.is_compiling() else _used.get()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ An epoch of max-attention models on texts of the lengths of IMDb's reviews with 
 processor without, cut at 140 words), or of the embedded corpus where IMDb is not here. Models of
 one seed read texts of the same lengths in every step, those of several seeds do not. They are
 compared with the same models one after another with `nn.LSTM`; on a GPU in each precision, for
-which Triton has kernels where `whenpool check` found them right. First, what takes the time of the
+which Triton has kernels where these are right. First, what takes the time of the
 largest group.
 """
 

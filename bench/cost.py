@@ -23,10 +23,10 @@ from whenpool.training.loop import Recipe, Student
 PROCESSORS, LAUNCH, BANDWIDTH = 132, 8.2e-6, 3.5e12
 EVALUATION_BYTES = 19e3  # Of a place, counted; see bench/README.md
 WORD = {"float32": 92e-6, "bfloat16": 70e-6}  # Of one model by cuDNN, both directions
-LOOPS = {"tf32x3": (104e-6, 184e-6), "tf32": (77e-6, 105e-6), "bfloat16": (47.8e-6, 93e-6)}
+LOOPS = {"bfloat16": (47.8e-6, 93e-6)}
 """Of a word, all recurrences of a group, forward and backward: blocks of 16 texts, and of 32."""
-FORWARD = {"tf32x3": (44.7e-6, 70e-6), "tf32": (30.3e-6, 47e-6), "bfloat16": (20e-6, 42e-6)}
-PRODUCTS = {"tf32x3": 40e12, "tf32": 200e12, "bfloat16": 400e12}  # Operations a second
+FORWARD = {"bfloat16": (20e-6, 42e-6)}
+PRODUCTS = {"bfloat16": 400e12}  # Operations a second
 PLAIN, MID, MID_1K = (321, 9_301), (911, 27_916), (1_054, 27_843)
 """Words of the longest text of a batch of 32, and of all, on IMDb."""
 MEASURED = {  # Models, precision, and operations of the code of that day; words a second

@@ -35,9 +35,8 @@ Array = NDArray[np.float64]
 COUPLING = 1 / 3
 """H·Var(U): by how much a matrix of recurrent weights changes the mean square of a vector."""
 QUANTILES = 201  # "chrono" has few units that forget at once, which matter most near the end
-_POINTS = np.linspace(
-    -8, 8, 161
-)  # in standard deviations; the trapezoid rule is all but exact here
+# in standard deviations; the trapezoid rule is all but exact here
+_POINTS = np.linspace(-8, 8, 161)
 _WEIGHTS = np.exp(-(_POINTS**2) / 2) / np.exp(-(_POINTS**2) / 2).sum()
 
 
@@ -246,9 +245,8 @@ def gradient_moments(steps: Steps) -> Array:
     """E‖∂L/∂h‖²/H over the distance k from the last state, where it is 1: (T,); j is the distance
     of another step."""
     enter, enter2 = steps.enter[::-1], steps.enter2[::-1]
-    keep, keep2 = (
-        np.roll(m[::-1], 1, axis=0) for m in (steps.keep, steps.keep2)
-    )  # of the step after
+    # of the step after
+    keep, keep2 = (np.roll(m[::-1], 1, axis=0) for m in (steps.keep, steps.keep2))
     back, aside = steps.back[::-1, ::-1], steps.aside[::-1, ::-1]
     T, U = keep.shape
     y, xi = LeakySum(T, U), np.zeros((T, T))

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import yaml
+from called import CAPTURED as CAPTURED
 
 from paper.pages.builder import Builder
 from paper.runs.engine import Workforce
@@ -17,7 +18,6 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
-CAPTURED = {"capture_output": True, "text": True, "check": False}  # for `subprocess.run`
 HEAD = """---
 jupytext:
   text_representation:

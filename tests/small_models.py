@@ -1,12 +1,35 @@
 """Small models, batches and corpora, and what they are by torch's own modules, one text at a
 time."""
 
+from collections import Counter
+from dataclasses import dataclass
+from itertools import chain
+
 import torch
 
-from whenpool import TextClassifier
-from whenpool.corpora.batches import PADDING_INDEX, Batch
+from whenpool import TextClassifier, load
+from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
+from whenpool.corpora.tokens import build_vocabulary, number, tokenize
 
 SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
+
+
+@dataclass(frozen=True)
+class Numbered(Splits):
+    """The splits of a corpus as numbers of words."""
+
+    vocabulary: dict[str, int]
+
+
+def numbered(spec=SPEC):
+    corpus = load(spec)
+    words = {name: [*map(tokenize, split.texts)] for name, split in corpus.splits.items()}
+    vocabulary = build_vocabulary(Counter(chain(*words["train"])))
+    texts = {
+        name: Texts(number(words[name], vocabulary), torch.tensor(split.labels))
+        for name, split in corpus.splits.items()
+    }
+    return Numbered(**texts, vocabulary=vocabulary)
 
 
 def model_of(dataset, pooling="max_attention", seed=0, **options):

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention
 from whenpool import POOLINGS, SequenceTagger, TextClassifier
 from whenpool.corpora.batches import Batch
 from whenpool.models.precision import precision
@@ -79,14 +78,6 @@ def test_every_model_learns_there(options):
 def test_a_model_learns_there_in_lower_precision():
     with precision("bfloat16"):
         step(classifier("max_attention", layers=2))
-
-
-@pytest.mark.parametrize("trick", [PenaltyAttention, DropoutAttention, GradientDirected])
-def test_every_trick_learns_there(trick):
-    model, objective = classifier(), trick(5)
-    objective.begin(model, None)
-    objective.start_epoch(1)
-    step(model, objective)
 
 
 def test_a_tagger_learns_there():

@@ -15,7 +15,16 @@ import click
 
 from whenpool.base import paths
 from whenpool.base.errors import InputError, check
-from whenpool.cli import FILE_THERE, FOLDER, NAMES, THERE, from_environment, options, place_options
+from whenpool.cli import (
+    FILE_THERE,
+    FOLDER,
+    NAMES,
+    THERE,
+    Commands,
+    from_environment,
+    options,
+    place_options,
+)
 
 # Options: which runs, where their data are, and who executes them
 
@@ -93,9 +102,7 @@ speed_options = options(
         "Models to train at once. [default: what fills a GPU, 1 on a cluster or processor]",
         type=click.IntRange(1),
     ),
-    from_environment(
-        "precision", "Precision: float32, tf32x3, tf32 or bfloat16.", default="float32"
-    ),
+    from_environment("precision", "Precision: float32 or bfloat16.", default="float32"),
 )
 engine_options = options(
     from_environment("engine", "Engine that executes the runs: local or ray.", default="local"),
@@ -168,8 +175,13 @@ def workforce_of(options: dict[str, Any]) -> Any:
 COMMANDS = click.Group()
 
 
-def add_to(cli: click.Group) -> None:
+EXTRAS = {"transformers": "fewshot", "ray": "cluster", "playwright": "print", "pypdf": "print"}
+"""The extra of lib/paper that has a package."""
+
+
+def add_to(cli: Commands) -> None:
     """Add these commands to those of `whenpool`: an entry point, see `whenpool.cli.ADDED`."""
+    cli.install |= {package: f"-e 'lib/paper[{extra}]'" for package, extra in EXTRAS.items()}
     for command in COMMANDS.commands.values():
         cli.add_command(command)
 

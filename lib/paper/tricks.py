@@ -124,8 +124,10 @@ class AttentionForm(nn.Module):
 
     def __init__(self, model: TextClassifier, drop: float = 0.0) -> None:
         super().__init__()
-        fits = isinstance(model.pooling, LastState)
-        check(fits, 'the model must not have a pooling; make it with pooling="last"')
+        check(
+            isinstance(model.pooling, LastState),
+            'the model must not have a pooling; make it with pooling="last"',
+        )
         self.model, self.drop, self._masses = model, drop, list[Tensor]()
         self.attention = LastAttention(bidirectional=model.encoder.directions == 2)
 
@@ -139,8 +141,8 @@ class AttentionForm(nn.Module):
         """(B, T), (B,) -> logits, and the attention on last and other states."""
         states = self.model.encode(self.model.embed(ids), lengths)  # (B, T, D)
         mask = word_mask(lengths, ids.shape[1])
-        place = torch.arange(ids.shape[1], device=lengths.device).expand_as(mask)
-        ends = [place == lengths.unsqueeze(1) - 1, place == 0][: self.model.encoder.directions]
+        word = torch.arange(ids.shape[1], device=lengths.device).expand_as(mask)
+        ends = [word == lengths.unsqueeze(1) - 1, word == 0][: self.model.encoder.directions]
         kept = None
         if self.drop:
             drawn = (torch.rand(mask.shape, device=mask.device) for _ in ends)
@@ -263,8 +265,8 @@ def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
     the cross-entropy but for a factor a text, -1 / P(not label), so that both spread alike over the
     words; but it does not flatten out once a text is classified with confidence."""
     is_label = functional.one_hot(labels, logits.shape[1]).bool()
-    others = logits.masked_fill(is_label, -torch.inf).logsumexp(1)
-    return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - others
+    rest = logits.masked_fill(is_label, -torch.inf).logsumexp(1)
+    return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - rest
 
 
 def exact_backward(

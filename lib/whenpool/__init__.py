@@ -45,10 +45,8 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _ROOMS = ("corpora", "probes", "settings", "words")
-_EXTRAS = {
-    "PoolingClassifier": "sklearn",
-    "SentencePooling": "sentence_transformers",
-}  # others: "texts"
+# others: "texts"
+_EXTRAS = {"PoolingClassifier": "sklearn", "SentencePooling": "sentence_transformers"}
 __all__ = [
     "POOLINGS",
     "Attention",

@@ -22,9 +22,8 @@ from whenpool.models.registry import COMPARED
 ADDED = "whenpool.commands"
 """The group of entry points with functions that add commands to `cli`."""
 OF_THE_BOOK = "book check claims compare data export pack pdf record run status"
-EXTRAS = {"torchtext": "texts", "sklearn": "texts", "pandas": "texts", "jinja2": "texts"}
-EXTRAS |= {"transformers": "fewshot", "ray": "cluster", "playwright": "print", "pypdf": "print"}
-"""The extra that has a package."""
+OF_TEXTS = ("torchtext", "sklearn", "pandas", "jinja2")
+"""Packages of the extra "texts"."""
 Command = Callable[..., Any]
 FOLDER = click.Path(path_type=Path, file_okay=False)
 THERE = click.Path(path_type=Path, file_okay=False, exists=True)
@@ -60,9 +59,14 @@ place_options = options(
 
 
 class Commands(click.Group):
-    """The commands of this package and, once they are asked for, those that others add."""
+    """The commands of this package and, once they are asked for, those that others add, with what
+    pip is given to ``install`` a package that they need."""
 
     added = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.install = dict.fromkeys(OF_TEXTS, "'whenpool[texts]'")
 
     def list_commands(self, context: click.Context) -> list[str]:
         self._add()
@@ -109,9 +113,9 @@ def main() -> None:
     except InputError as error:
         line = str(error)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get(str(error.name).partition(".")[0])
-        install = f"pip install 'whenpool[{extra}]'" if extra else "make setup"
-        line = f"this needs the package {error.name}: {install}"
+        install = cli.install.get(str(error.name).partition(".")[0])
+        advice = f"pip install {install}" if install else "make setup"
+        line = f"this needs the package {error.name}: {advice}"
     except OSError as error:  # a folder that cannot be made or written, wherever it is needed
         line = str(InputError(f"{error.filename or 'a file'}: {error.strerror or error}"))
     click.echo(f"whenpool: {line}", err=True)
@@ -200,7 +204,9 @@ def explain(
     file."""
     import torch
 
-    from whenpool.explain import checkpoint
+    from whenpool.explain.checkpoint import load_checkpoint
+    from whenpool.explain.explanation import explain as explained
+    from whenpool.explain.explanation import explain_file
 
     check(bool(texts) != bool(file), "give what to explain: --text, or --file and --out")
     check(
@@ -208,11 +214,11 @@ def explain(
         "--file needs --out, the .csv file to write, and --out needs --file",
     )
     torch.set_num_threads(1)  # for one text: threads would wait for each other
-    made = checkpoint.load_checkpoint(model)
+    made = load_checkpoint(model)
     if file and out:
-        count = checkpoint.explain_file(made, file, out, text_column, label)
+        count = explain_file(made, file, out, text_column, label)
         click.echo(f"{count:,} texts are explained in {out}")
-    for place, text in enumerate(texts):
+    for number, text in enumerate(texts):
         if text == "-":
             text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-        click.echo("\n" * (place > 0) + checkpoint.explain(made, text, label).text)
+        click.echo("\n" * (number > 0) + explained(made, text, label).text)

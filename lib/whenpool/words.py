@@ -21,10 +21,8 @@ from whenpool.models.pooling import Pooling
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
 __all__ = ["attention_weights", "per_word", "strip", "strips"]
-COLOUR, AGAINST = (
-    "#d55e00",
-    "#0072b2",
-)  # Of Okabe and Ito (2008), which the colour-blind see as well
+# Of Okabe and Ito (2008), which the colour-blind see as well
+COLOUR, AGAINST = ("#d55e00", "#0072b2")
 DEEPEST = (
     0.5  # Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5
 )
@@ -135,8 +133,10 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
     """
     check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     values, full = _floats(window_weights), words // k
-    enough = len(values) >= full and all(map(math.isnan, values[full:]))
-    check(enough, f"{words} words need {full} weights for windows of {k}, not {len(values)}")
+    check(
+        len(values) >= full and all(map(math.isnan, values[full:])),
+        f"{words} words need {full} weights for windows of {k}, not {len(values)}",
+    )
     return [*np.repeat(values[:full], k).tolist(), *[math.nan] * (words - full * k)]
 
 
@@ -160,9 +160,10 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
         states: Tensor = model.encode(model.embed(ids), lengths)  # type: ignore[operator]
         words = word_mask(lengths, states.shape[1]) if isinstance(model.pool, Pooling) else lengths
         weights = model.pool(states, words)[1]  # type: ignore[operator]
-    without = f"{type(getattr(model, 'pooling', model)).__name__} has no weights for words"
     check(
-        weights is not None, f"{without}; choose mean, attention, max_attention or last_attention"
+        weights is not None,
+        f"{type(getattr(model, 'pooling', model)).__name__} has no weights for words"
+        "; choose mean, attention, max_attention or last_attention",
     )
     return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
 

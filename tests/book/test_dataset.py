@@ -12,7 +12,7 @@ import torchtext.vocab
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paper.corpora.dataset import encode, make_dataset
+from paper.corpora.dataset import FillerStream, encode, make_dataset
 from whenpool import InputError, corpora
 from whenpool.corpora.batches import (
     PADDING_INDEX,
@@ -20,7 +20,7 @@ from whenpool.corpora.batches import (
     evaluation_batches,
     training_batches,
 )
-from whenpool.corpora.settings import SETTINGS, FillerStream, compose
+from whenpool.corpora.settings import SETTINGS, compose
 from whenpool.corpora.tokens import (
     WordVectors,
     build_vocabulary,

@@ -56,12 +56,12 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place, here, together
         run_all([replace(SMALL, vectors="nowhere")], place)
 
 
-def test_a_result_says_in_which_precision_it_was_computed(place, here):
-    """A processor has no TF32, and less than float32 is for recurrences."""
+def test_a_result_says_in_which_precision_it_was_computed(place, here, monkeypatch):
+    """Less than float32 is for recurrences."""
+    monkeypatch.setattr(engine, "processor_has_bfloat16", lambda: True)
     transformer = replace(SMALL, cell="transformer", pooling="mean")
-    for run in (SMALL, transformer):
-        run_all([run], place, Workforce(precision="tf32"))
-    assert place.store.rows("training")["precision"].tolist() == ["float32"] * 2
+    run_all([transformer], place, Workforce(precision="bfloat16"))
+    assert place.store.rows("training")["precision"].tolist() == ["float32"]
     assert not transformer.recurrent
     assert not GradientProfile(transformer).recurrent
     assert [FewShot("imdb", system).recurrent for system in ("bert", "max_attention")] == [

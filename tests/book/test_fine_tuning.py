@@ -189,9 +189,8 @@ def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confid
 def mixtext_by_hand(seed, temperature, margin):
     """The three losses and the confidence, text by text."""
     order = torch.randperm(4, generator=torch.Generator().manual_seed(seed)).tolist()
-    predicted = np.array(
-        [[softmax(logits_of(t)) for t in texts] for texts in VERSIONS]
-    )  # (3, 4, C)
+    # (3, 4, C)
+    predicted = np.array([[softmax(logits_of(t)) for t in texts] for texts in VERSIONS])
     powers = predicted.mean(0) ** (1 / temperature)
     guesses = powers / powers.sum(1, keepdims=True)  # (4, C)
     texts = [*TEXTS, *(version[i] for version in VERSIONS for i in order)]

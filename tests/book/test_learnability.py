@@ -3,17 +3,21 @@ attention (§2.2.5, §2.2.6), gradient-directed gradients (§2.2.7), another sta
 of it: against loops over words, finite differences, and each other."""
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import small_models as small
 import torch
-from small_models import BATCH, INDICES, LENGTHS, PADDING, classifier, gradients
+from called import CAPTURED
+from small_models import BATCH, INDICES, LENGTHS, PADDING, classifier, gradients, model_of, numbered
 from torch.nn.functional import cross_entropy, pad
 
 from paper import tricks
 from whenpool import Encoder, InputError, TextClassifier
 from whenpool.corpora.batches import Batch, Ragged, Texts
-from whenpool.training.loop import Objective
+from whenpool.training.loop import Objective, Recipe, evaluate, train
 
 by_divergence = pytest.mark.parametrize("divergence", tricks.DIVERGENCES)
 ROWS = [small.ids_of(torch.tensor([n]), n, seed=n)[0].tolist() for n in (7, 2, 5, 1, 9, 3, 4)]
@@ -208,9 +212,8 @@ def divergence_of(norms, divergence):
 @by_divergence
 def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
     torch.manual_seed(0)
-    values = torch.randn(4, 7, 6).double() * torch.exp(
-        3 * torch.randn(4, 7, 1).double()
-    )  # (B, T, E)
+    # (B, T, E)
+    values = torch.randn(4, 7, 6).double() * torch.exp(3 * torch.randn(4, 7, 1).double())
     values = values.masked_fill((torch.arange(7) >= LENGTHS.unsqueeze(1)).unsqueeze(-1), 0.0)
     found = tricks.unevenness(values, LENGTHS, divergence)
     for text, n in enumerate(LENGTHS.tolist()):
@@ -288,3 +291,63 @@ def test_in_float32_also_where_gradients_vanish(divergence):
     found = gradients(model, tricks.GradientDirected(20, 1.0, divergence), batch)
     exact, _ = found_by(tricks.exact_backward, model.double(), 1.0, divergence, batch)
     assert error(found, exact) < 2e-2
+
+
+RECIPE = Recipe(epochs=4, learning_rate=1e-2)
+TRICKS = {
+    "penalty_attention": lambda dataset: tricks.PenaltyAttention(RECIPE.epochs),
+    "dropout_attention": lambda dataset: tricks.DropoutAttention(RECIPE.epochs),
+    "gradient_directed": lambda dataset: tricks.GradientDirected(RECIPE.epochs, strength=0.8),
+    "teacher_forcing": lambda dataset: tricks.TeacherForcing(model_of(dataset, "max", seed=3)),
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_trick_is_validated_as_it_will_be_used_and_leaves_an_ordinary_lstm(trick):
+    dataset = numbered()
+    model, judged = model_of(dataset, "last"), []
+    names = set(model.state_dict())
+
+    def judge(_):
+        with_attention = evaluate(tricks.AttentionForm(model), dataset.validation).accuracy
+        judged.append((evaluate(model, dataset.validation), with_attention))
+
+    outcome = train(model, dataset, RECIPE, 0, objective=TRICKS[trick](dataset), save=judge)
+    assert set(outcome.weights) == names  # nothing was added
+    model.load_state_dict(outcome.weights)
+    assert outcome.test == evaluate(model, dataset.test)
+    for epoch, (plain, with_attention) in zip(outcome.history, judged, strict=True):
+        assert (epoch.validation_loss, epoch.validation_accuracy) == (plain.loss, plain.accuracy)
+        if trick.endswith("attention"):
+            assert epoch.more["attention_accuracy"] == with_attention
+    if trick.endswith("attention"):  # else the two could not be told apart
+        assert any(plain.accuracy != attended for plain, attended in judged)
+
+
+def test_every_trick_learns_on_a_device_that_is_not_the_processor():
+    """In a process of its own, as `test_export.py` runs ``stand_in.py``."""
+    options = "-p no:xdist -p no:cacheprovider -rA stand_in_of_tricks.py".split()
+    command, folder = [sys.executable, "-m", "pytest", *options], Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=folder, **CAPTURED)
+    assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in
+    assert done.returncode == 5 or done.stdout.count("\nPASSED") == 3
+
+
+absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, absent])])
+@pytest.mark.parametrize(
+    ("trick", "tolerance"), [(tricks.PenaltyAttention, 1e-5), (tricks.GradientDirected, 1e-3)]
+)
+def test_tricks_agree_with_float64(device, trick, tolerance):
+    """The latter takes a difference of gradients."""
+    vectors = []
+    for where, dtype in ((device, torch.float32), ("cpu", torch.float64)):
+        model, objective = classifier().to(where, dtype), trick(4)
+        objective.start_epoch(1)
+        moved = Batch(*(values.to(where) for values in BATCH))
+        found = gradients(model, objective, moved).values()
+        vectors.append(torch.cat([gradient.double().cpu().flatten() for gradient in found]))
+    mine, exact = vectors
+    assert (mine - exact).norm() / exact.norm() < tolerance

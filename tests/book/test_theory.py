@@ -79,9 +79,8 @@ def test_max_pooling_by_a_layer_and_by_an_end_token_and_a_last_state_by_max_pool
         states = wide(torch.cat([texts, end], 1))[0]
         assert torch.allclose(states[:, :-1, :H], lstm(texts)[0], atol=1e-12)
     assert (read_running_max(states[:, -1, H : 2 * H], 1e-4) - expected).abs().max() <= 1e-4
-    told = (
-        torch.arange(length + 1).eq(length).double().expand(5, -1).unsqueeze(2)
-    )  # where the end is
+    # where the end is
+    told = torch.arange(length + 1).eq(length).double().expand(5, -1).unsqueeze(2)
     marked = torch.cat([torch.cat([texts, end], 1), told], 2)
     found = pooled(MaxPool, PAGE["last_state_by_pooling"](lstm, 1e-4), marked)[:, H:]
     assert (found / (1e-4 * 3 / 2) ** 0.5 - pooled(LastState, lstm, texts)).abs().max() <= 1e-4

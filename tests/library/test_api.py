@@ -1,19 +1,21 @@
-"""Public names: each is on a page "Reference" and used in an example; and what must not be
-needed."""
+"""The example of each public name; what must not be needed, and what must not be loaded."""
 
-import doctest
-import importlib
-import inspect
-import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
-from clones import CAPTURED, PROJECT, ROOT
+from called import CAPTURED
+from examples import public, run_example
 from packaging.requirements import Requirement
 
-PAGE = "".join(page.read_text("utf-8") for page in sorted((ROOT / "book").glob("api*.md")))
-ROOMS = re.findall(r"automodule:: ([\w.]+)", PAGE)
+import whenpool
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MODULES = ("", ".corpora", ".models.cells", ".probes", ".settings", ".words")
+NAMES = [(f"whenpool{part}", name) for part in MODULES for name in public(f"whenpool{part}")]
 EXTRAS = {
     Requirement(line).name.replace("-", "_")
     for lines in PROJECT["optional-dependencies"].values()
@@ -37,45 +39,12 @@ with tempfile.TemporaryDirectory() as folder:
     whenpool.save_checkpoint(folder, model, words, ["bad", "good"])
     assert list(whenpool.load_checkpoint(folder).vocabulary) == words
 import whenpool.training.loop, whenpool.training.batched
-import paper.tricks, paper.corpora.dataset
 """
 
 
-def public(room):
-    module = importlib.import_module(room)
-    found = {name: getattr(module, name) for name in module.__all__}
-    return {name: thing for name, thing in found.items() if callable(thing)}
-
-
-NAMES = [(room, name) for room in ROOMS for name in public(room)]
-
-
-@pytest.mark.parametrize(("room", "name"), NAMES, ids=map(".".join, NAMES))
-def test_the_example_runs(room, name):
-    preamble, names, said = "import torch, whenpool\nfrom whenpool import *", {}, []
-    assert preamble in PAGE
-    exec(preamble.replace("from whenpool", f"from {room}"), names)
-    thing = public(room)[name]
-    docs = [inspect.getdoc(kind) or "" for kind in getattr(thing, "__mro__", [thing])]
-    others = [inspect.getdoc(other) or "" for other in public(room).values()]
-    docs += [doc for doc in others if name in doc.partition("Examples:")[2]]
-    doc = next(
-        (doc for doc in docs if ">>>" in doc), ""
-    )  # its own, of its base class or another name
-    test = doctest.DocTestParser().get_doctest(doc, names, f"{room}.{name}", None, 0)
-    assert test.examples, f"{name} has no example: add a section Examples to its docstring"
-    assert len(test.examples) <= 7
-    assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
-
-
-def test_every_public_name_is_in_a_table_once():
-    """`test_book.py` looks at the pages."""
-    assert {"whenpool", "whenpool.corpora", "whenpool.words", "whenpool.probes"} <= set(ROOMS)
-    listed = re.findall(r"^   ~([\w.]+)$", PAGE, re.MULTILINE)
-    elsewhere = {"whenpool.corpora.Corpus", "whenpool.corpora.load"}  # in the first table
-    constants = {"whenpool.POOLINGS", "whenpool.__version__"}
-    assert {f"{room}.{name}" for room, name in NAMES} - elsewhere - constants <= set(listed)
-    assert len(listed) == len(set(listed))
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=map(".".join, NAMES))
+def test_the_example_runs(module, name):
+    run_example(module, name)
 
 
 def python(code):
@@ -90,11 +59,50 @@ def test_the_core_is_torch_numpy_and_safetensors_and_models_and_training_need_no
     assert done.returncode == 0, done.stderr
 
 
+FITTED = """
+classifier = whenpool.PoolingClassifier(epochs=1, hidden_size=4)
+classifier.fit(["a fine film", "a dull film"] * 10, ["good", "bad"] * 10).predict(["a film"])
+"""
+OF_CLASSIFIER = """base.devices base.errors base.files base.paths corpora.batches corpora.tokens
+    explain.checkpoint explain.estimator models.cells models.encoder models.pooling models.precision
+    models.registry models.text_classifier training.loop"""
+LOADED = """
+import sys, whenpool
+{code}
+print(*(name for name in sys.modules if not name.startswith("_")))
+"""
+
+
+def loaded(code):
+    """The modules that a new process has loaded after some code."""
+    done = subprocess.run([sys.executable, "-c", LOADED.format(code=code)], **CAPTURED)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_the_package_loads_torch_and_numpy_alone():
+    others = {"pandas", "sklearn", "scipy", "torchtext", "matplotlib", "click", "jinja2", "triton"}
+    assert not others & loaded("whenpool.TextClassifier, whenpool.POOLINGS, whenpool.Encoder")
+
+
+def test_a_classifier_loads_no_module_that_it_does_not_use():
+    modules = {name for name in loaded(FITTED) if name.startswith("whenpool.")}
+    used = {f"whenpool.{name}" for name in OF_CLASSIFIER.split()}
+    folders = {name.rpartition(".")[0] for name in used}
+    assert modules <= used | folders
+
+
+def test_what_loads_late_is_found_and_nothing_else():
+    assert {*whenpool.__all__} <= {*dir(whenpool)}
+    for module in (whenpool, whenpool.corpora):
+        with pytest.raises(AttributeError, match=f"{module.__name__}. has no attribute .nothing"):
+            module.nothing  # noqa: B018
+
+
 MISSING = {
     "from whenpool.corpora.tokens import tokenize; tokenize('a')": "pip install 'whenpool[texts]'",
     "whenpool.PoolingClassifier": "pip install 'whenpool[sklearn]'",
     "whenpool.SentencePooling": "pip install 'whenpool[sentence_transformers]'",
-    "import paper.chapter": "pip install 'whenpool[notebook]'",
     "import whenpool.cli": "whenpool: the command needs click: pip install 'whenpool[texts]'",
 }
 TOLD = f"""

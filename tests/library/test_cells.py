@@ -1,11 +1,9 @@
-"""The readable cells against torch's and their formulas, and in the encoder."""
+"""The readable cells against their formulas, and in the encoder."""
 
 import numpy as np
 import pytest
 import torch
-from clones import defined
 from scipy.special import expit as sigmoid
-from torch import nn
 
 from whenpool import Encoder, InputError
 from whenpool.models import cells
@@ -13,10 +11,7 @@ from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, Prototype
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 OURS = tuple(name for name in CELLS if name not in TORCH_CELLS)
-PAGE = defined("recurrent_networks", r"^class \w+\(.*?(?=^```)", {"torch": torch, "cells": cells})
-SlidesGRU = PAGE["SlidesGRU"]
-TORCH = ((PAGE["Elman"], nn.RNN), (PAGE["LSTM"], nn.LSTM), (PAGE["GRU"], nn.GRU))
-OWN = (cells.Sum, cells.TanhSum, PrototypeLSTM, SlidesGRU, MinGRU, MinLSTM)
+OWN = (cells.Sum, cells.TanhSum, PrototypeLSTM, MinGRU, MinLSTM)
 
 
 @pytest.fixture
@@ -24,30 +19,15 @@ def inputs():
     return torch.randn(4, 9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-def made(kind, hidden_size=6):
+def made(kind):
     torch.manual_seed(2)
-    return kind(6, hidden_size, batch_first=True).double()
-
-
-@pytest.mark.parametrize(("ours", "theirs"), TORCH)
-def test_equals_torch_in_values_and_gradients(ours, theirs, inputs):
-    mine, other = made(ours, 5), made(theirs, 5)  # the same seed gives the same weights
-    for name, weight in other.named_parameters():
-        assert torch.equal(mine.state_dict()[name], weight)
-    weight, found = torch.randn(4, 9, 5).double(), []
-    for cell in (mine, other):
-        read = inputs.clone().requires_grad_()
-        states, last = cell(read)
-        last = [part.squeeze(0) for part in (last if isinstance(last, tuple) else (last,))]
-        gradients = torch.autograd.grad((states * weight).sum(), [read, *cell.parameters()])
-        found.append([states, *last, *gradients])
-    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+    return kind(6, 6, batch_first=True).double()
 
 
 def by_formula(kind, cell, words):
     """The states of one text by the formulas in numpy, (T, E) -> (T, H)."""
     weights = {name: value.detach().numpy() for name, value in cell.named_parameters()}
-    H, s, states = cell.hidden_size, np.zeros(cell.hidden_size), []
+    s, states = np.zeros(cell.hidden_size), []
     b = weights.get("bias_ih_l0", 0) + weights.get("bias_hh_l0", 0)
     W, U = weights.get("weight_ih_l0"), weights.get("weight_hh_l0")
     for x in words.numpy():
@@ -58,9 +38,6 @@ def by_formula(kind, cell, words):
         elif kind is PrototypeLSTM:
             i, f, new = np.split(W @ x + U @ s + b, 3)
             s = s * sigmoid(f) + np.tanh(new) * sigmoid(i)
-        elif kind is SlidesGRU:
-            r, z = sigmoid(W[: 2 * H] @ x + U[: 2 * H] @ s + b[: 2 * H]).reshape(2, H)
-            s = (1 - z) * s + z * np.tanh(W[2 * H :] @ x + U[2 * H :] @ (r * s) + b[2 * H :])
         elif kind is MinGRU:
             z, new = np.split(W @ x + b, 2)
             s = (1 - sigmoid(z)) * s + sigmoid(z) * new
@@ -80,15 +57,11 @@ def test_others_are_their_formulas(kind, inputs):
 
 @pytest.mark.parametrize("kind", [MinGRU, MinLSTM])
 def test_the_scan_is_the_loop_of_steps(kind, inputs):
-    cell, weight = made(kind, 5), torch.randn(4, 9, 5).double()
-    inputs.requires_grad_()
-    both = cell(inputs)[0], torch.stack(cell.unroll(inputs)[0], dim=1)
-    torch.testing.assert_close(*both, rtol=0, atol=1e-14)
-    leaves = [inputs, *cell.parameters()]
-    grads = (torch.autograd.grad((states * weight).sum(), leaves) for states in both)
-    torch.testing.assert_close(*grads, rtol=0, atol=1e-13)
+    cell = made(kind)
+    torch.testing.assert_close(cell(inputs)[0], torch.stack(cell.unroll(inputs)[0], dim=1))
     a, b = (torch.rand(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    assert torch.autograd.gradgradcheck(cells.linear_recurrence, (a, b))
+    for derivatives in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+        assert derivatives(cells.linear_recurrence, (a, b))
 
 
 @pytest.mark.parametrize("cell", OURS)
@@ -100,8 +73,6 @@ def test_states_do_not_depend_on_padding_or_other_texts(cell, layers, bidirectio
     reader = Encoder(6, 6, cell, layers, bidirectional).double()
     together = reader(inputs, LENGTHS)
     assert together.shape == (4, 9, reader.output_size)
-    longer = torch.cat([inputs, torch.full((4, 3, 6), 1e6, dtype=torch.float64)], dim=1)
-    torch.testing.assert_close(reader(longer, LENGTHS)[:, :9], together, rtol=0, atol=1e-14)
     for text, length in enumerate(LENGTHS):
         alone = reader(inputs[text : text + 1, :length], length.unsqueeze(0))
         torch.testing.assert_close(alone[0], together[text, :length], rtol=0, atol=1e-14)

@@ -44,9 +44,8 @@ def splits_of(corpus, *sizes):
 
 def test_splits_share_no_text_and_do_not_depend_on_the_order_of_the_file():
     rows, sizes = raw(60, "10") + raw(60, "9"), SplitSizes(train=60, test=30, validation=30)
-    corpus = select_and_split(
-        rows + rows[:30], sizes, "file"
-    )  # a text that is repeated counts once
+    # a text that is repeated counts once
+    corpus = select_and_split(rows + rows[:30], sizes, "file")
     splits_of(corpus, 60, 30, 30)
     assert select_and_split(rows[::-1], sizes, "file") == corpus
     assert corpus.classes == ("9", "10")  # ordered as numbers
@@ -85,9 +84,8 @@ def test_synthetic_texts_keep_their_parameters_and_are_balanced_and_deterministi
     assert make_corpus(grammar) == corpus
     assert make_corpus(replace(grammar, seed=1)).train != corpus.train
     assert len(evidence) == sum(map(len, grammar.evidence.values()))  # each speaks for one class
-    assert evidence.keys().isdisjoint(
-        " ".join(encyclopedia("train")).split()
-    )  # and no filler has any
+    # and no filler has any
+    assert evidence.keys().isdisjoint(" ".join(encyclopedia("train")).split())
 
 
 def test_fingerprints_and_filler_of_a_file_follow_its_texts(tmp_path):
@@ -102,9 +100,8 @@ def test_fingerprints_and_filler_of_a_file_follow_its_texts(tmp_path):
     assert source(*rows, name="other.csv").fingerprint("any") == first
     for other in ("text 0,yes", "another text,no"):
         assert source(other, *rows[1:]).fingerprint("any") != first
-    assert source(*rows).load_filler()["train"] == encyclopedia(
-        "train"
-    )  # where there is no Wikipedia
+    # where there is no Wikipedia
+    assert source(*rows).load_filler()["train"] == encyclopedia("train")
     (tmp_path / "wiki_sentences.txt").write_text("a fact .\n" * 50)
     assert set(source(*rows).load_filler()["train"]) == {"a fact ."}
 

@@ -6,8 +6,7 @@ from html import escape
 
 import numpy as np
 import pytest
-from browsing import DESKTOP, PHONE, looked_at
-from conftest import told
+from called import told
 from sklearn.metrics import f1_score
 
 from whenpool import InputError, load
@@ -201,17 +200,9 @@ def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
     text = found.report.read_text("utf-8")
     assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;" in text
     assert escape(file.name) in text
-    assert not re.search(
-        r'<script|<img|<link|(src|href)="(?!#)', text
-    )  # but for the marks of a drawing
+    # but for the marks of a drawing
+    assert not re.search(r'<script|<img|<link|(src|href)="(?!#)', text)
     assert text.count('<svg role="img" aria-label="Accuracy with') == 3  # three places of the text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
-def test_the_page_is_for_everyone_and_every_screen(made, chromium, size, scheme):
-    with looked_at(chromium, made[1].report, size, scheme, axe=True) as page:
-        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
 
 
 def test_numbers_and_notes_on_the_page_are_those_of_the_trainings(made):

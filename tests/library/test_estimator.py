@@ -66,10 +66,8 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     line = Pipeline([("lower", lower), ("classify", small(epochs=3))])
     assert cross_val_score(line, TEXTS, LABELS, cv=3).mean() > 0.9
-    grid = {
-        "hidden_size": np.array([4, 8]),
-        "epochs": np.arange(1, 2),
-    }  # a search gives numpy's numbers
+    # a search gives numpy's numbers
+    grid = {"hidden_size": np.array([4, 8]), "epochs": np.arange(1, 2)}
     grid["forget_bias"] = ["chrono", np.float32(40)]
     search = GridSearchCV(small("last"), grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
     gate = search.best_estimator_.checkpoint_.model.encoder.layers[0][0].bias_ih_l0.chunk(4)[1]
@@ -410,9 +408,8 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         save_checkpoint(tmp_path / "model", **given)
     assert not (tmp_path / "model").exists()
-    if message.startswith(
-        ("vocabulary must begin", "classes", "max_words", "tokenizer")
-    ):  # nor used
+    # nor used
+    if message.startswith(("vocabulary must begin", "classes", "max_words", "tokenizer")):
         with pytest.raises(InputError, match=message):
             whenpool.Checkpoint(**given)
 

@@ -8,13 +8,13 @@ import re
 import numpy as np
 import pytest
 import torch
+from called import told
 from click.testing import CliRunner
-from conftest import told
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import cli
 from whenpool.corpora.sources import read_texts
-from whenpool.explain.checkpoint import explain
+from whenpool.explain.explanation import explain
 from whenpool.probes import window_importance
 from whenpool.words import attention_weights, per_word, strip
 

@@ -3,10 +3,11 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
-from clones import CAPTURED, ROOT
+from called import CAPTURED
 
 from whenpool import InputError, TextClassifier
 
@@ -73,7 +74,8 @@ def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
 def test_training_steps_run_on_a_device_that_is_not_the_processor():
     """The tests of ``stand_in.py``, in a process of their own: torch counts its devices once, in
     the first backward pass."""
-    options = "-p no:xdist -p no:cacheprovider -rA tests/stand_in.py".split()
-    done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, **CAPTURED)
+    options = "-p no:xdist -p no:cacheprovider -rA stand_in.py".split()
+    folder = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=folder, **CAPTURED)
     assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in
     assert done.returncode == 5 or len(re.findall(r"^PASSED", done.stdout, re.MULTILINE)) > 20

@@ -77,10 +77,7 @@ def same(ours, theirs):
 
 @pytest.mark.parametrize(
     ("pooling", "cell", "layers"),
-    [
-        *product(POOLINGS, TORCH_CELLS, [1]),
-        *product(["last", "max_attention"], CELLS, [1, 2]),
-    ],
+    [*product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2])],
 )
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bidirectional):
@@ -90,9 +87,8 @@ def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bid
     norms = gradient_norms(model, torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1), LENGTHS, LABELS)
     assert same(norms[:, :11], norms_by_loop(model))
     assert norms[:, 11:].isnan().all()
-    assert same(
-        gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2]), norms[1:2, :4]
-    )  # alone
+    # alone
+    assert same(gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2]), norms[1:2, :4])
 
 
 def test_float32_keeps_what_is_far_below_its_squares():

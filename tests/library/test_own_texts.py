@@ -77,9 +77,8 @@ def test_rows_that_quotes_would_join_do_not_vanish(tmp_path):
     assert (len(read), read[10][:2], notes) == (60, ('"Great film', "yes"), [note])
     assert note in looked_at(path)[1]
     assert note in load(path).notes
-    path.write_text(
-        "\n".join(["text\tlabel", *lines, "a line without a label"])
-    )  # so that both are wrong
+    # so that both are wrong
+    path.write_text("\n".join(["text\tlabel", *lines, "a line without a label"]))
     note = "1 rows span several lines between quotes, with '\\t' in them: lines 12 to 15."
     assert note in looked_at(path)[1]
 

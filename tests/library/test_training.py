@@ -6,14 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_models import SPEC, model_of
-from small_runs import SMALL
+from small_models import model_of, numbered
 from torch.nn import functional
 
-from paper import tricks
-from paper.corpora.dataset import encode, make_dataset
-from paper.runs.kinds.training import prepare
-from whenpool import InputError, TextClassifier, corpora
+from whenpool import InputError, TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.models import batched_lstm
 from whenpool.models.batched_lstm import place_bytes
@@ -22,20 +18,10 @@ from whenpool.training import batched
 from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Objective, Recipe, Student, evaluate, train
 
-RECIPE = Recipe(epochs=4, learning_rate=1e-2)
-TRICKS = {
-    "penalty_attention": lambda dataset: tricks.PenaltyAttention(RECIPE.epochs),
-    "dropout_attention": lambda dataset: tricks.DropoutAttention(RECIPE.epochs),
-    "gradient_directed": lambda dataset: tricks.GradientDirected(RECIPE.epochs, strength=0.8),
-    "teacher_forcing": lambda dataset: tricks.TeacherForcing(model_of(dataset, "max", seed=3)),
-}
-
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return make_dataset(
-        encode(corpora.find(SPEC), "any", tmp_path_factory.mktemp("cache")), size=120
-    )
+def dataset():
+    return numbered()
 
 
 def test_learns_and_keeps_the_first_best_epoch(dataset):
@@ -59,27 +45,6 @@ def test_evaluation_is_the_mean_over_texts(dataset, masked):
         right += int((logits.argmax(1) == labels).sum())
     assert score.accuracy == pytest.approx(100 * right / len(dataset.test))
     assert score.loss == pytest.approx(loss / len(dataset.test), rel=1e-5)
-
-
-@pytest.mark.parametrize("trick", TRICKS)
-def test_a_trick_is_validated_as_it_will_be_used_and_leaves_an_ordinary_lstm(trick, dataset):
-    model, judged = model_of(dataset, "last"), []
-    names = set(model.state_dict())
-
-    def judge(_):
-        with_attention = evaluate(tricks.AttentionForm(model), dataset.validation).accuracy
-        judged.append((evaluate(model, dataset.validation), with_attention))
-
-    outcome = train(model, dataset, RECIPE, 0, objective=TRICKS[trick](dataset), save=judge)
-    assert set(outcome.weights) == names  # nothing was added
-    model.load_state_dict(outcome.weights)
-    assert outcome.test == evaluate(model, dataset.test)
-    for epoch, (plain, with_attention) in zip(outcome.history, judged, strict=True):
-        assert (epoch.validation_loss, epoch.validation_accuracy) == (plain.loss, plain.accuracy)
-        if trick.endswith("attention"):
-            assert epoch.more["attention_accuracy"] == with_attention
-    if trick.endswith("attention"):  # else the two could not be told apart
-        assert any(plain.accuracy != attended for plain, attended in judged)
 
 
 class Breaking(Objective):
@@ -116,52 +81,89 @@ def test_what_was_before_a_divergence_is_handed_over(what, dataset):
     assert left.words == 3 * int(dataset.train.ids.lengths.sum())
 
 
-SHORT = replace(SMALL, epochs=2, batch_size=8)
+SMALL = "synthetic:train=30,validation=20,test=30,shortest=10,longest=14"
+OTHER = "synthetic:train=13,validation=20,test=30,shortest=25,longest=40"
 POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention")
-FAMILY = [replace(SHORT, pooling=pooling, seed=seed) for seed, pooling in enumerate(POOLINGS)]
-OTHERS = [{"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}]
-UNLIKE = [{}, {"size": 13, "setting": "mid"}, {"size": 50, "epochs": 1}, {"forget_bias": "chrono"}]
-HELD = [replace(SHORT, pooling=pooling, held="encoder") for pooling in ("mean", "attention")]
-SWAPPED = (("max", "last"), ("last", "max"), ("mean", "attention"))
-BACKWARD = [
-    replace(SHORT, pooling=name, backward="even", setting="mid") for name in ("last", "max")
+UNLIKE = [
+    {"batch_size": 5},
+    {"batch_size": 6, "spec": OTHER},
+    {"batch_size": 7, "spec": SMALL.replace("train=30", "train=50"), "epochs": 1},
+    {"forget_bias": "chrono"},
 ]
-CLIPPED = [
-    replace(SHORT, pooling=name, clip=0.2, layers=2, backward="open") for name in ("last", "mean")
-]
-THROUGH = [replace(SHORT, pooling=one, through=other) for one, other in SWAPPED]
-BOTH = [
-    [replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS
-]
-UNLIKE_RUNS = [replace(SHORT, batch_size=5 + n, **one) for n, one in enumerate(UNLIKE)]
+GROUPS = {
+    "poolings": [{"pooling": pooling, "seed": seed} for seed, pooling in enumerate(POOLINGS)],
+    "data, epochs and start": UNLIKE,
+    "pooling of the gradient": [
+        {"pooling": read, "through": learn}
+        for read, learn in (("max", "last"), ("last", "max"), ("mean", "attention"))
+    ],
+    "encoders that are held": [{"pooling": name, "held": True} for name in ("mean", "attention")],
+    "way back": [{"pooling": name, "backward": "even", "spec": OTHER} for name in ("last", "max")],
+    "clipped steps": [
+        {"pooling": name, "clip": 0.2, "layers": 2, "backward": "open"} for name in ("last", "mean")
+    ],
+    "directions and decay": [
+        {"pooling": name, "bidirectional": False, "weight_decay": 1e-3}
+        for name in ("last", "max_attention")
+    ],
+}
 
 
-def students_of(runs, place, dtype=torch.float64):
-    made = [(prepare(run, place), run) for run in runs]
-    return [Student(own.model.to(dtype), own.dataset, run.recipe, run.seed) for own, run in made]
+def student(
+    pooling="max", spec=SMALL, seed=0, dtype=torch.float64, held=False, hidden_size=6, **options
+):
+    names = "epochs batch_size weight_decay clip".split()
+    how = {"epochs": 2, "batch_size": 8} | {n: options.pop(n) for n in names if n in options}
+    data = numbered(spec)
+    torch.manual_seed(seed)
+    sizes = {"embedding_size": 8, "hidden_size": hidden_size, "padding_index": PADDING_INDEX}
+    model = TextClassifier(len(data.vocabulary), 2, pooling, **sizes, **options).to(dtype)
+    for part in (model.embedding, model.encoder) if held else ():
+        part.requires_grad_(False)
+    return Student(model, data, Recipe(**how), seed)
 
 
 def each_alone(students):
-    return [train(copy.deepcopy(own.model), own.dataset, own.recipe, own.seed) for own in students]
+    return [train(copy.deepcopy(s.model), s.dataset, s.recipe, s.seed) for s in students]
 
 
-def check_equal(found, expected, tolerance):
-    for one, other in zip(found, expected, strict=True):
-        assert (one.best_epoch, one.words) == (other.best_epoch, other.words)
-        torch.testing.assert_close(one.weights, other.weights, rtol=tolerance, atol=tolerance)
-        mine, theirs = (
-            [own.test.loss, *(e.train_loss for e in own.history)] for own in (one, other)
+def together(students):
+    outcomes = {}
+    train_together(students, "cpu", outcomes.__setitem__)
+    return outcomes
+
+
+def check_equal(outcomes, expected, tolerance=1e-9):
+    for mine, theirs in zip(outcomes, expected, strict=True):
+        assert (mine.best_epoch, mine.words) == (theirs.best_epoch, theirs.words)
+        torch.testing.assert_close(mine.weights, theirs.weights, rtol=tolerance, atol=tolerance)
+        losses = (
+            [outcome.test.loss, *(epoch.train_loss for epoch in outcome.history)]
+            for outcome in (mine, theirs)
         )
-        assert mine == pytest.approx(theirs, rel=tolerance)
+        assert next(losses) == pytest.approx(next(losses), rel=tolerance)
 
 
-@pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS, THROUGH, HELD, BACKWARD, CLIPPED])
-def test_models_trained_together_equal_those_trained_alone(place, runs):
-    students = students_of(runs, place)
+@pytest.mark.parametrize("group", GROUPS)
+def test_models_trained_together_equal_those_trained_alone(group):
+    students = [student(**options) for options in GROUPS[group]]
     expected = each_alone(students)  # before they learn
-    found = {}
-    train_together(students, "cpu", found.__setitem__)
-    check_equal([found[number] for number in range(len(students))], expected, 1e-9)
+    outcomes = together(students)
+    check_equal([outcomes[number] for number in range(len(students))], expected)
+
+
+def test_one_that_was_stopped_goes_on_among_others_as_if_it_had_not_been():
+    expected, states = each_alone([student(), student("mean")]), []
+
+    def stop(state):
+        states.append(copy.deepcopy(state))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        together([replace(student(), save=stop)])
+    outcomes = together([replace(student(), saved=states[0]), student("mean")])
+    check_equal([outcomes[0], outcomes[1]], expected)
+    assert outcomes[0].seconds > states[0]["seconds"]
 
 
 @pytest.mark.parametrize("clip", [0.05, 0.4, None])
@@ -184,13 +186,13 @@ def test_a_clipped_step_is_one_of_a_gradient_scaled_by_hand(dataset, clip):
     torch.testing.assert_close([*model.parameters()], [*steps.parameters()], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("runs", [FAMILY[2:5], UNLIKE_RUNS])
-def test_batches_that_are_cut_to_fit_into_memory_and_loops_cut_into_blocks_change_nothing(
-    place, monkeypatch, runs
+@pytest.mark.parametrize("group", ["poolings", "data, epochs and start"])
+def test_batches_cut_to_fit_into_memory_and_loops_cut_into_blocks_change_nothing(
+    monkeypatch, group
 ):
     monkeypatch.setattr(batched_lstm, "_STEPS", 5)
-    students = students_of(runs, place)
-    expected, found = each_alone(students), {}
+    students = [student(**options) for options in GROUPS[group]]
+    expected = each_alone(students)
     monkeypatch.setattr(batched, "MEMORY", 1e5)  # a few texts at a time
     cuts, batches = [], batched._batches
 
@@ -199,9 +201,9 @@ def test_batches_that_are_cut_to_fit_into_memory_and_loops_cut_into_blocks_chang
         return made
 
     monkeypatch.setattr(batched, "_batches", counted)
-    train_together(students, "cpu", found.__setitem__)
+    outcomes = together(students)
     assert cuts[0] > 1  # of a step of training
-    check_equal([found[number] for number in range(len(students))], expected, 1e-9)
+    check_equal([outcomes[number] for number in range(len(students))], expected)
 
 
 @pytest.mark.parametrize(("E", "H", "layers"), [(100, 32, 1), (8, 32, 2)])
@@ -213,24 +215,31 @@ def test_a_step_takes_no_more_memory_than_was_reckoned(E, H, layers):
     models = [TextClassifier(50, 2, pooling, **shape) for pooling in POOLINGS]
     weights = [p for model in models for p in model.parameters()]
     with LiveBytes(weights) as counted:
-        batched.judge(models, [(texts, torch.arange(count))] * len(models), places=10**6)
+        batched.judge(models, [(texts, torch.arange(count))] * len(models), room=10**6)
     most = place_bytes(E, 2 * H, layers, 4) * count * words * len(models)
     assert 0.7 * most < counted.most < most + sum(values.nbytes for values in weights)
 
 
-def test_one_that_diverges_does_not_stop_the_others(place):
-    students = students_of([replace(SHORT, seed=seed) for seed in range(3)], place, torch.float32)
-    students[1].model.classifier.bias.data.fill_(float("nan"))
-    alone, found = each_alone(students[::2]), {}
-    train_together(students, "cpu", found.__setitem__)
-    assert isinstance(found[1], DivergenceError)
-    assert next(iter(found)) == 1  # at once
-    check_equal([found[0], found[2]], alone, 1e-4)
+def test_one_that_diverges_does_not_stop_the_others():
+    students = [student(seed=seed, dtype=torch.float32) for seed in range(3)]
+    students[1].model.classifier.bias.data.fill_(math.nan)
+    alone, outcomes = each_alone(students[::2]), together(students)
+    assert isinstance(outcomes[1], DivergenceError)
+    assert next(iter(outcomes)) == 1  # at once
+    check_equal([outcomes[0], outcomes[2]], alone, 1e-4)
 
 
-def test_what_cannot_be_trained_together_is_named(place):
-    changes = {"cell": "gru"}, {"drop_connect": 0.5}, {"masked": False}, {"hidden_size": 8}
-    for change in (*changes, {"backward": "open"}):
-        students = students_of([SHORT, replace(SHORT, **change)], place)
-        with pytest.raises(InputError, match="only masked LSTMs of one shape and learning rate"):
-            train_together(students, "cpu", {}.__setitem__)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cell": "gru"},
+        {"drop_connect": 0.5},
+        {"masked": False},
+        {"hidden_size": 8},
+        {"backward": "open"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_trained_together_is_named(change):
+    with pytest.raises(InputError, match="only masked LSTMs of one shape and learning rate"):
+        together([student(), student(**change)])

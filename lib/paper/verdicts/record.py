@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
 
+from paper.corpora.statistics import statistics_of
 from paper.corpora.tagged import PUBLISHED
 from paper.runs.kinds import KINDS
 from paper.runs.kinds.training import ModelSpec
@@ -26,7 +27,6 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
-from whenpool.corpora.sources import statistics_of
 from whenpool.training.loop import Recipe
 
 PAIRS_NEEDED, LARGEST_MEAN = 25, 0.3

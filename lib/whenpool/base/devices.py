@@ -12,9 +12,11 @@ def check_device(device: str, here: bool = True) -> None:
     check(on_gpu or device == "cpu", f"device {device!r} is unknown; choose cpu or cuda")
     import torch  # commands without a device do without
 
-    there = not (on_gpu and here) or torch.cuda.is_available()
-    advice = 'use --device cpu, in Python device="cpu"'
-    check(there, f"device cuda was asked for, but torch sees no GPU; {advice}")
+    check(
+        not (on_gpu and here) or torch.cuda.is_available(),
+        "device cuda was asked for, but torch sees no GPU; "
+        'use --device cpu, in Python device="cpu"',
+    )
 
 
 def processors() -> int:

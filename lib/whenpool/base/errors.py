@@ -34,9 +34,9 @@ def check(holds: Any, message: str) -> None:
         raise InputError(message)
 
 
-def check_known(what: str, given: Any, known: Collection[str]) -> None:
+def check_known(what: str, name: Any, names: Collection[str]) -> None:
     """Raises `InputError` for a name that there is not, with those there are."""
-    check(given in known, f"{what} {given!r} is unknown; choose one of {', '.join(known)}")
+    check(name in names, f"{what} {name!r} is unknown; choose one of {', '.join(names)}")
 
 
 class StorageError(InputError):

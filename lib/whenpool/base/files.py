@@ -42,8 +42,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             os.unlink(name)
             raise
     except OSError as error:
-        advice = "free space or unlock its folder; finished work is kept"
-        raise StorageError(f"cannot write {path}: {error.strerror or error}; {advice}") from None
+        raise StorageError(
+            f"cannot write {path}: {error.strerror or error}; "
+            "free space or unlock its folder; finished work is kept"
+        ) from None
 
 
 def stream_of(path: Path) -> Any:
@@ -72,19 +74,20 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
                 where = f"{path}, line {number}"
                 binary = f"{where} is binary, or UTF-16 without a mark; save the file as UTF-8 text"
                 check(number > 1 or "\0" not in line, binary)
-                if wrong := re.search(
-                    "[\udc80-\udcff]", line
-                ):  # how Python marks what it cannot decode
+                # how Python marks what it cannot decode
+                if wrong := re.search("[\udc80-\udcff]", line):
                     before = line[max(wrong.start() - 20, 0) : wrong.start()]
-                    byte = f"byte 0x{ord(wrong[0]) - 0xDC00:02x} after {before!r}"
                     other = ", or name its encoding, as --encoding cp1252" if encoding == "" else ""
                     raise InputError(
-                        f"{where} is not {used.upper()} text ({byte}); save it as UTF-8{other}"
+                        f"{where} is not {used.upper()} text (byte 0x{ord(wrong[0]) - 0xDC00:02x} "
+                        f"after {before!r}); save it as UTF-8{other}"
                     )
                 yield line.removeprefix("\ufeff") if number == 1 else line
     except LookupError:
-        known = "name one of Python's, such as cp1252 or utf-16"
-        raise InputError(f"{path}: encoding {encoding!r:.60} is unknown; {known}") from None
+        raise InputError(
+            f"{path}: encoding {encoding!r:.60} is unknown; "
+            "name one of Python's, such as cp1252 or utf-16"
+        ) from None
     except (
         OSError,
         EOFError,

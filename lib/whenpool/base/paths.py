@@ -30,8 +30,8 @@ def cache_directory() -> Path:
 
 def _directory(variable: str, name: str, outside: str) -> Path:
     """What a variable says, else a folder of the clone, else the system's for such data."""
-    if given := os.environ.get(variable):
-        return Path(given).expanduser()
+    if path := os.environ.get(variable):
+        return Path(path).expanduser()
     if root := project_root():
         return root / "data" / name
     import platformdirs  # which models and probes do without

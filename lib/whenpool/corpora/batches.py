@@ -62,9 +62,8 @@ class Ragged:
         device, lengths = self.flat.device, self.lengths[indices]
         position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
         facts = torch.stack([self.offsets[indices], lengths, indices])
-        if (
-            device.type == "cuda"
-        ):  # from pinned memory, so that nothing waits for what is computed there
+        # from pinned memory, so that nothing waits for what is computed there
+        if device.type == "cuda":
             facts = facts.pin_memory().to(device, non_blocking=True)
         starts, lengths, indices = facts
         is_there = position < lengths.unsqueeze(1)  # (B, T)

@@ -104,8 +104,11 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     check(labels, f"{source}: no usable text was found; give texts of at least two classes")
     for part, by_class in parts.items():
         of = f" in its part {part!r}" if len(parts) > 1 else ""
-        only = f"{source}: only class {min(by_class)!r} was found{of}"
-        check(len(by_class) >= 2, f"{only}; give texts of at least two classes")
+        check(
+            len(by_class) >= 2,
+            f"{source}: only class {min(by_class)!r} was found{of}"
+            "; give texts of at least two classes",
+        )
     chosen = {}
     for part, by_class in sorted(parts.items()):
         room = min(map(len, by_class.values()))
@@ -117,9 +120,8 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     else:
         every = [item for items in chosen.values() for item in items]
         test, validation, train = _cut(every, (sizes.test, sizes.validation, sizes.train), source)
-    numeric = all(
-        label.isdecimal() for label in labels
-    )  # classes are sorted by name, or as numbers
+    # classes are sorted by name, or as numbers
+    numeric = all(label.isdecimal() for label in labels)
     classes = sorted(labels, key=(lambda name: (int(name), name)) if numeric else None)
     number = {name: index for index, name in enumerate(classes)}
 
@@ -136,10 +138,10 @@ def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
     return sorted(items, key=key)
 
 
-def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Raw]]:
+def _cut(items: list[Raw], sizes: tuple[int, ...], source: str) -> list[list[Raw]]:
     """Consecutive pieces of the wanted sizes, all shrunk alike when there are too few items."""
-    shrink, rest = min(1.0, len(items) / sum(wanted)), iter(items)
-    pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
+    shrink, rest = min(1.0, len(items) / sum(sizes)), iter(items)
+    pieces = [list(islice(rest, int(size * shrink))) for size in sizes]
     check(
         all(pieces), f"{source}: {len(items)} usable texts are too few for three splits; add some"
     )

@@ -60,9 +60,8 @@ class Publication:
     """What is taken of a corpus, as the thesis says for its own, and how its files are found and
     read."""
 
-    files: tuple[
-        str, ...
-    ]  # where it may lie under the data directory, first the publisher's archive
+    # where it may lie under the data directory, first the publisher's archive
+    files: tuple[str, ...]
     read: Callable[[Path], Iterator[Raw]]
     longest: int | None  # the upper bound of words of a long text
     sizes: dict[str, SplitSizes]  # of the splits, by length
@@ -86,19 +85,19 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
     except InputError:
         raise
     except Exception as error:  # each kind of file has errors of its own
-        wrong = f"{path} is damaged or not the publisher's file ({error!s:.200})"
-        raise InputError(f"{wrong}; move it away and run `whenpool data fetch {name}`") from None
+        raise InputError(
+            f"{path} is damaged or not the publisher's file ({error!s:.200})"
+            f"; move it away and run `whenpool data fetch {name}`"
+        ) from None
     splits = (len(corpus.train), len(corpus.test), len(corpus.validation))
-    enough = (
-        length not in publication.sizes or splits == sizes
-    )  # the thesis has no sizes for others
+    # the thesis has no sizes for others
+    enough = length not in publication.sizes or splits == sizes
     if total >= publication.texts and len(corpus.classes) == publication.classes and enough:
         return replace(corpus, name=name, complete=True)
     classes = f" in {len(corpus.classes)} classes" if name == "amazon" else ""
     note = (
-        f"The {name} files hold {total:,} texts{classes}, fewer than the publisher's: they "
-        "are a part or "
-        "a stand-in, and their accuracies are not compared with the thesis's."
+        f"The {name} files hold {total:,} texts{classes}, fewer than the publisher's: they are a "
+        "part or a stand-in, and their accuracies are not compared with the thesis's."
     )
     return replace(corpus, name=name, notes=(note,))
 

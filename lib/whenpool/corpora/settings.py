@@ -12,7 +12,6 @@ right      filler, original
 """
 
 import hashlib
-import random
 import re
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
@@ -66,8 +65,10 @@ def compose(
 
 
 def _not_a_string(sentence: Sequence[Word]) -> Sequence[Word]:
-    several = not isinstance(sentence, str)
-    check(several, "a sentence of filler must be a list of words, not one string; split it")
+    check(
+        not isinstance(sentence, str),
+        "a sentence of filler must be a list of words, not one string; split it",
+    )
     return sentence
 
 
@@ -98,11 +99,10 @@ SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}  # The part of the artic
 def find_filler(directory: Path) -> Path:
     """The file of filler sentences; raises `InputError` when there is none."""
     there = [directory / name for name in FILES if (directory / name).is_file()]
-    advice = (
-        f"run `whenpool data fetch wikitext`, or put {FILES[2]} there, with a sentence on each line"
-    )
     check(
-        there, f"{directory} has no filler sentences: {advice} and an empty line between articles"
+        there,
+        f"{directory} has no filler sentences: run `whenpool data fetch wikitext`, or put "
+        f"{FILES[2]} there, with a sentence on each line and an empty line between articles",
     )
     return there[0]
 
@@ -112,28 +112,11 @@ def load_filler(path: Path) -> dict[str, list[str]]:
     sentences: dict[str, list[str]] = {split: [] for split in SHARES}
     lists, borders = [*sentences.values()], [*accumulate(SHARES.values())]
     for article, sentence in _sentences(path):
-        place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
-        lists[bisect(borders, place)].append(sentence)
+        share = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
+        lists[bisect(borders, share)].append(sentence)
     for split, chosen in sentences.items():
         check(chosen, f"{path} has too few articles: none is left for {split} texts; add some")
     return sentences
-
-
-class FillerStream(Iterator[Sequence[Word]]):
-    """Endless sentences, shuffled by a seed, and again when all have been used; ``passes`` counts
-    this."""
-
-    def __init__(self, sentences: Sequence[Sequence[Word]], seed: str) -> None:
-        self._sentences, self._rng = sentences, random.Random(seed)
-        self._order: list[int] = []
-        self.passes = 0
-
-    def __next__(self) -> Sequence[Word]:
-        if not self._order:
-            self._order = list(range(len(self._sentences)))
-            self._rng.shuffle(self._order)
-            self.passes += 1
-        return self._sentences[self._order.pop()]
 
 
 def _sentences(path: Path) -> Iterator[tuple[str, str]]:

@@ -117,8 +117,8 @@ class CorpusSource:
     def filler_file(self) -> Path | None:
         """Where filler sentences lie; None where invented ones are taken. Raises as
         `load_filler`."""
-        own = self.is_own and not any((self.folder / name).is_file() for name in FILES)
-        return find_filler(self.folder) if self.path and not own else None
+        invents = self.is_own and not any((self.folder / name).is_file() for name in FILES)
+        return find_filler(self.folder) if self.path and not invents else None
 
 
 def load(
@@ -158,38 +158,42 @@ def find(
         >>> find("synthetic", options={"density": 0.1}).options
         (('density', 0.1),)
     """
-    name, given = parsed(name)
-    given |= options or {}
+    name, chosen = parsed(name)
+    chosen |= options or {}
     folder = Path(directory) if directory is not None else data_directory()
     if name == "synthetic":
         return CorpusSource(
-            name, checked(synthetic.Grammar, given, "synthetic corpus"), None, folder
+            name, checked(synthetic.Grammar, chosen, "synthetic corpus"), None, folder
         )
     if name in PUBLICATIONS:
-        check(not given, f"corpus {name!r} takes no options; leave out {', '.join(given)}")
+        check(not chosen, f"corpus {name!r} takes no options; leave out {', '.join(chosen)}")
         path = PUBLICATIONS[name].find(folder)
-        advice = (
-            f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA"
+        check(
+            path,
+            f"corpus {name!r}: {PUBLICATIONS[name].files[0]} is not in {folder}; "
+            f"run `whenpool data fetch {name}`, or name its folder with --data or WHENPOOL_DATA",
         )
-        check(path, f"corpus {name!r}: {PUBLICATIONS[name].files[0]} is not in {folder}; {advice}")
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if suffix_of(path) not in SUFFIXES:
-        tagged = "if it holds tagged words, add --chapter sequence_labelling"
-        check(not isfile(path), f"{path} is not a {FORMATS} file of texts; {tagged}")
+        check(
+            not isfile(path),
+            f"{path} is not a {FORMATS} file of texts; "
+            "if it holds tagged words, add --chapter sequence_labelling",
+        )
         check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
     what = "is a folder" if path.is_dir() else "does not exist"
     check(isfile(path), f"corpus file {path} {what}; check its path")
-    for option, value in given.items():
+    for option, value in chosen.items():
         check_known(
             f"option of {path}", option, ("text_column", "label_column", "encoding", *SWITCHES)
         )
         if option in SWITCHES:
             check_known(option, str(value).lower(), ("true", "false"))
-            given[option] = str(value).lower() == "true"
+            chosen[option] = str(value).lower() == "true"
         else:
             check(isinstance(value, str), f"{option} must be a name, not {value!r}")
-    used = sorted((option, value) for option, value in given.items() if value is not False)
+    used = sorted((option, value) for option, value in chosen.items() if value is not False)
     return CorpusSource(name, tuple(used), path, folder)
 
 
@@ -206,12 +210,12 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
     return name, dict(item.split("=", 1) for item in options.split(",")) if options else {}
 
 
-def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
+def checked(grammar: Any, chosen: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
     """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one
     order."""
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
-    for key, value in given.items():
+    for key, value in chosen.items():
         check(
             key in kinds, f"the {what} has no option {key!r:.60}; choose one of {', '.join(kinds)}"
         )
@@ -229,25 +233,6 @@ def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
     """See `CorpusSource.label`."""
     written = ",".join(f"{key}={value}" for key, value in options)
     return ":".join(filter(None, (Path(name).name, written)))
-
-
-def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
-    """Counts of a corpus's texts and of their words between white space, remembered in the
-    cache."""
-
-    def measure() -> str:
-        corpus = source.load(length)
-        words = [len(text.split()) for split in corpus.splits.values() for text in split.texts]
-        counts = {
-            "classes": len(corpus.classes),
-            "average_length": sum(words) / len(words),
-            "max_length": max(words),
-            **{f"{name}_size": len(s) for name, s in corpus.splits.items()},
-        }
-        return json.dumps(counts | {"complete": corpus.complete})
-
-    identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(_HERE))
-    return json.loads(remembered(identity, measure))
 
 
 # Files of the user's own
@@ -310,8 +295,8 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
     rare = [label for label in counts if counts[label] < FEWEST and label not in again]
     wrong, described = again + (rare if not drop_rare else []), []
     for label in wrong[:8]:
-        others = [name for name in usual if name != folded(label)]
-        names = [folded(label)] if label in again else get_close_matches(folded(label), others, 1)
+        rest = [name for name in usual if name != folded(label)]
+        names = [folded(label)] if label in again else get_close_matches(folded(label), rest, 1)
         near = "".join(f", like {usual[name]!r:.30}" for name in names)
         count = counts[label]
         size = f"{count} different texts" if count else "its texts have another label before"
@@ -320,10 +305,12 @@ def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False
     options += (
         [f"--drop-rare to leave out those of fewer than {FEWEST} texts"] if wrong != again else []
     )
-    listed = f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}"
-    ways = f"{' and '.join(options)} (in Python merge_case, drop_rare)"
-    said = f"{len(wrong)} of {len(counts)} classes are not usable: {listed}"
-    check(not wrong, f"{path}: {said}. Add texts, correct labels, or give {ways}")
+    check(
+        not wrong,
+        f"{path}: {len(wrong)} of {len(counts)} classes are not usable: "
+        f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}. Add texts, correct labels, or give "
+        f"{' and '.join(options)} (in Python merge_case, drop_rare)",
+    )
     enough = f"{path}: fewer than two classes have {FEWEST} different texts; add texts"
     check(len(counts) - len(rare) > 1, enough)
     return rare
@@ -341,37 +328,40 @@ def read_own(
     check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
     same = f"{path}: text and label are both in column {text_column!r}; name two columns"
     check(text_column != label_column, same)
-    wanted = (text_column.strip(), label_column.strip())
-    rows, notes = _rows(path, wanted, encoding)
+    columns = (text_column.strip(), label_column.strip())
+    rows, notes = _rows(path, columns, encoding)
     read, gaps, named = list[Raw](), list[str](), dict[str, None]()
     for where, row in rows:
         named |= dict.fromkeys(row)
-        text, label = values = [*map(row.get, wanted)]
+        text, label = values = [*map(row.get, columns)]
         empty = [value is None or value != value or not str(value).strip() for value in values]
         if any(empty):
-            gaps.append(f"{where}: column {wanted[empty.index(True)]!r} is empty")
+            gaps.append(f"{where}: column {columns[empty.index(True)]!r} is empty")
             continue
         if str(label).strip().lower() in NO_LABEL:
             gaps.append(f"{where}: the label {label!r} says that there is none")
             continue
-        kinds = f"column {text_column!r} must hold a text, and {label_column!r} a word or a number"
-        fits = isinstance(text, str) and isinstance(label, Hashable)
-        check(fits, f"{where}: {kinds}, not {text!r:.40} and {label!r:.40}")
+        check(
+            isinstance(text, str) and isinstance(label, Hashable),
+            f"{where}: column {text_column!r} must hold a text, and {label_column!r} a word or a "
+            f"number, not {text!r:.40} and {label!r:.40}",
+        )
         read.append(Raw(whole_characters(str(text)), whole_characters(str(label).strip())))
-    for column, option in zip(wanted, ("text", "label"), strict=True):
+    for column, option in zip(columns, ("text", "label"), strict=True):
         how = f", as {path.name}:{option}_column=…; diagnose has --{option}-column"
-        check_column(path, column, named or wanted, how)
+        check_column(path, column, named or columns, how)
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     labels = Counter(row.label for row in read)
-    _check_contents(read, labels, path, wanted)
+    _check_contents(read, labels, path, columns)
     written: dict[Decimal | str, str] = {}
     for label in sorted(labels):
-        is_number = re.fullmatch(
-            r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII
-        )  # others, as 01, are codes
+        # others, as 01, are codes
+        is_number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII)
         other = written.setdefault(Decimal(label) if is_number else label, label)
-        one = f"labels {other!r} and {label!r} are one number; write it in one way"
-        check(other == label, f"{path}: {one}")
+        check(
+            other == label,
+            f"{path}: labels {other!r} and {label!r} are one number; write it in one way",
+        )
         said = (
             f"{labels[label]:,} rows are of a class {label!r}; empty the field if it means no "
             "class."
@@ -384,8 +374,10 @@ def read_own(
         said = f"{count:,} rows spell their class in a rarer way and were merged: {merged!r:.200}."
         notes += [said] if merged else []
         read = [row._replace(label=usual[folded(row.label)]) for row in read]
-    spaced = not without_spaces(row.text for row in read)
-    check(spaced, f"{path}: the texts have no spaces between words; add them with a segmenter")
+    check(
+        not without_spaces(row.text for row in read),
+        f"{path}: the texts have no spaces between words; add them with a segmenter",
+    )
     return read, gaps, notes
 
 
@@ -399,35 +391,40 @@ def check_column(path: Path, column: str, named: Collection[str], how: str) -> N
     names = {name.casefold(): name for name in named}
     near = get_close_matches(column.casefold(), names, 1)
     guess = f"did you mean {names[near[0]]!r}? N" if near else "n"
-    choice = f"{guess}ame one of {[*named]!r:.300}{how}"
-    check(column in named, f"{path} has no column {column!r}; {choice}")
+    check(
+        column in named,
+        f"{path} has no column {column!r}; {guess}ame one of {[*named]!r:.300}{how}",
+    )
 
 
 def _check_contents(
-    rows: Sequence[Raw], labels: Collection[str], path: Path, wanted: Sequence[str]
+    rows: Sequence[Raw], labels: Collection[str], path: Path, columns: Sequence[str]
 ) -> None:
     """Raises `InputError` where the columns look swapped, or the labels are no classes."""
     text, label = rows[0][:2]
-    words = [sum(len(row[place].split()) for row in rows) for place in (0, 1)]
+    words = [sum(len(row[column].split()) for row in rows) for column in (0, 1)]
     swapped = len(labels) > 2 * len({row.text for row in rows}) and words[1] > words[0]
-    seen = f"column {wanted[0]!r} holds {text!r:.40}, and {wanted[1]!r} holds {label!r:.60}"
-    exchange = f"give --text-column {wanted[1]} --label-column {wanted[0]}"
-    check(not swapped, f"{path}: text and label look swapped: {seen}; {exchange}")
-    many = (
-        f"{path}: column {wanted[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
+    check(
+        not swapped,
+        f"{path}: text and label look swapped: column {columns[0]!r} holds {text!r:.40}, and "
+        f"{columns[1]!r} holds {label!r:.60}; give --text-column {columns[1]} --label-column "
+        f"{columns[0]}",
     )
-    is_class = len(labels) <= max(20, len(rows) / 2)
-    check(is_class, f"{many}, as an id or a measured number; name the classes with --label-column")
+    check(
+        len(labels) <= max(20, len(rows) / 2),
+        f"{path}: column {columns[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
+        ", as an id or a measured number; name the classes with --label-column",
+    )
 
 
 def _rows(
-    path: Path, wanted: Sequence[str], encoding: str | None
+    path: Path, names: Sequence[str], encoding: str | None
 ) -> tuple[Iterable[tuple[str, Mapping[str, Any]]], list[str]]:
     """Where each row of a file stands, with its fields by their names, and notes as `read_own` has
     them."""
-    suffix, expected = suffix_of(path), f"a JSON object with {wanted[0]!r}"
+    suffix, expected = suffix_of(path), f"a JSON object with {names[0]!r}"
     if suffix in (".csv", ".tsv"):
-        return _table(path, wanted, encoding)
+        return _table(path, names, encoding)
     if suffix == ".jsonl":
         return json_lines(path, expected, encoding), []
     if suffix == ".json":
@@ -450,10 +447,10 @@ def _rows(
                 f"{path}, entry {number}: expected {expected}, not {row!r:.40}",
             )
         return [(f"{path}, entry {number}", row) for number, row in enumerate(rows, 1)], []
-    return _workbook(path, wanted), []
+    return _workbook(path, names), []
 
 
-def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+def _workbook(path: Path, names: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
     """As `_rows`, of a file that pandas reads: of Excel all sheets that have the columns, which may
     stand below other lines, and cells as texts. Raises `InputError` where pandas cannot, or needs a
     package."""
@@ -487,7 +484,7 @@ def _workbook(path: Path, wanted: Sequence[str]) -> list[tuple[str, Mapping[str,
                 rows.append(
                     (f"{path}, sheet {name}, row {number}", dict(zip(header, cells, strict=True)))
                 )
-            elif {*wanted} <= {*map(str.strip, cells)}:
+            elif {*names} <= {*map(str.strip, cells)}:
                 header = [*map(str.strip, cells)]
     return rows or [(str(path), dict.fromkeys(top))]  # of which the names are told
 
@@ -505,7 +502,7 @@ def read_texts(path: Path, text_column: str = "text") -> list[str]:
 
 
 def _table(
-    path: Path, wanted: Sequence[str], encoding: str | None, quoting: Any = csv.QUOTE_MINIMAL
+    path: Path, names: Sequence[str], encoding: str | None, quoting: Any = csv.QUOTE_MINIMAL
 ) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
     """As `_rows`, of a table in text; quotes enclose fields, and between tabs, or where rows would
     vanish between them, they may be letters like others."""
@@ -519,13 +516,13 @@ def _table(
     # are wanted, or most columns
     marks = next(filter(None, named), "\t" if suffix_of(path) == ".tsv" else ",;\t|")
     heads = {
-        (place, mark): [*map(str.strip, next(csv.reader([line], delimiter=mark)))]
-        for (place, line), separator in zip(enumerate(lines), [*named, None], strict=False)
+        (number, mark): [*map(str.strip, next(csv.reader([line], delimiter=mark)))]
+        for (number, line), separator in zip(enumerate(lines), [*named, None], strict=False)
         if line.strip() and not separator
         for mark in marks
     }
     check(heads, f"{path} has no header; write the names of its columns into the first line")
-    start, mark = max(heads, key=lambda key: ({*wanted} <= {*heads[key]}, len(heads[key])))
+    start, mark = max(heads, key=lambda key: ({*names} <= {*heads[key]}, len(heads[key])))
     reader = csv.reader(lines[start:], delimiter=mark, strict=True, quoting=quoting)
     rows, joined, first = list[tuple[str, Mapping[str, Any]]](), list[tuple[int, int]](), start
     where = f"{path}, line {first + 1}"
@@ -535,8 +532,11 @@ def _table(
         first = start + reader.line_num
         where = f"{path}, line {first + 1}"
         for row in reader:
-            wrong = f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
-            check(not any(row[len(header) :]), f"{wrong}; put fields that hold {mark!r} in quotes")
+            check(
+                not any(row[len(header) :]),
+                f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
+                f"; put fields that hold {mark!r} in quotes",
+            )
             last = start + reader.line_num
             if any(row):
                 fields: dict[str, str] = {}
@@ -548,19 +548,21 @@ def _table(
             first, where = last, f"{path}, line {last + 1}"
     except csv.Error as error:
         if mark == "\t" and quoting == csv.QUOTE_MINIMAL:
-            return _table(path, wanted, encoding, csv.QUOTE_NONE)
-        advice = "end each quoted field with a quote, and write a quote within it twice"
-        raise InputError(f"{where}: a quote is not closed ({error}); {advice}") from None
+            return _table(path, names, encoding, csv.QUOTE_NONE)
+        raise InputError(
+            f"{where}: a quote is not closed ({error}); "
+            "end each quoted field with a quote, and write a quote within it twice"
+        ) from None
     if not joined:
         return rows, []
     # between the quotes may be a text of several lines, or rows: then every line of the table has
     # all fields, and a label as other rows have it; without labels only quotes between tabs may be
     # letters
-    labels = {fields.get(name) for _, fields in rows for name in wanted[1:]}
+    labels = {fields.get(name) for _, fields in rows for name in names[1:]}
     plain = (line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip())
     are_rows = (labels or mark == "\t") and all(
         len(line) == len(header)
-        and {*map(dict(zip(header, line, strict=True)).get, wanted[1:])} <= labels
+        and {*map(dict(zip(header, line, strict=True)).get, names[1:])} <= labels
         for line in plain
     )
     spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (
@@ -568,6 +570,6 @@ def _table(
     )
     if are_rows:
         said = f"Quotes are read as letters, since they would make one row of lines {spans}."
-        return _table(path, wanted, encoding, csv.QUOTE_NONE)[0], [said]
+        return _table(path, names, encoding, csv.QUOTE_NONE)[0], [said]
     several = f"{len(joined):,} rows span several lines between quotes, with {mark!r} in them"
     return rows, [f"{several}: lines {spans}."]

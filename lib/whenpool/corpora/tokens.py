@@ -70,11 +70,13 @@ class WordVectors:
 def strings(texts: Iterable[str]) -> list[str]:
     """Raises `InputError` for one string instead of several, a table, or what is no string."""
     check(not isinstance(texts, str), "texts must be a list, not one string; give [text]")
-    flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
-    check(flat, "texts must be a list or one column; of a table give table['text']")
+    check(
+        not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1,
+        "texts must be a list or one column; of a table give table['text']",
+    )
     listed = list(texts)
-    for place, text in enumerate(listed):
-        check(isinstance(text, str), f"text {place} must be a string, not {type(text).__name__}")
+    for number, text in enumerate(listed):
+        check(isinstance(text, str), f"text {number} must be a string, not {type(text).__name__}")
     return listed
 
 
@@ -121,8 +123,10 @@ def vectors_file(name: str, directory: Path) -> Path:
         for suffix in (".txt", ".txt.gz", ""):
             if (file := folder / f"{name}{suffix}").is_file():
                 return file
-    bring = "`whenpool data fetch glove` downloads GloVe's"
-    raise InputError(f"found no word vectors {name}, as a file or in {directory}; {bring}")
+    raise InputError(
+        f"found no word vectors {name}, as a file or in {directory}; "
+        "`whenpool data fetch glove` downloads GloVe's"
+    )
 
 
 def find_vectors(directory: Path) -> str | None:
@@ -189,22 +193,24 @@ def _parse(path: Path) -> WordVectors:
                 word, row = fields[: len(fields) - size], array("f")
                 with suppress(ValueError):
                     row = array("f", map(float, fields[len(word) :]))
-                wanted = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
-                fits = len(row) == size > 0 and all(
-                    map(math.isfinite, row)
-                )  # also as they are stored
-                fits = fits and len(word) > 0 and not any(map(_is_number, word[1:][-1:]))
-                is_text = fits or number > 2 or not is_binary
-                check(is_text, f"word vectors {path} are not plain text; {_CONVERT}")
+                expected = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
+                # also as they are stored
+                is_row = len(row) == size > 0 and all(map(math.isfinite, row))
+                is_row = is_row and len(word) > 0 and not any(map(_is_number, word[1:][-1:]))
                 check(
-                    fits,
-                    f"word vectors {path}, line {number}: {wanted}; correct or delete the line",
+                    is_row or number > 2 or not is_binary,
+                    f"word vectors {path} are not plain text; {_CONVERT}",
+                )
+                check(
+                    is_row,
+                    f"word vectors {path}, line {number}: {expected}; correct or delete the line",
                 )
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
                     words.append(b" ".join(word).decode("utf-8"))
                     values.extend(row)
     except (OSError, EOFError, zlib.error) as error:
-        reason = f"word vectors {path} cannot be read: {error!s:.200}"
-        raise InputError(f"{reason}; fetch them again") from None
+        raise InputError(
+            f"word vectors {path} cannot be read: {error!s:.200}; fetch them again"
+        ) from None
     check(words, f"word vectors {path}: no line has a word and its numbers; fetch them again")
     return WordVectors(words, torch.frombuffer(values, dtype=torch.float32).view(-1, size))

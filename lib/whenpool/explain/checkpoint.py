@@ -1,18 +1,14 @@
 """A trained classifier in a folder, its weights as safetensors and all else as JSON, so that
-loading runs no code of its own; and why it says what it says: how much each word of a text
-mattered.
+loading runs no code of its own.
 
 Letters: N texts, C classes, T words of the longest text.
 """
 
-import csv
 import hashlib
 import html
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,14 +25,10 @@ from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_IN
 from whenpool.corpora.tokens import strings, tokenize
 from whenpool.models.pooling import POOLINGS, StraightThrough
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.probes.protocol import inside
-from whenpool.probes.word_importance import occlusion, rounding_error
 from whenpool.training.loop import answers
-from whenpool.words import WordStrip, attention_weights, strip, strips
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
 FORMAT, VERSION = "whenpool-checkpoint", 1
-LONGEST = 1_000  # Words of a text that are explained
 _TAG = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(f"(?!<(?:unk|pad)>)(?:{_TAG.pattern})", _TAG.flags)
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
@@ -116,7 +108,7 @@ class Checkpoint:
 
     def predict(self, texts: Iterable[str]) -> list[str]:
         """The likeliest class of each text; see `encode` for what it raises."""
-        return [self.classes[place] for place in self.probabilities(texts).argmax(1).tolist()]
+        return [self.classes[number] for number in self.probabilities(texts).argmax(1).tolist()]
 
     def _numbered(self, texts: Iterable[str]) -> Texts:
         rows = [[self.number(word) for word in self.words(text)] for text in strings(texts)]
@@ -142,18 +134,25 @@ def save_checkpoint(
     not fit it, ``max_words`` below 1, or a folder that cannot be written; see `load_checkpoint` for
     an example."""
     folder = Path(folder)
-    usual = type(model) is TextClassifier  # a subclass may compute something else
-    wrapped = f"{type(model).__name__}; {inside(model)}".rstrip("; ")
-    check(usual, f"only a whenpool.TextClassifier can be saved, not {wrapped}")
-    plain = all(isinstance(value, Tensor) for value in model.state_dict().values())
-    advice = "save it as it was before, and quantise what you load"
-    check(plain, f"a quantised model cannot be saved; {advice}")
-    given = isinstance(model.embedding, nn.Embedding)
-    check(given, "a model of an encoder's states has no vocabulary; save its state_dict")
+    if type(model) is not TextClassifier:  # a subclass may compute something else
+        from whenpool.probes.protocol import inside
+
+        wrapped = f"{type(model).__name__}; {inside(model)}".rstrip("; ")
+        raise InputError(f"only a whenpool.TextClassifier can be saved, not {wrapped}")
+    check(
+        all(isinstance(value, Tensor) for value in model.state_dict().values()),
+        "a quantised model cannot be saved; save it as it was before, and quantise what you load",
+    )
+    check(
+        isinstance(model.embedding, nn.Embedding),
+        "a model of an encoder's states has no vocabulary; save its state_dict",
+    )
     if isinstance(vocabulary, Mapping):
         by_number = {number: word for word, number in vocabulary.items()}
-        complete = by_number.keys() == {*range(len(vocabulary))}
-        check(complete, "vocabulary must number its words 0, 1, 2, ...")
+        check(
+            by_number.keys() == {*range(len(vocabulary))},
+            "vocabulary must number its words 0, 1, 2, ...",
+        )
         vocabulary = [by_number[number] for number in range(len(vocabulary))]
     state = model.state_dict().items()
     tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
@@ -179,8 +178,10 @@ def save_checkpoint(
 
 def _plain(value: Any) -> Any:
     """A number of numpy's or torch's as Python's."""
-    single = getattr(value, "shape", None) == ()
-    check(single, f"what is kept about a model must be plain values, not {type(value).__name__}")
+    check(
+        getattr(value, "shape", None) == (),
+        f"what is kept about a model must be plain values, not {type(value).__name__}",
+    )
     return value.item()
 
 
@@ -202,18 +203,23 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         check(file.is_file(), f"{folder} is not the folder of a saved model: it has no {file.name}")
     try:
         facts, weights = json.loads(facts_file.read_text("utf-8")), weights_file.read_bytes()
-        known = (facts["format"], facts["version"]) == (FORMAT, VERSION)
-        check(known, f"{facts_file}: another whenpool saved it, which can load it")
-        fits = hashlib.sha256(weights).hexdigest() == facts["weights"]
-        check(fits, f"{weights_file} does not belong to its {FACTS_FILE}; save the model again")
+        check(
+            (facts["format"], facts["version"]) == (FORMAT, VERSION),
+            f"{facts_file}: another whenpool saved it, which can load it",
+        )
+        check(
+            hashlib.sha256(weights).hexdigest() == facts["weights"],
+            f"{weights_file} does not belong to its {FACTS_FILE}; save the model again",
+        )
         model = _made(facts, safetensors.torch.load(weights), str(facts_file))
         more = facts["about"], facts["max_words"], facts["tokenizer"]
         return Checkpoint(model, tuple(facts["vocabulary"]), tuple(facts["classes"]), *more)
     except InputError:
         raise
     except (LookupError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error!s:.200}"
-        raise InputError(f"{folder} is damaged ({reason}); save the model again") from None
+        raise InputError(
+            f"{folder} is damaged ({type(error).__name__}: {error!s:.200}); save the model again"
+        ) from None
 
 
 def _arguments(model: TextClassifier) -> dict[str, Any]:
@@ -261,149 +267,15 @@ def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -
 def _check_names(
     words: Sequence[str], classes: Sequence[str], limit: int | None, tokenizer: str, where: str
 ) -> None:
-    begins = [*words[:2]] == [UNKNOWN, PADDING]
-    check(begins, f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}")
+    check(
+        [*words[:2]] == [UNKNOWN, PADDING],
+        f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}",
+    )
     for name, names in (("vocabulary", words), ("classes", classes)):
-        different = len({*names}) == len(names) > 1 and {*map(type, names)} == {str}
-        check(different, f"{where}: {name} must be a list of at least two different strings")
+        check(
+            len({*names}) == len(names) > 1 and {*map(type, names)} == {str},
+            f"{where}: {name} must be a list of at least two different strings",
+        )
     check_known(f"{where}: tokenizer", tokenizer, TOKENIZERS)
     whole = type(limit) is int and limit >= 1
     check(limit is None or whole, f"{where}: max_words must be at least 1, or null, not {limit}")
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a classifier makes of one text. Its ``effects`` are for each class T numbers: by how
-    many nats its log-probability falls when the word is replaced, above zero where it speaks for
-    the class."""
-
-    words: tuple[str, ...]  # T words, as the model reads them
-    left_out: (
-        int  # words after these, which the model does not read, or which are too many to explain
-    )
-    classes: tuple[str, ...]
-    probabilities: tuple[float, ...]  # C numbers in the order of the classes
-    label: str  # the class that importance is about
-    effects: dict[str, tuple[float, ...]]
-    attention: tuple[float, ...] | None  # T weights of the pooling; None where all are the same
-    unknown: tuple[str, ...]  # words that the model has never seen, each once
-
-    @property
-    def importance(self) -> tuple[float, ...]:
-        """Of each word to ``label``: the size of its effect, T numbers."""
-        return tuple(map(abs, self.effects[self.label]))
-
-    @property
-    def by_probability(self) -> list[tuple[str, float]]:
-        """The classes, the likeliest first."""
-        return sorted(zip(self.classes, self.probabilities, strict=True), key=lambda pair: -pair[1])
-
-    @property
-    def strips(self) -> list[WordStrip]:
-        """What speaks for and against the label and, of several, the four likeliest others; and
-        attention."""
-        others = [name for name, _ in self.by_probability if name != self.label]
-        shown = [self.label, *(others[:4] if len(others) > 1 else [])]
-        rows = [strip(self.words, self.effects[name], f"for or against {name}") for name in shown]
-        return rows + ([strip(self.words, self.attention, "attention")] if self.attention else [])
-
-    @property
-    def text(self) -> str:
-        """For a terminal, without what it would obey."""
-        width = max(map(len, self.classes))
-        lines = [
-            f"{name:{width}}  {p:6.1%}  {'█' * round(30 * p)}" for name, p in self.by_probability
-        ]
-        lines += [
-            "",
-            *map(repr, self.strips),
-            "",
-            "A number says how far the log-probability "
-            "of the class falls when the unknown word replaces the word.",
-        ]
-        if self.unknown:
-            lines.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}.")
-        if self.left_out:
-            verb = "explained" if len(self.words) == LONGEST else "read"
-            lines.append(f"Only the first {len(self.words):,} words are {verb}.")
-        return "".join(c if c.isprintable() or c == "\n" else "�" for c in "\n".join(lines))
-
-    def _repr_html_(self) -> str:
-        return strips(self.strips)._repr_html_()
-
-
-def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
-    """Predict the class of a text, and say how much each word mattered to ``label``, by default the
-    likeliest class. Single words are replaced: the windows of §1.9.3 name less of what a prediction
-    rests on. The prediction is of all words that the model reads. Of a longer text the first 1,000
-    are explained, as if the text ended there. Raises `InputError` for a text without words, or an
-    unknown class."""
-    model, classes = checkpoint.model, checkpoint.classes
-    if label is not None:
-        check_known("class", label, classes)
-    every = TOKENIZERS[checkpoint.tokenizer](*strings([text]))
-    check(every, "the text has no words; give at least one")
-    probabilities = checkpoint.probabilities([text])[0]  # (C,)
-    words = every[: checkpoint.max_words][:LONGEST]
-    T, numbers = len(words), [*map(checkpoint.number, words)]
-    ids, lengths = torch.tensor([numbers]), torch.tensor([T])
-    plain, changes = occlusion(model, ids, lengths, 1, UNKNOWN_INDEX)  # (1, C), (1, T, C)
-    noise = rounding_error(model, plain[0])[:, 0]  # (C,)
-    kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (T, C)
-    effects = {name: tuple(kept[:, c].tolist()) for c, name in enumerate(classes)}
-    attention = None
-    with suppress(InputError):  # of a pooling without weights
-        weights = attention_weights(model, ids, lengths)[0]
-        if T == 1 or weights.max() - weights.min() > 1e-5 * weights.max():
-            attention = tuple(weights.tolist())
-    return Explanation(
-        tuple(words),
-        len(every) - T,
-        classes,
-        tuple(probabilities.tolist()),
-        label or classes[int(probabilities.argmax())],
-        effects,
-        attention,
-        tuple(dict.fromkeys(w for w, n in zip(words, numbers, strict=True) if n == UNKNOWN_INDEX)),
-    )
-
-
-def explain_file(
-    checkpoint: Checkpoint,
-    file: Path,
-    out: Path,
-    text_column: str = "text",
-    label: str | None = None,
-) -> int:
-    """Explain each text of a table into the CSV file ``out``, a row each: the text, the likeliest
-    class, its probability, and the words, each with its effect on ``label``, by default that class,
-    in brackets; without words a text has no answer. Returns how many texts have one. Raises
-    `InputError` as `explain`, for a table that cannot be read, and where ``out`` cannot be
-    written."""
-    from joblib import Parallel, delayed  # these two a model does without
-
-    from whenpool.corpora.sources import read_texts
-
-    check(out.suffix == ".csv", f"{out} must end with .csv, as --out explained.csv")
-    check(
-        out.parent.is_dir(),
-        f"folder {out.parent} does not exist; make it, or write to another --out",
-    )
-    check(
-        out.resolve() != file.resolve(), f"{out} is the file of the texts; write to another --out"
-    )
-    texts = read_texts(file, text_column)
-    rows = Parallel(-1, prefer="threads")(delayed(_row)(checkpoint, text, label) for text in texts)
-    table = io.StringIO()
-    csv.writer(table).writerows([("text", "answer", "probability", "words"), *rows])
-    write_atomically(out, table.getvalue())
-    return sum(bool(words) for *_, words in rows)
-
-
-def _row(checkpoint: Checkpoint, text: str, label: str | None) -> tuple[str, str, str, str]:
-    """See `explain_file`."""
-    if not checkpoint.words(text):
-        return text, "", "", ""
-    why = explain(checkpoint, text, label)
-    answer, probability = why.by_probability[0]
-    return text, answer, f"{probability:.3f}", repr(strip(why.words, why.effects[why.label]))

@@ -107,9 +107,8 @@ class Score(NamedTuple):
     right: np.ndarray  # (N,), which texts it got right
     filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
     predicted: np.ndarray | None = None  # (N,), the classes that it named
-    parts: np.ndarray | None = (
-        None  # (N,), see `f1_parts`, where macro F1 is compared; else accuracy
-    )
+    # (N,), see `f1_parts`, where macro F1 is compared; else accuracy
+    parts: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -164,9 +163,8 @@ class Diagnosis:
     notes: list[str]  # what of the file was cut or left out
     scores: pd.DataFrame
     by_class: pd.DataFrame  # the F1 of each model
-    confusion: (
-        pd.DataFrame
-    )  # how often the model to explain names a class, in columns, of each, in rows
+    # how often the model to explain names a class, in columns, of each, in rows
+    confusion: pd.DataFrame
     title: str  # the recommendation
     sentences: list[str]  # why, and how sure
     report: Path  # the page, which has it all
@@ -195,28 +193,18 @@ def diagnose(
     workers: int | None = None,
     device: str = "cpu",
     say: Callable[[str], None] = print,
-    encoding: str = "",
-    merge_case: bool = False,
-    drop_rare: bool = False,
+    **reading: Any,
 ) -> Diagnosis:
     """Cross-validate a small model with each pooling on a user's labelled texts, read them among
     filler, and write the page, the texts and the models into the folder ``output``. The options are
-    those of the command `whenpool diagnose`; ``say`` is called with each line of progress. Raises
-    `InputError` for texts that cannot be used, or senseless options."""
+    those of the command `whenpool diagnose`, of which ``reading`` are those of `survey`; ``say`` is
+    called with each line of progress. Raises `InputError` for texts that cannot be used, or
+    senseless options."""
     for pooling in poolings:
         check_known("pooling", pooling, POOLINGS)
     check_device(device)
     data = data or data_directory()
-    table, notes = survey(
-        path,
-        text_column,
-        label_column,
-        limit=limit,
-        words=words,
-        encoding=encoding,
-        merge_case=merge_case,
-        drop_rare=drop_rare,
-    )
+    table, notes = survey(path, text_column, label_column, limit=limit, words=words, **reading)
     named = None if vectors == "random" else vectors or find_vectors(data)
     file = named and (Path(named) if Path(named).is_file() else vectors_file(named, data))
     folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
@@ -239,13 +227,8 @@ def diagnose(
         model = PoolingClassifier(
             pooling, epochs=epochs, vectors=file, device=device, class_weight=weights_for(labels)
         )
-        how: Any = {
-            "cv": folds,
-            "n_jobs": workers,
-            "return_estimator": True,
-            "error_score": "raise",
-        }
-        made = cross_validate(model, texts, labels, **how)["estimator"]
+        how: Any = {"cv": folds, "n_jobs": workers, "error_score": "raise"}
+        made = cross_validate(model, texts, labels, return_estimator=True, **how)["estimator"]
         for fitted, (_, test) in zip(made, folds, strict=True):
             predicted[pooling][test] = fitted.predict(texts[test])
         models[pooling] = made[0]
@@ -274,9 +257,8 @@ def diagnose(
         Score.of(name, POOLING_NAMES[name], predicted[name], labels, filled[name])
         for name in models
     ]
-    simple = baselines(
-        texts, labels, folds, load_vectors(file, cache_directory()) if file else None
-    )
+    word_vectors = load_vectors(file, cache_directory()) if file else None
+    simple = baselines(texts, labels, folds, word_vectors)
     majority = [
         Score.of("", "most frequent class", np.full_like(labels, name), labels)
         for name in table["label"].mode()
@@ -338,16 +320,15 @@ def baselines(
     if vectors:
         row_of, none = {word: row for row, word in enumerate(vectors.words)}, np.zeros(vectors.size)
         rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
-        means = [
-            vectors.matrix[row].numpy().mean(0) if row else none for row in rows
-        ]  # N of E numbers
+        # N of E numbers
+        means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]
         ways["mean of vectors"] = (StandardScaler(), np.stack(means))
-    scores, strengths = [], {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}  # of the regularisation
+    scores, strengths = [], [0.01, 0.1, 1.0, 10.0, 100.0]  # of the regularisation
     measure = "f1_macro" if is_uneven(labels) else "accuracy"
-    for name, (features, given) in ways.items():
+    for name, (features, data) in ways.items():
         regression = LogisticRegression(max_iter=2_000, class_weight=weights_for(labels))
-        chosen = GridSearchCV(regression, strengths, scoring=measure, cv=3)
-        predicted = cross_val_predict(make_pipeline(features, chosen), given, labels, cv=folds)
+        chosen = GridSearchCV(regression, {"C": strengths}, scoring=measure, cv=3)
+        predicted = cross_val_predict(make_pipeline(features, chosen), data, labels, cv=folds)
         scores.append(Score.of("", f"{name} with logistic regression", predicted, labels))
     return scores
 
@@ -370,8 +351,8 @@ def difference(best: Score, other: Score, tests: int = 1) -> tuple[float, float,
 
 def differences(scores: Sequence[Score]) -> dict[str, tuple[float, float, float]]:
     """Of the best from each other one, by pooling, for all pairs at once."""
-    best, *others = ranked(scores)
-    return {other.pooling: difference(best, other, math.comb(len(scores), 2)) for other in others}
+    best, *rest = ranked(scores)
+    return {other.pooling: difference(best, other, math.comb(len(scores), 2)) for other in rest}
 
 
 def verdict_on(
@@ -386,15 +367,16 @@ def verdict_on(
     def learnt(among: Sequence[Score]) -> list[Score]:
         tests = len(among)
         return [
-            s for s in ranked(among) if all(difference(s, one, tests)[1] > 0 for one in majority)
+            score
+            for score in ranked(among)
+            if all(difference(score, chance, tests)[1] > 0 for chance in majority)
         ]
 
     best, gaps, uneven = ranked(scores)[0], differences(scores), scores[0].parts is not None
     has, of = ("has a macro F1 of", "on") if uneven else ("is right on", "of")
     sentences = [
-        f"{best.name} {has} {best.value:.1f} % {of} {len(best.right):,} texts, and the "
-        "most frequent "
-        f"class {has} {majority[0].value:.1f} %. Chance in the choice of texts counts, "
+        f"{best.name} {has} {best.value:.1f} % {of} {len(best.right):,} texts, and the most "
+        f"frequent class {has} {majority[0].value:.1f} %. Chance in the choice of texts counts, "
         "that in training does not."
     ]
     if uneven:
@@ -418,9 +400,8 @@ def verdict_on(
         title += ", though others may do as well"
         names = ", ".join(score.name for score in tied)
         sentences.append(
-            f"These texts cannot tell {names} apart; of them, {chosen.name} does best on "
-            "the texts as "
-            "they are and among filler taken together."
+            f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the "
+            "texts as they are and among filler taken together."
         )
     for base in learnt(simple)[:1]:
         if difference(best, base, len(simple))[1] <= 0:

@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -29,13 +29,14 @@ from whenpool.explain.checkpoint import (
     READS,
     TOKENIZERS,
     Checkpoint,
-    Explanation,
-    explain,
     load_checkpoint,
     save_checkpoint,
 )
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.loop import Recipe, Weighted, train
+
+if TYPE_CHECKING:
+    from whenpool.explain.explanation import Explanation
 
 
 @dataclass(eq=False, repr=False)
@@ -122,50 +123,40 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         the texts chooses the epoch; each of the ``validation`` texts has the weight of its class
         alone. A text of weight 0 counts as one that is not there."""
         self._check_parameters()
-        words, given = self._pairs(texts, labels)
+        words, of_texts = self._pairs(texts, labels)
         weights = _checked_weights(sample_weight, len(words))  # (N,)
         rows = weights.nonzero()[0]
-        words, given, weights = [words[row] for row in rows], given[rows], weights[rows]
+        words, of_texts, weights = _taken(words, rows), of_texts[rows], weights[rows]
         try:
-            self.classes_, targets = np.unique(given, return_inverse=True)
+            self.classes_, targets = np.unique(of_texts, return_inverse=True)
         except TypeError:  # of an `Enum`, for example
-            what = f"labels of the type {type(given[0]).__name__} have no order"
             raise InputError(
-                f"{what}; give words or numbers, as [y.name for y in labels]"
+                f"labels of the type {type(of_texts[0]).__name__} have no order"
+                "; give words or numbers, as [y.name for y in labels]"
             ) from None
         check(len(self.classes_) >= 2, "there is only one class; give labels of at least two")
-        of_class = self._class_weights(given)  # (C,)
+        of_class = self._class_weights(of_texts)  # (C,)
         weights *= of_class[targets]
         if validation is not None:
             held_words, named = self._pairs(*validation, "validation ")
-            known = np.isin(named, self.classes_).all()
-            check(known, "validation has a class without training texts; leave it out")
+            check(
+                np.isin(named, self.classes_).all(),
+                "validation has a class without training texts; leave it out",
+            )
             held = np.searchsorted(self.classes_, named)
             judging = of_class[held]
         else:
             learnt, apart = self._held_out(targets)
-            held_words, held, judging = (
-                [words[row] for row in apart],
-                targets[apart],
-                weights[apart],
-            )
-            words, targets, weights = (
-                [words[row] for row in learnt],
-                targets[learnt],
-                weights[learnt],
-            )
-        vectors = (
-            tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
-        )
+            held_words, held, judging = _taken(words, apart), targets[apart], weights[apart]
+            words, targets, weights = _taken(words, learnt), targets[learnt], weights[learnt]
+        vectors = None
+        if self.vectors:
+            vectors = tokens.load_vectors(Path(self.vectors), cache_directory())
         vocabulary = tokens.build_vocabulary(Counter(chain(*words)), int(self.vocabulary_limit))
-        read, judged = (
-            Texts(tokens.number(texts, vocabulary), torch.tensor(classes))
-            for texts, classes in ((words, targets), (held_words, held))
-        )
-        seed, start = (
-            int(self.seed),
-            cast(Any, self.forget_bias),
-        )  # a search may give numpy's numbers
+        train_texts = Texts(tokens.number(words, vocabulary), torch.tensor(targets))
+        judged = Texts(tokens.number(held_words, vocabulary), torch.tensor(held))
+        # a search may give numpy's numbers
+        seed, start = int(self.seed), cast(Any, self.forget_bias)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = TextClassifier(
@@ -179,15 +170,13 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 padding_index=PADDING_INDEX,
                 vectors=tokens.start_from(vectors, vocabulary, seed),
             )
-            recipe = Recipe(
-                int(self.epochs), int(self.batch_size), self.learning_rate, by_loss=True
-            )
-            plain = self.class_weight is None and sample_weight is None
-            weighted = (
-                None if plain else Weighted(torch.from_numpy(weights), torch.from_numpy(judging))
-            )
-            splits = Splits(read, judged, judged)
-            outcome = train(model, splits, recipe, seed, self.device, objective=weighted)
+            objective = None
+            if self.class_weight is not None or sample_weight is not None:
+                objective = Weighted(torch.from_numpy(weights), torch.from_numpy(judging))
+            sizes = int(self.epochs), int(self.batch_size)
+            recipe = Recipe(*sizes, self.learning_rate, by_loss=True)
+            splits = Splits(train_texts, judged, judged)
+            outcome = train(model, splits, recipe, seed, self.device, objective=objective)
         names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
         self.checkpoint_ = Checkpoint(
             model.cpu().eval(), tuple(vocabulary), names, {}, limit, READS
@@ -209,8 +198,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         places = self.predict_proba(texts).argmax(1)  # raises where it is not fitted
         return self.classes_[places]
 
-    def explain(self, text: str, label: Any = None) -> Explanation:
+    def explain(self, text: str, label: Any = None) -> "Explanation":
         """How much each word of a text mattered to a label, by default the likeliest."""
+        from whenpool.explain.explanation import explain
+
         check_is_fitted(self, "checkpoint_")
         return explain(self.checkpoint_, text, None if label is None else str(label))
 
@@ -251,39 +242,44 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         for field in fields(self):
             value, least = getattr(self, field.name), int(field.name != "seed")
             if field.type is int or (field.name == "max_words" and value is not None):
-                whole = isinstance(value, Integral) and int(value) >= least
-                check(whole, f"{field.name} must be a whole number from {least}, not {value!r}")
+                check(
+                    isinstance(value, Integral) and int(value) >= least,
+                    f"{field.name} must be a whole number from {least}, not {value!r}",
+                )
         for name in ("validation_fraction", "learning_rate"):
             part: Any = getattr(self, name)
             fits = isinstance(part, Real) and 0 < part < 1  # type: ignore[operator]
             check(fits, f"{name} must be a number between 0 and 1, not {part!r}")
-        named = self.vectors is None or isinstance(self.vectors, str | Path)
         check(
-            named,
+            self.vectors is None or isinstance(self.vectors, str | Path),
             f"vectors must be the path of a file or None, not a {type(self.vectors).__name__}",
         )
         start = self.forget_bias
-        known = start is None or isinstance(start, str | Real)
-        check(known, f"forget_bias must be a number, a name or None, not {start!r}")
+        check(
+            start is None or isinstance(start, str | Real),
+            f"forget_bias must be a number, a name or None, not {start!r}",
+        )
         check_device(str(self.device))
 
     def _class_weights(self, labels: np.ndarray) -> np.ndarray:
         """(C,) what ``class_weight`` says; raises `InputError` for what it cannot be."""
         weights, names = self.class_weight, self.classes_.tolist()
         if isinstance(weights, dict):
-            others = [name for name in weights if name not in names]
+            unknown = [name for name in weights if name not in names]
             check(
-                not others,
-                f"class_weight has {others!r:.60}, no classes; choose from {names!r:.300}",
+                not unknown,
+                f"class_weight has {unknown!r:.60}, no classes; choose from {names!r:.300}",
             )
-            positive = all(isinstance(of, Real) and 0 < of < np.inf for of in weights.values())
             check(
-                positive, f"class_weight must be positive numbers, not {[*weights.values()]!r:.60}"
+                all(isinstance(of, Real) and 0 < of < np.inf for of in weights.values()),
+                f"class_weight must be positive numbers, not {[*weights.values()]!r:.60}",
             )
             # scikit-learn rounds the names
             return np.array([float(weights.get(name, 1)) for name in names])
-        known = weights is None or weights == "balanced"
-        check(known, f'class_weight must be "balanced", a dict or None, not {weights!r:.60}')
+        check(
+            weights is None or weights == "balanced",
+            f'class_weight must be "balanced", a dict or None, not {weights!r:.60}',
+        )
         return compute_class_weight(weights, classes=self.classes_, y=labels)
 
     def _held_out(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -306,8 +302,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         """The words of each text, and the labels. Raises `InputError` where they are not N of
         each."""
         listed = tokens.strings(texts)
-        readable = not tokens.without_spaces(listed)
-        check(readable, "the texts have no spaces between words; add them with a segmenter")
+        check(
+            not tokens.without_spaces(listed),
+            "the texts have no spaces between words; add them with a segmenter",
+        )
         words = [TOKENIZERS[READS](text)[: self.max_words] or [UNKNOWN] for text in listed]
         try:
             plain = pd.Series | pd.Index | pd.api.extensions.ExtensionArray
@@ -318,10 +316,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 f"labels must be one class for each text, as one column: {error}"
             ) from None
         many = [row for row, label in enumerate(column) if pd.api.types.is_list_like(label)]
-        several = (
-            "one class for each text; for several use MultiLabelBinarizer and OneVsRestClassifier"
+        check(
+            not many,
+            f"labels {many[:3]} are no single class; give "
+            "one class for each text; for several use MultiLabelBinarizer and OneVsRestClassifier",
         )
-        check(not many, f"labels {many[:3]} are no single class; give {several}")
         missing = [row for row, label in enumerate(column) if pd.isna(label) or label == ""]
         check(not missing, f"labels {missing[:3]} are missing; leave their texts out")
         kinds = {isinstance(label, str) for label in column}
@@ -340,6 +339,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return words, np.asarray(values)
 
 
+def _taken(texts: list[list[str]], rows: np.ndarray) -> list[list[str]]:
+    return [texts[row] for row in rows]
+
+
 def _checked_weights(sample_weight: Any, texts: int) -> np.ndarray:
     """(N,) of as many ``texts``; raises `InputError` for what cannot weigh them."""
     if sample_weight is None:
@@ -348,7 +351,9 @@ def _checked_weights(sample_weight: Any, texts: int) -> np.ndarray:
         weights = column_or_1d(sample_weight).astype(float)
     except (TypeError, ValueError) as error:
         raise InputError(f"sample_weight must be one number for each text: {error}") from None
-    fits = len(weights) == texts and bool((np.isfinite(weights) & (weights >= 0)).all())
-    check(fits, f"sample_weight must be {texts} numbers from 0, one for each text")
+    check(
+        len(weights) == texts and bool((np.isfinite(weights) & (weights >= 0)).all()),
+        f"sample_weight must be {texts} numbers from 0, one for each text",
+    )
     check(weights.any(), "no text has a weight above 0; give some texts a larger sample_weight")
     return weights

@@ -101,12 +101,12 @@ class Sum(Cell):
     Raises `InputError` when E is not H."""
 
     def add_weights(self) -> None:
-        adds = (
+        check(
+            self.input_size == self.hidden_size,
             f"cell {type(self).__name__} adds words to its state, so input_size={self.input_size}"
+            f" (the embedding_size of a classifier) must equal "
+            f"hidden_size={self.hidden_size}; with several layers set bidirectional=False",
         )
-        equal = f"hidden_size={self.hidden_size}; with several layers set bidirectional=False"
-        fits = self.input_size == self.hidden_size
-        check(fits, f"{adds} (the embedding_size of a classifier) must equal {equal}")
 
     def step(self, x: Tensor, s: Tensor) -> Tensor:
         return s + x

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from whenpool.base.errors import check, check_known
-from whenpool.models.batched_lstm import BACKWARD, run_layer
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.models.cells import CELLS, MinGRU
 from whenpool.models.pooling import is_true
 from whenpool.models.precision import run_recurrence
@@ -25,6 +24,8 @@ from whenpool.models.registry import LISTED_CELLS
 
 STARTS = ("low", "chrono", "chrono forget", "chrono input")
 """What `forget_bias` can be besides a number."""
+BACKWARD = ("open", "even")
+"""Other ways back than the gradient's; states are the same."""
 ForgetBias = float | Literal["low", "chrono", "chrono forget", "chrono input"] | None
 
 
@@ -37,8 +38,11 @@ def start_from(embedding: nn.Embedding, vectors: Tensor | None) -> None:
     """Let an embedding start from word vectors of its shape, where there are any."""
     if vectors is not None:
         want, kind = tuple(embedding.weight.shape), type(vectors).__name__
-        rows = "of a dict of words take torch.stack([vectors[word] for word in vocabulary])"
-        check(isinstance(vectors, Tensor), f"vectors must be a tensor {want}, not a {kind}; {rows}")
+        check(
+            isinstance(vectors, Tensor),
+            f"vectors must be a tensor {want}, not a {kind}; "
+            "of a dict of words take torch.stack([vectors[word] for word in vocabulary])",
+        )
         have = tuple(vectors.shape)
         check(have == want, f"word vectors have the shape {have}, but the embedding needs {want}")
         embedding.weight.data.copy_(vectors)
@@ -107,37 +111,47 @@ class Encoder(nn.Module):
         listed, quoted = LISTED_CELLS[cell], f"cell {cell!r}"
         sizes = min(input_size, hidden_size, layers)
         check(sizes >= 1, f"input_size, hidden_size and layers must be at least 1, not {sizes}")
-        forgets = forget_bias is None or listed.forgets
-        those = ", ".join(name for name, each in LISTED_CELLS.items() if each.forgets)
-        check(forgets, f"forget_bias cannot start {quoted}; choose one of {those}")
+        gated = ", ".join(name for name, each in LISTED_CELLS.items() if each.forgets)
+        check(
+            forget_bias is None or listed.forgets,
+            f"forget_bias cannot start {quoted}; choose one of {gated}",
+        )
         check(input_bias is None or cell == "lstm", "input_bias needs cell='lstm'; leave it out")
         check(backward is None or cell == "lstm", "backward needs cell='lstm'; leave it out")
         check_known("backward", backward or BACKWARD[0], BACKWARD)
         if isinstance(forget_bias, str):
             check_known("forget_bias", forget_bias, STARTS)
-            one = f"{quoted} keeps and writes by one gate; make forget_bias a number or 'chrono'"
-            check(forget_bias == "chrono" or not listed.coupled, one)
+            check(
+                forget_bias == "chrono" or not listed.coupled,
+                f"{quoted} keeps and writes by one gate; make forget_bias a number or 'chrono'",
+            )
         check(0 <= drop_connect < 1, f"drop_connect must be in [0, 1), not {drop_connect}")
-        remembers = listed.remembers or not (orthogonal or drop_connect)
-        check(remembers, f"{quoted} has no recurrent weights to drop or to make orthogonal")
+        check(
+            listed.remembers or not (orthogonal or drop_connect),
+            f"{quoted} has no recurrent weights to drop or to make orthogonal",
+        )
         self.cell, self.input_size, self.hidden_size = cell, input_size, hidden_size
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
         self.drop_connect, self.masked, self.backward = drop_connect, masked, backward
         stacked = []  # for each layer one recurrence a direction
         for size in [input_size] + [self.output_size] * (layers - 1):
-            ways = (
-                CELLS[cell](size, hidden_size, batch_first=True) for _ in range(self.directions)
-            )
-            stacked.append(nn.ModuleList(ways))
+            layer = [CELLS[cell](size, hidden_size, batch_first=True)]
+            if bidirectional:
+                layer.append(CELLS[cell](size, hidden_size, batch_first=True))
+            stacked.append(nn.ModuleList(layer))
         self.layers: Any = nn.ModuleList(stacked)
         modules: list[Any] = [module for layer in stacked for module in layer]
-        for module in modules if forget_bias is not None else ():
-            _set_forget_bias(module, forget_bias, chrono_words)
-        for module in modules if input_bias is not None else ():
-            _set_gate(module, 0, input_bias)
-        for gate in (g for m in modules if orthogonal for g in m.weight_hh_l0.split(hidden_size)):
-            nn.init.orthogonal_(gate)  # (H, H)
+        if forget_bias is not None:
+            for module in modules:
+                _set_forget_bias(module, forget_bias, chrono_words)
+        if input_bias is not None:
+            for module in modules:
+                _set_gate(module, 0, input_bias)
+        if orthogonal:
+            for module in modules:
+                for gate in module.weight_hh_l0.split(hidden_size):
+                    nn.init.orthogonal_(gate)  # (H, H)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T, E), right-padded with finite numbers, and (B,) lengths of at least 1 -> (B, T, D),
@@ -173,6 +187,8 @@ class Encoder(nn.Module):
     def _learning_states(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """The same states of (B, T, E) with a mask (B, T, 1) of words; their gradient comes back in
         the way ``backward``."""
+        from whenpool.models.batched_lstm import run_layer
+
         lengths = mask.sum(1).T  # (1, B)
         states = pad(inputs * mask, (0, 0, 0, 1)).unsqueeze(0)  # (1, B, T + 1, E)
         for layer in self.layers:
@@ -228,20 +244,18 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if torch.compiler.is_compiling():
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
-    lacking = f"lengths are {'missing' if lengths is None else 'no tensor'}"
-    check(isinstance(lengths, Tensor), f"{lacking}; give a tensor (B,), the words of each text")
-    fits = lengths.shape == (B,) and not lengths.is_floating_point() and lengths.dtype != torch.bool
-    given = f"{tuple(lengths.shape)} of {lengths.dtype}"
-    check(fits, f"a batch of {B} texts needs {B} lengths, whole numbers, not {given}")
+    if not isinstance(lengths, Tensor):
+        lacking = "missing" if lengths is None else "no tensor"
+        raise InputError(f"lengths are {lacking}; give a tensor (B,), the words of each text")
+    whole = not lengths.is_floating_point() and lengths.dtype != torch.bool
+    if lengths.shape != (B,) or not whole:
+        shape = f"{tuple(lengths.shape)} of {lengths.dtype}"
+        raise InputError(f"a batch of {B} texts needs {B} lengths, whole numbers, not {shape}")
     check(T, "the batch has no words, T = 0; give each text at least one, even an unknown one")
     if B and is_true((lengths.amin() < 1) | (lengths.amax() > T)):
-        most = f"a text has {int(lengths.max())} words, but the batch only {T} positions"
-        check(int(lengths.max()) <= T, most)
-        text = int(lengths.argmin())
-        check(
-            lengths[text] >= 1,
-            f"text {text} has no words; leave it out, or give it one unknown word",
-        )
+        longest, text = int(lengths.max()), int(lengths.argmin())
+        check(longest <= T, f"a text has {longest} words, but the batch only {T} positions")
+        raise InputError(f"text {text} has no words; leave it out, or give it one unknown word")
 
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
@@ -284,7 +298,7 @@ def onnx_node(recurrence: nn.Module, cell: str, inputs: Tensor) -> Tensor:
 
     def reordered(weight: Tensor) -> Tensor:
         gates = weight.chunk(len(order))
-        return torch.cat([gates[place] for place in order]).unsqueeze(0)  # (1, gates · H, ·)
+        return torch.cat([gates[gate] for gate in order]).unsqueeze(0)  # (1, gates · H, ·)
 
     into, across, *biases = map(reordered, recurrence.parameters())
     (B, T, _), H = inputs.shape, across.shape[-1]

@@ -49,20 +49,24 @@ class Pooling(nn.Module):
 
         Raises `InputError` when the shapes do not fit, or a mask on a processor is not of 0 and 1.
         """
-        shape = tuple(states.shape) if isinstance(states, Tensor) else f"a {type(states).__name__}"
-        given = f"{shape} and {tuple(mask.shape) if isinstance(mask, Tensor) else mask}"
         both = isinstance(states, Tensor) and isinstance(mask, Tensor)
-        fits = both and states.dim() == 3 and mask.shape == states.shape[:2]
-        check(fits, f"states must be (B, T, D) and the mask a tensor (B, T), not {given}")
+        if not both or states.dim() != 3 or mask.shape != states.shape[:2]:
+            raise InputError(
+                "states must be (B, T, D) and the mask a tensor (B, T), not "
+                f"{_shape_of(states)} and {_shape_of(mask)}"
+            )
         T, D = states.shape[1:]
         check(
             T, "the states are of no words, T = 0; give each text at least one, even an unknown one"
         )
-        named = f"{type(self).__name__}({self.size})"
-        check(self.size is None or self.size == D, f"{named} cannot pool states of {D} units")
+        if self.size is not None and self.size != D:
+            named = f"{type(self).__name__}({self.size})"
+            raise InputError(f"{named} cannot pool states of {D} units")
         if mask.dtype != torch.bool:
-            other = "a mask must be 1 on words and 0 on padding; of an additive mask take mask == 0"
-            check(not is_true(((mask != 0) & (mask != 1)).any()), other)
+            check(
+                not is_true(((mask != 0) & (mask != 1)).any()),
+                "a mask must be 1 on words and 0 on padding; of an additive mask take mask == 0",
+            )
         return self.pool(states, mask.to(torch.bool))
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -199,13 +203,17 @@ POOLINGS: dict[str, type[Pooling]] = {
 """Every pooling by name. A new one needs a class and a line in `whenpool.models.registry`."""
 
 
+def _shape_of(value: object) -> str:
+    return f"{tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+
+
 def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
     B, T = mask.shape
-    rows, place = torch.arange(B, device=mask.device), torch.arange(T, device=mask.device)
-    last = ((place + 1) * mask).argmax(1)  # (B,), the last word
+    rows, position = torch.arange(B, device=mask.device), torch.arange(T, device=mask.device)
+    last = ((position + 1) * mask).argmax(1)  # (B,), the last word
     ends = states[rows, last]  # (B, D)
     if bidirectional:
-        first = ((T - place) * mask).argmax(1)  # (B,), the first word
+        first = ((T - position) * mask).argmax(1)  # (B,), the first word
         half = states.shape[-1] // 2
         ends = torch.cat([ends[:, :half], states[rows, first, half:]], dim=-1)
     return ends.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros
@@ -226,9 +234,8 @@ def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
     if is_true(mask.all()):
         return states.max(dim=1).values  # nothing is padded: no copy of all states to mask
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).max(dim=1).values  # (B, D)
-    return largest.masked_fill(
-        ~mask.any(1, keepdim=True), 0.0
-    )  # a text without words embeds as zeros
+    # a text without words embeds as zeros
+    return largest.masked_fill(~mask.any(1, keepdim=True), 0.0)
 
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
@@ -240,9 +247,8 @@ def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
 
 
 def softmax_over_words(scores: Tensor, mask: Tensor) -> Tensor:
-    hidden = ~mask & mask.any(
-        1, keepdim=True
-    )  # nothing of a text without words, which would give NaN
+    # nothing of a text without words, which would give NaN
+    hidden = ~mask & mask.any(1, keepdim=True)
     return scores.masked_fill(hidden, -torch.inf).softmax(dim=1) * mask  # (B, T)
 
 

@@ -6,6 +6,7 @@ less than float32. Precision is part of a result's provenance, not of what a run
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -14,32 +15,28 @@ from torch import Tensor, nn
 
 from whenpool.base.errors import check, check_known
 
-PRECISIONS = ("float32", "tf32x3", "tf32", "bfloat16")
-"""From exact to fast. TF32 is a GPU's: on a processor it is float32. In tf32x3 each product is the
-sum of three of TF32, nearly float32; only `whenpool.models.triton_lstm` computes it, all else is
-float32."""
-
-_used = "float32"
+PRECISIONS = ("float32", "bfloat16")
+_used = ContextVar("precision", default="float32")
 
 
 def precision_used() -> str:
-    """The one in use: a name in `PRECISIONS`."""
-    return _used
+    """The one in use: a name in `PRECISIONS`; what a compiler records is in float32."""
+    return "float32" if torch.compiler.is_compiling() else _used.get()
 
 
 @contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Compute recurrences so for a while, in all threads of this process. Outside, cuDNN does what
-    torch lets it, which is TF32 where nobody has said otherwise."""
-    global _used
+    """Compute recurrences so for a while. In both precisions products in float32 are exact ones,
+    also those of cuDNN, which outside takes TF32 where nobody has said otherwise."""
     check_known("precision", name, PRECISIONS)
     cudnn = torch.backends.cudnn
-    before, flag = _used, cudnn.allow_tf32
+    before, allowed = _used.set(name), cudnn.allow_tf32
     try:
-        _used, cudnn.allow_tf32 = name, name == "tf32"
+        cudnn.allow_tf32 = False
         yield
     finally:
-        _used, cudnn.allow_tf32 = before, flag
+        _used.reset(before)
+        cudnn.allow_tf32 = allowed
 
 
 def run_recurrence(
@@ -49,17 +46,17 @@ def run_recurrence(
     own."""
     weights, words = dict(changed or {}), inputs
     rounding: AbstractContextManager[object] = nullcontext()
-    if (
-        _used == "bfloat16" and inputs.device.type != "cpu"
-    ):  # autocast would make float16 of it there
+    if precision_used() == "float32":
+        pass
+    elif inputs.device.type == "cpu":
+        rounding = torch.autocast("cpu", torch.bfloat16)
+    else:  # autocast would make float16 of it there
         words = inputs.bfloat16()
         if exact := {**dict(recurrence.named_parameters()), **weights}:
             # in one piece for cuDNN: torch flattens the weights of other precisions alone
             flat = torch.cat([weight.flatten() for weight in exact.values()]).bfloat16()
             pieces = torch._utils._unflatten_dense_tensors(flat, [*exact.values()])
             weights = dict(zip(exact, pieces, strict=True))
-    elif _used == "bfloat16":
-        rounding = torch.autocast("cpu", torch.bfloat16)
     arguments: tuple[Any, ...] = (words,)
     # within `torch.func` zeros of torch's own are not of each text; a compiler cannot look for that
     compiling, functorch = torch.compiler.is_compiling(), torch._C._functorch
@@ -68,14 +65,17 @@ def run_recurrence(
         start = words.new_zeros(1, len(words), recurrence.hidden_size)
         arguments = words, (start, start) if isinstance(recurrence, nn.LSTM) else start
     try:
-        with rounding, product_precision():
+        with rounding:
             if weights:
                 states = torch.func.functional_call(recurrence, weights, arguments)[0]
             else:
                 states = recurrence(*arguments)[0]
     except RuntimeError as error:
-        lacks = f"torch.vmap has no rule for {type(recurrence).__name__} without gradients"
-        check("Batching rule" not in str(error), f"{lacks}; give the model the whole batch")
+        check(
+            "Batching rule" not in str(error),
+            f"torch.vmap has no rule for {type(recurrence).__name__} without gradients"
+            "; give the model the whole batch",
+        )
         raise
     return states.to(inputs.dtype)
 
@@ -93,15 +93,3 @@ def processor_has_bfloat16() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-@contextmanager
-def product_precision() -> Iterator[None]:
-    """While inside, products of matrices, which belong to a recurrence, take TF32 if that is in
-    use."""
-    matmul = torch.backends.cuda.matmul
-    flag, matmul.allow_tf32 = matmul.allow_tf32, _used == "tf32"
-    try:
-        yield
-    finally:
-        matmul.allow_tf32 = flag

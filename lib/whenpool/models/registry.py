@@ -24,9 +24,8 @@ LISTED: dict[str, Listed] = {
     "max": Listed("MaxPool", "MaxPool", "#009e73", "v"),
     "attention": Listed("Attention", "Att", "#56b4e9", "D"),
     "max_attention": Listed("MaxAttention", "MaxAtt", "#d55e00", "o"),
-    "last_attention": Listed(
-        "LastAttention", "LastAtt", "#cc79a7", "P", compared=False
-    ),  # §2.2.5 alone
+    # §2.2.5 alone
+    "last_attention": Listed("LastAttention", "LastAtt", "#cc79a7", "P", compared=False),
 }
 """Every pooling by the name that options and runs call it. The titles are the thesis's, the colours
 the palette of Okabe and Ito (2008), safe for the colour-blind."""

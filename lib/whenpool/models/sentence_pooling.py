@@ -54,9 +54,8 @@ class SentencePooling(modules.Pooling):
         elif mask is None or mask.shape[-1] != states.shape[1]:
             mask = torch.ones(states.shape[:2], device=states.device)
         if not self.include_prompt and "prompt_length" in features:
-            prompt = torch.as_tensor(features["prompt_length"]).flatten()[
-                0
-            ]  # the same for each text
+            # the same for each text
+            prompt = torch.as_tensor(features["prompt_length"]).flatten()[0]
             start = mask.int().argmax(1, keepdim=True) + prompt
             mask = mask * (torch.arange(mask.shape[1], device=mask.device) >= start)
         embedding, weights = self.pool(states if dtype == torch.float64 else states.float(), mask)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import check
+from whenpool.base.errors import InputError
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 
@@ -29,11 +29,11 @@ class Spelling(nn.Module):
 
     def forward(self, forms: Tensor) -> Tensor:
         """(B, T) int64 numbers of forms -> (B, T, filters)."""
-        different, place = forms.unique(return_inverse=True)  # a form is read once in a batch
+        different, number = forms.unique(return_inverse=True)  # a form is read once in a batch
         letters = self.letters[different]  # (U, L)
         values = self.convolution(self.embedding(letters).transpose(1, 2))  # (U, filters, L)
         behind = letters.eq(0).unsqueeze(1)
-        return values.masked_fill(behind, -torch.inf).amax(2)[place]
+        return values.masked_fill(behind, -torch.inf).amax(2)[number]
 
 
 class SequenceTagger(nn.Module):
@@ -101,8 +101,9 @@ class SequenceTagger(nn.Module):
         """(B, T) or (B, T, F) int64 -> (B, T, E)."""
         columns = ids.unsqueeze(-1).unbind(-1) if ids.dim() == 2 else ids.unbind(-1)
         tables = (self.embedding, *self.features)
-        fits = len(columns) == len(tables)
-        check(fits, f"each word has {len(columns)} numbers, but the tagger reads {len(tables)}")
+        if len(columns) != len(tables):
+            counts = f"{len(columns)} numbers, but the tagger reads {len(tables)}"
+            raise InputError(f"each word has {counts}")
         return torch.cat([table(of) for table, of in zip(tables, columns, strict=True)], dim=-1)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:

@@ -14,7 +14,6 @@ from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS, StraightThrough
 from whenpool.models.registry import LISTED_CELLS
-from whenpool.models.transformer import TransformerEncoder
 
 
 class TextClassifier(nn.Module):
@@ -91,8 +90,10 @@ class TextClassifier(nn.Module):
         self.encoder: Any
         if cell == "transformer":
             usual = signature(Encoder).parameters
-            given = [f"{name}={v!r}" for name, v in options.items() if v != usual[name].default]
-            check(not given, f"cell 'transformer' does not take {', '.join(given)}; leave that out")
+            extra = [f"{name}={v!r}" for name, v in options.items() if v != usual[name].default]
+            check(not extra, f"cell 'transformer' does not take {', '.join(extra)}; leave that out")
+            from whenpool.models.transformer import TransformerEncoder
+
             sizes = embedding_size, hidden_size, layers
             self.encoder = TransformerEncoder(*sizes, bidirectional=bidirectional)
         else:

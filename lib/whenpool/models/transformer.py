@@ -61,9 +61,9 @@ def sinusoids(words: int, size: int) -> Tensor:
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    place = torch.arange(words, dtype=torch.float64).unsqueeze(1)  # (T, 1)
+    position = torch.arange(words, dtype=torch.float64).unsqueeze(1)  # (T, 1)
     pair = torch.arange(0, size, 2, dtype=torch.float64)  # (⌈D/2⌉,)
-    angle = place * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
+    angle = position * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (T, ⌈D/2⌉, 2)
     return waves.flatten(1)[:, :size].float()
 
@@ -110,13 +110,17 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         directions = 2 if bidirectional else 1
         size = hidden_size * directions
-        sizes = (
+        check(
+            min(input_size, hidden_size, layers, heads) >= 1,
             f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
+            " must be at least 1 each",
         )
-        check(min(input_size, hidden_size, layers, heads) >= 1, f"{sizes} must be at least 1 each")
         check_known("attention", attention, ATTENTIONS)
-        divides = f"heads={heads} does not divide the {size} units of a state"
-        check(size % heads == 0, f"{divides}; choose another hidden_size or heads")
+        check(
+            size % heads == 0,
+            f"heads={heads} does not divide the {size} units of a state"
+            "; choose another hidden_size or heads",
+        )
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
         self.directions, self.heads, self.attention = directions, heads, attention
         self.dropout = dropout
@@ -174,8 +178,7 @@ class _Layer(nn.Module):
         B, T, D = states.shape
         drop = partial(functional.dropout, p=self.dropout, training=self.training)
         parts = self.asked(self.attention_norm(states)).view(B, T, 3, self.heads, D // self.heads)
-        attended = attend(
-            *parts.permute(2, 0, 3, 1, 4)
-        )  # queries, keys, values: each (B, heads, T, F)
+        # queries, keys, values: each (B, heads, T, F)
+        attended = attend(*parts.permute(2, 0, 3, 1, 4))
         states = states + drop(self.joined(attended.transpose(1, 2).reshape(B, T, D)))
         return states + drop(self.narrow(self.wide(self.wide_norm(states)).relu()))

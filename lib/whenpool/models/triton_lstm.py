@@ -25,7 +25,6 @@ import triton.language as tl
 from torch import Tensor
 
 from whenpool.base.errors import check
-from whenpool.models.precision import precision_used
 
 WARPS = 8
 _kernel = triton.jit(do_not_specialize=["T", "B", "d"], do_not_specialize_on_alignment=["lengths"])
@@ -38,18 +37,18 @@ def _tanh(x):
 
 
 @triton.jit
-def _load(place, mask, apart, dtype: tl.constexpr):
+def _load(pointer, mask, apart, dtype: tl.constexpr):
     """A tile of each gate; they stand ``apart`` from each other."""
-    enter = tl.load(place, mask, 0.0).to(dtype)
-    forget = tl.load(place + apart, mask, 0.0).to(dtype)
-    candidate = tl.load(place + 2 * apart, mask, 0.0).to(dtype)
-    return enter, forget, candidate, tl.load(place + 3 * apart, mask, 0.0).to(dtype)
+    enter = tl.load(pointer, mask, 0.0).to(dtype)
+    forget = tl.load(pointer + apart, mask, 0.0).to(dtype)
+    candidate = tl.load(pointer + 2 * apart, mask, 0.0).to(dtype)
+    return enter, forget, candidate, tl.load(pointer + 3 * apart, mask, 0.0).to(dtype)
 
 
 @triton.jit
-def _store(place, mask, apart, values):
+def _store(pointer, mask, apart, values):
     for gate in tl.static_range(4):
-        tl.store(place + gate * apart, values[gate], mask)
+        tl.store(pointer + gate * apart, values[gate], mask)
 
 
 @triton.jit
@@ -89,7 +88,6 @@ def _read(
     UNITS: tl.constexpr,
     DEPTH: tl.constexpr,
     STAGES: tl.constexpr,
-    DOT: tl.constexpr,
     KEEP: tl.constexpr,
 ):
     """States and cells of one recurrence and block of texts, rows of H units; the gates, rows of
@@ -119,10 +117,10 @@ def _read(
                 state = state.to(across.dtype.element_ty)  # (TEXTS, DEPTH)
                 weight, inside = across + (unit * H + column), (unit < H) & (column < H)
                 w_enter, w_forget, w_candidate, w_out = _load(weight, inside, H * H, state.dtype)
-                enter = tl.dot(state, w_enter, enter, DOT)
-                forget = tl.dot(state, w_forget, forget, DOT)
-                candidate = tl.dot(state, w_candidate, candidate, DOT)
-                out = tl.dot(state, w_out, out, DOT)
+                enter = tl.dot(state, w_enter, enter)
+                forget = tl.dot(state, w_forget, forget)
+                candidate = tl.dot(state, w_candidate, candidate)
+                out = tl.dot(state, w_out, out)
             values = enter, forget, candidate, out
             if KEEP:
                 _store(gate, here, H, values)
@@ -152,7 +150,6 @@ def _read_back(
     UNITS: tl.constexpr,
     DEPTH: tl.constexpr,
     STAGES: tl.constexpr,
-    DOT: tl.constexpr,
 ):
     """The gradient before the gates' nonlinearities, in place of what they squash, of one
     recurrence and block of texts; where no word stands are the zeros of the inputs. ``grad_cell``,
@@ -180,7 +177,7 @@ def _read_back(
                 above = gates + (4 * (row + step) * H + of)
                 above = tl.load(above, (t + 1 < words) & (of < 4 * H), 0.0)  # (TEXTS, DEPTH)
                 weight = tl.load(across + (column * H + unit), (unit < H) & (column < 4 * H), 0.0)
-                grad = tl.dot(above.to(across.dtype.element_ty), weight, grad, DOT)
+                grad = tl.dot(above.to(across.dtype.element_ty), weight, grad)
             gate = gates + (4 * row * H + unit)
             values = _load(gate, here, H, tl.float32)
             enter, forget, candidate, out = _squash(values, bias + unit, unit < H, H)
@@ -233,7 +230,7 @@ def _launch(
     R, (_, B, T, d, _) = len(across), values[0].shape
     card = torch.cuda.get_device_properties(across.device) if across.is_cuda else None
     programs = card.multi_processor_count if card else 132
-    settings = settings_of(way, R, B, across.shape[-1], precision_used(), programs)
+    settings = settings_of(way, R, B, across.shape[-1], programs)
     near = settings["TEXTS"] * T * d * 4 * across.shape[-1] < 2**31  # see `_texts`
     check(near, f"texts of {T - 1} words are too long for the kernels; use --precision float32")
     with torch.cuda.device_of(across):  # Triton itself takes the current one
@@ -242,12 +239,12 @@ def _launch(
         )
 
 
-def settings_of(way: str, R: int, B: int, H: int, name: str, programs: int) -> dict[str, Any]:
+def settings_of(way: str, R: int, B: int, H: int, programs: int) -> dict[str, Any]:
     """What a kernel is compiled for; tiles have at least 16 rows and columns. Measured on an H200:
     a program for 16 texts takes about half of the time of one for 32; a GPU executes as many at
     once as it has processors."""
     short, long = (triton.cdiv(R * triton.cdiv(B, block), programs) for block in (16, 32))
-    texts, units, depth, stages = 16, 256 if name == "bfloat16" else 128, 32, 3
+    texts, units, depth, stages = 16, 256, 32, 3
     if 11 * short > 20 * long:
         texts, units = min(32, max(16, triton.next_power_of_2(B))), 64
         depth, stages = (32, 3) if way == "forward" else (64, 4)
@@ -257,5 +254,4 @@ def settings_of(way: str, R: int, B: int, H: int, name: str, programs: int) -> d
         "UNITS": min(units, max(16, triton.next_power_of_2(H))),
         "DEPTH": depth,
         "STAGES": stages,
-        "DOT": name if name.startswith("tf32") else "ieee",
     }

@@ -145,10 +145,12 @@ def tagging_gradient_norms(
     if word is not None:
         word = torch.as_tensor(word, device=lengths.device)
         check(not word.is_floating_point(), f"word must be whole numbers, not {word.dtype}")
-        fits = word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all())
-        check(fits, "word must be (B,), with a place in each sentence, counted from 0")
-        others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
-        counted = tags.masked_fill(others, -1)
+        check(
+            word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all()),
+            "word must be (B,), with a place in each sentence, counted from 0",
+        )
+        elsewhere = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
+        counted = tags.masked_fill(elsewhere, -1)
 
     def loss(logits: Tensor) -> Tensor:
         check(
@@ -180,11 +182,9 @@ def _total_norms(
         )
         (B, T), longest = states.shape[:2], int(lengths.max())
         steps = f"{T} states of {B} texts for ids of the shape {tuple(ids.shape[:2])}"
-        fits = len(ids) == B and T in (
-            longest,
-            ids.shape[1],
-        )  # up to the longest text, or its padding
-        check(fits, f"{name}.encode makes {steps}; make one for each word")
+        # up to the longest text, or its padding
+        is_each_word = len(ids) == B and T in (longest, ids.shape[1])
+        check(is_each_word, f"{name}.encode makes {steps}; make one for each word")
         made, states = states, states if states.requires_grad else _leaf(states)
         loss = loss_of(model.classify(states, lengths))
         # one that is frozen under no_grad is an input as any other
@@ -193,21 +193,18 @@ def _total_norms(
         rest = [
             m for m in model.modules() if isinstance(m, Cell | nn.RNNBase) and m not in embedding
         ]
-        runs = (
-            f"encode and classify of {name} call no recurrence that a gradient comes back through"
+        check(
+            called or not rest,
+            f"encode and classify of {name} call no recurrence that a gradient comes back "
+            "through; delete what is not used, or probe the model as it was before torch.compile "
+            "and no_grad",
         )
-        advice = (
-            "delete what is not used, or probe the model as it was before torch.compile and no_grad"
-        )
-        check(called or not rest, f"{runs}; {advice}")
-        stops = (
+        check(
+            called or _comes_from(made, embedded),
             f"no gradient comes back to the words through encode of {name}, so a probe cannot "
-            "look in"
+            "look in; leave out no_grad, detach and other runtimes; freeze weights by "
+            "requires_grad_(False)",
         )
-        free = (
-            "leave out no_grad, detach and other runtimes; freeze weights by requires_grad_(False)"
-        )
-        check(called or _comes_from(made, embedded), f"{stops}; {free}")
         cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
         check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
         encoders = (module for module in model.modules() if isinstance(module, Encoder))
@@ -215,15 +212,11 @@ def _total_norms(
         used = _top(name, called, encoder)
         if by_word and _mixes(states, [tap.outputs for tap in used] or [embedded], lengths):
             used = [] if used else _stacked(states, states.grad_fn)
-            seen = used and all(_flows(states, tap) for tap in used)
-            unseen = (
-                f"encode of {name} computes word by word, and a probe cannot see which states "
-                "depend"
-            )
-            end = "or return torch.stack(states, dim=1) of the states that go into the next steps"
             check(
-                seen,
-                f"{unseen} on others; use nn.LSTM, nn.GRU, nn.RNN or a whenpool.Encoder, {end}",
+                used and all(_flows(states, tap) for tap in used),
+                f"encode of {name} computes word by word, and a probe cannot see which states "
+                "depend on others; use nn.LSTM, nn.GRU, nn.RNN or a whenpool.Encoder, or return "
+                "torch.stack(states, dim=1) of the states that go into the next steps",
             )
         used = used or [Tap(model, embedded, states, [states], list)]
         wanted = [tensor for tap in used for tensor in tap.wanted]
@@ -236,21 +229,24 @@ def _total_norms(
     )
     for tap in used:
         at_wanted = [next(grads) for _ in tap.wanted]
-        some = any(grad is not None for grad in at_wanted)
-        check(some, f"{unused}; return them from encode, and leave out no_grad and detach")
+        check(
+            any(grad is not None for grad in at_wanted),
+            f"{unused}; return them from encode, and leave out no_grad and detach",
+        )
         pairs = zip(tap.wanted, at_wanted, strict=True)
-        known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
-        totals += tap.total(known)
+        at_points = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
+        totals += tap.total(at_points)
     if encoder and len(totals) == 2:  # the second direction has read each text in reverse
         totals[1] = encoder.reading(lengths, T).reversed(totals[1])
     gradients = torch.cat(totals, dim=-1)
     read = tuple(gradients.shape[:2])
-    each = read[0] == B and read[1] in (longest, ids.shape[1])
     steps = f"{name} calls last a recurrence over {read[1]} steps of {read[0]} sequences"
-    check(each, f"{steps}; it must read each word of each text")
-    exact = torch.linalg.vector_norm(
-        gradients, dim=-1, dtype=torch.float64
-    )  # (1e-25)² is 0 in float32
+    check(
+        read[0] == B and read[1] in (longest, ids.shape[1]),
+        f"{steps}; it must read each word of each text",
+    )
+    # (1e-25)² is 0 in float32
+    exact = torch.linalg.vector_norm(gradients, dim=-1, dtype=torch.float64)
     norms = pad(exact.to(gradients.dtype), (0, ids.shape[1] - exact.shape[1]))  # fewer where packed
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
@@ -332,12 +328,11 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
             return True
         sizes.append(len(nodes))
     names = {node.name() for node in nodes}
-    lacks = (
-        f"encode of {type(model).__name__} calls a kernel that has no gradient, as of "
-        "quantised layers"
+    check(
+        not any("NotImplemented" in name for name in names),
+        f"encode of {type(model).__name__} calls a kernel that has no gradient, as of quantised "
+        "layers; take the model as it was before it was quantised",
     )
-    known = not any("NotImplemented" in name for name in names)
-    check(known, f"{lacks}; take the model as it was before it was quantised")
     custom = {type(node).__name__ for node in nodes if isinstance(node, BackwardCFunction)}
     if custom:
         inside = f"encode of {type(model).__name__} calls {', '.join(sorted(custom))}"
@@ -346,9 +341,8 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
             "gradient"
         )
         warnings.warn(f"{inside}, {missed}", stacklevel=4)
-    return sizes[0] != sizes[1] or any(
-        "Rnn" in name for name in names
-    )  # torch's kernels without a module
+    # torch's kernels without a module
+    return sizes[0] != sizes[1] or any("Rnn" in name for name in names)
 
 
 def _mixes(states: Tensor, read: list[Tensor], lengths: Tensor) -> bool:
@@ -389,8 +383,10 @@ def _flows(states: Tensor, loop: Tap) -> bool:
 
 def _checked_lengths(norms: Tensor, lengths: Tensor) -> Tensor:
     (B, T), lengths = norms.shape, torch.as_tensor(lengths, device=norms.device)
-    fits = lengths.shape == (B,) and bool(((lengths >= 1) & (lengths <= T)).all())
-    check(fits, f"norms of {B} texts need {B} lengths between 1 and {T}")
+    check(
+        lengths.shape == (B,) and bool(((lengths >= 1) & (lengths <= T)).all()),
+        f"norms of {B} texts need {B} lengths between 1 and {T}",
+    )
     return lengths.long()
 
 
@@ -403,17 +399,17 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
-        known = not isinstance(module, torch.jit.ScriptModule)
+        can_be_probed = not isinstance(module, torch.jit.ScriptModule)
         if isinstance(module, Cell):  # that runs as `whenpool.models.cells` says
-            known = type(module).forward in (Cell.forward, LinearCell.forward)
+            can_be_probed = type(module).forward in (Cell.forward, LinearCell.forward)
             recurrences[module] = _run_cell
         elif isinstance(module, nn.RNNBase):
-            known = type(module) in (nn.LSTM, nn.GRU, nn.RNN) and not module.proj_size
+            can_be_probed = type(module) in (nn.LSTM, nn.GRU, nn.RNN) and not module.proj_size
             recurrences[module] = _run
         instead = "use nn.LSTM, nn.GRU or nn.RNN without projections, or a whenpool.Encoder"
         if module in recurrences and "forward" in vars(module):  # as hooks do
-            known, instead = False, "take away what stands in for its forward"
-        check(known, f"{type(module).__name__} cannot be probed; {instead}")
+            can_be_probed, instead = False, "take away what stands in for its forward"
+        check(can_be_probed, f"{type(module).__name__} cannot be probed; {instead}")
     try:
         for module, run in recurrences.items():
             module.forward = partial(run, module, taps)
@@ -489,17 +485,16 @@ def _read(module: Any, number: int, k: int, inputs: Tensor, hx: Any) -> Half:
     # a module that learns nothing, in training mode, without which cuDNN gives no gradient
     options: dict[str, Any] = {"bias": module.bias, "batch_first": True, "dtype": W_hh.dtype}
     options |= {"nonlinearity": module.nonlinearity} if isinstance(module, nn.RNN) else {}
-    layer: Any = type(module)(
-        E + into.shape[1], H, device="meta", **options
-    )  # where nothing is drawn
+    # where nothing is drawn
+    layer: Any = type(module)(E + into.shape[1], H, device="meta", **options)
     layer = layer.to_empty(device=W_hh.device).requires_grad_(False)
     wider = (torch.cat([W_ih, into], 1), *weights[1:])
     for parameter, weight in zip(layer.parameters(), wider, strict=True):
         parameter.copy_(weight)
     zeros = inputs.new_zeros(*inputs.shape[:2], into.shape[1])
     wide = torch.cat([inputs.detach(), zeros], -1).requires_grad_()
-    place = number * (2 if module.bidirectional else 1) + k
-    start = tree_map_only(Tensor, lambda part: part[place : place + 1], hx)
+    position = number * (2 if module.bidirectional else 1) + k
+    start = tree_map_only(Tensor, lambda part: part[position : position + 1], hx)
     return Half(weights, inputs.detach(), wide, layer(wide, start)[0])
 
 

@@ -16,11 +16,11 @@ def check_steps(
 ) -> None:
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
     missing = [step for step in steps if not callable(getattr(model, step, None))]
-    lacks = (
-        f"{type(model).__name__} has no {', '.join(missing)}; "
-        f"{inside(model) or 'see whenpool.probes'}"
+    check(
+        not missing,
+        f"{probe} calls a model's methods {', '.join(steps)}, but {type(model).__name__} has no "
+        f"{', '.join(missing)}; {inside(model) or 'see whenpool.probes'}",
     )
-    check(not missing, f"{probe} calls a model's methods {', '.join(steps)}, but {lacks}")
 
 
 def inside(model: nn.Module) -> str:
@@ -41,8 +41,11 @@ def check_float(model: nn.Module) -> None:
     # weights of such layers, sums of floats, and tables, which come before all states
     other = re.compile("Packed|Float|Embedding")
     names = ", ".join(sorted(kind.__name__ for kind in kinds if not other.search(kind.__name__)))
-    has = f"{type(model).__name__} has quantised layers without a gradient ({names})"
-    check(not names, f"{has}; take the model as it was before it was quantised")
+    check(
+        not names,
+        f"{type(model).__name__} has quantised layers without a gradient ({names})"
+        "; take the model as it was before it was quantised",
+    )
 
 
 def checked_batch(
@@ -51,15 +54,17 @@ def checked_batch(
     """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or
     all 0."""
     ids = torch.as_tensor(ids)
-    one = "; one text is ids.unsqueeze(0)" * (ids.dim() == 1)
-    check(ids.dim() == 2, f"ids must be word numbers (B, T), not {tuple(ids.shape)}{one}")
+    hint = "; one text is ids.unsqueeze(0)" * (ids.dim() == 1)
+    check(ids.dim() == 2, f"ids must be word numbers (B, T), not {tuple(ids.shape)}{hint}")
     B, T = ids.shape
     check(B and T, f"the batch has no texts or no words: ids have the shape {(B, T)}")
     lengths = torch.as_tensor(lengths)
     labels = ids.new_zeros(B) if labels is None else torch.as_tensor(labels)
     for name, values in (("ids", ids), ("lengths", lengths), ("labels", labels)):
-        whole = not (values.is_floating_point() or values.is_complex())
-        check(whole, f"{name} must be whole numbers, not {values.dtype}")
+        check(
+            not (values.is_floating_point() or values.is_complex()),
+            f"{name} must be whole numbers, not {values.dtype}",
+        )
     for name, values in (("lengths", lengths), ("labels", labels)):
         check(
             values.shape == (B,),
@@ -84,10 +89,12 @@ def checked_batch(
 def check_labels(labels: Tensor, logits: Tensor) -> None:
     """Raises `InputError` for a label that the model's logits (B, C) have no column for, or one
     logit."""
-    given = tuple(logits.shape) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-    hint = "; of one logit z make torch.nn.functional.pad(z.view(-1, 1), (1, 0))"
-    several = isinstance(given, tuple) and len(given) == 2 and given[1] > 1
-    check(several, f"logits must be (B, C) of two classes or more, not {given}{hint}")
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+    check(
+        isinstance(shape, tuple) and len(shape) == 2 and shape[1] > 1,
+        f"logits must be (B, C) of two classes or more, not {shape}"
+        "; of one logit z make torch.nn.functional.pad(z.view(-1, 1), (1, 0))",
+    )
     C = logits.shape[1]
     for row in ((labels < 0) | (labels >= C)).nonzero().flatten().tolist():
         y = int(labels[row])
@@ -112,13 +119,14 @@ def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last
     of its ``counts`` (B,) values included: (B, points). What stands behind them does not matter."""
     check(points >= 1, f"points must be at least 1, not {points}")
-    exact = torch.promote_types(
-        values.dtype, torch.float32
-    )  # half precision has no place for 2,049
+    # half precision has no place for 2,049
+    exact = torch.promote_types(values.dtype, torch.float32)
     share = torch.linspace(0, 1, points, dtype=exact, device=values.device)
     last = (counts.to(values.device) - 1).unsqueeze(1)  # (B, 1)
-    place = share * last  # (B, points)
-    left = place.floor().long().clamp(min=0)
+    position = share * last  # (B, points)
+    left = position.floor().long().clamp(min=0)
     right = torch.minimum(left + 1, last)
     ends = values.gather(1, left).to(exact), values.gather(1, right).to(exact)
-    return torch.lerp(*ends, place - left).to(values.dtype if values.is_floating_point() else exact)
+    return torch.lerp(*ends, position - left).to(
+        values.dtype if values.is_floating_point() else exact
+    )

@@ -79,11 +79,15 @@ def padding_sweep(
         classes = torch.as_tensor(labels).cpu()
     except (TypeError, ValueError, RuntimeError):  # of words, say
         classes = torch.empty(0)
-    whole = not classes.is_floating_point()
-    check(whole, "labels must be the numbers of the classes, from 0, one for each text")
+    check(
+        not classes.is_floating_point(),
+        "labels must be the numbers of the classes, from 0, one for each text",
+    )
     classes = classes.long()
-    fits = classes.shape == (len(rows),)
-    check(fits, f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}")
+    check(
+        classes.shape == (len(rows),),
+        f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}",
+    )
     for setting in settings:
         check_known("swept setting", setting, SWEPT)
         for share in shares:
@@ -109,9 +113,8 @@ def _score(
     """Accuracy in %, and mean cross-entropy."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     moved = texts.to(device)
-    checked_batch(
-        model, torch.stack(moved.ids.flat.aminmax())[None], torch.tensor([2])
-    )  # of all words
+    # of all words
+    checked_batch(model, torch.stack(moved.ids.flat.aminmax())[None], torch.tensor([2]))
     loss, right = torch.zeros(2, dtype=torch.float64, device=device)
     with evaluating(model):
         for indices in batches_for(model, texts.ids.lengths, max_words):
@@ -128,9 +131,9 @@ def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
     arrays = [np.asarray(row) for row in rows]
     check(arrays, f"there is no {name}; give at least one")
-    for place, numbers in enumerate(arrays):
-        usable = numbers.ndim == 1 and numbers.dtype.kind in "iu"
+    for number, numbers in enumerate(arrays):
         check(
-            usable, f"{name} {place} must be a sequence of word numbers; drop it where it is empty"
+            numbers.ndim == 1 and numbers.dtype.kind in "iu",
+            f"{name} {number} must be a sequence of word numbers; drop it where it is empty",
         )
     return [numbers.tolist() for numbers in arrays]

@@ -133,12 +133,17 @@ def occlusion(
         k >= 1 and k == int(k), f"k, the words of a window, must be a whole number from 1, not {k}"
     )
     for text in (lengths < k).nonzero().flatten().tolist():
-        short = f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
-        raise InputError(f"{short}; leave such texts out, or take k={lengths[text]} or less")
+        raise InputError(
+            f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
+            f"; leave such texts out, or take k={lengths[text]} or less"
+        )
     check(unknown_index >= 0, f"unknown_index must be the number of a word, not {unknown_index}")
     vocabulary = getattr(getattr(model, "embedding", None), "num_embeddings", unknown_index + 1)
-    wrong = f"unknown_index is {unknown_index}, but the model's embedding has {vocabulary} rows"
-    check(unknown_index < vocabulary, f"{wrong}; give the number of <unk> in your vocabulary")
+    check(
+        unknown_index < vocabulary,
+        f"unknown_index is {unknown_index}, but the model's embedding has {vocabulary} rows"
+        "; give the number of <unk> in your vocabulary",
+    )
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
         logits = model(ids, lengths)
@@ -158,9 +163,8 @@ def occlusion(
         each = 8 * T * made  # bytes that a text takes, about
         rows = max(1, int(min(len(text), max_megabytes * 1e6 / each)))  # that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
-        groups = (
-            exists[order].sum(1).tolist() if by_reuse else [len(text)]
-        )  # of a text, or all windows
+        # of a text, or all windows
+        groups = exists[order].sum(1).tolist() if by_reuse else [len(text)]
         pieces = torch.arange(len(text), device=ids.device).split(groups)
         for piece in (part for each in pieces for part in each.split(rows)):
             of, which = text[piece], window[piece]
@@ -197,11 +201,9 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
         return False
     if type(model.embedding) is not nn.Embedding or type(model.classifier) is not nn.Linear:
         return False  # such as those of a quantised model
-    (first, *others), hooked = (
-        model.encoder.layers,
-        any(part._forward_hooks for part in model.modules()),
-    )
-    return not hooked and not others and all(type(of) in TORCH_CELLS.values() for of in first)
+    first, *more_layers = model.encoder.layers
+    hooked = any(part._forward_hooks for part in model.modules())
+    return not hooked and not more_layers and all(type(of) in TORCH_CELLS.values() for of in first)
 
 
 def occluded_logits(
@@ -233,15 +235,14 @@ def _read(
     L, pair = max(SEGMENT, n // SEGMENTS), isinstance(recurrence, nn.LSTM)
     carried = [states.new_zeros(1, rows, H) for _ in range(2 if pair else 1)]  # h, and c of an LSTM
     for start in range(0, n, L):
-        now = 1 + bisect_left(
-            firsts, start + L
-        )  # rows whose window begins in this segment or before
+        # rows whose window begins in this segment or before
+        now = 1 + bisect_left(firsts, start + L)
         for part in carried:
             part[:, before:now] = part[:, :1]
         states[before:now, :start] = states[:1, :start]
-        given = tuple(part[:, :now].contiguous() for part in carried)
+        state = tuple(part[:, :now].contiguous() for part in carried)
         words = model.embed(ids[:now, start : start + L])
-        states[:now, start : start + L], end = recurrence(words, given if pair else given[0])
+        states[:now, start : start + L], end = recurrence(words, state if pair else state[0])
         for part, value in zip(carried, end if pair else (end,), strict=True):
             part[:, :now] = value
         before = now

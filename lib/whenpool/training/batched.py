@@ -9,9 +9,8 @@ that share it, one Adam.
 Letters: M models, N texts of each, B of them in a batch, T places of a text, C classes.
 """
 
-import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -29,6 +28,8 @@ End = loop.Outcome | loop.DivergenceError  # Of a training alone: what `train` r
 MEMORY = 2e9  # Bytes for a step on a processor, the parameters not counted
 SHARE_OF_GPU = 0.35  # Of its free memory for a step: two processes share a GPU
 WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")  # Of a recurrence
+Part = tuple[Texts, Tensor]
+"""Texts that a model reads at once, and the numbers of some of them, from short to long."""
 
 
 def train_together(
@@ -45,74 +46,79 @@ def train_together(
     )
     check(len(kinds) == 1 and next(iter(kinds))[:3] == ("lstm", 0.0, True), alike)
     # models that pool alike stand side by side
-    order = sorted(range(len(students)), key=lambda n: repr(students[n].model.pooling))
-    models = {number: students[number].model.to(device) for number in order}
-    encoder, how, free = models[0].encoder, students[0].recipe, MEMORY
+    order = sorted(range(len(students)), key=lambda number: repr(students[number].model.pooling))
+    adam = loop.adam(
+        (p for student in students for p in student.model.parameters()), students[0].recipe
+    )
+    trainings: dict[int, loop.Progress] = {}  # that have not ended
+    batches: dict[int, list[Tensor]] = {}  # of its epoch that each has still to learn from
+    for number in order:
+        student = students[number]
+        weights = list(student.model.parameters())
+        own_adam = loop.adam(weights, student.recipe)  # whose moments a training saves
+        trainings[number] = loop.Progress(student, device, loop.Objective(), own_adam)
+        batches[number] = []
+        for parameter in weights:
+            adam.state[parameter] = own_adam.state[parameter]
+    encoder, free = students[0].model.encoder, MEMORY
     if torch.device(device).type == "cuda":
         free = SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0]
-    # places of padded batches, of all models, that fit into memory at a time
-    places = int(free / place_bytes(encoder.input_size, encoder.output_size, len(encoder.layers)))
-    adam_of = partial(
-        torch.optim.Adam, lr=how.learning_rate, weight_decay=how.weight_decay, fused=True
-    )
-    adam = adam_of(p for model in models.values() for p in model.parameters())
-    steps: dict[int, Generator[Any, Any, loop.Outcome]] = {}  # of each training that has not ended
-    questions: dict[int, Any] = {}  # what it asks for next: texts to evaluate or to learn from
-    shared, read = 0.0, time.perf_counter()
+    # words of padded batches, of all models, that fit into memory at a time
+    room = int(free / place_bytes(encoder.input_size, encoder.output_size, len(encoder.layers)))
 
-    def clock() -> float:
-        """The seconds up to now, of which each training takes an equal part."""
-        nonlocal shared, read
-        now = time.perf_counter()
-        shared, read = shared + (now - read) / len(steps), now
-        return shared
+    def pass_time() -> None:
+        """Share the seconds up to now among those that have not ended."""
+        for training in trainings.values():
+            training.pass_time(1 / len(trainings))
 
-    def go_on(number: int, answer: Any = None) -> None:
-        """Up to what a training asks for next, or to its end."""
-        try:
-            questions[number] = steps[number].send(answer)
-            return
-        except StopIteration as stop:
-            end: End = stop.value
-        except loop.DivergenceError as error:
-            end = error
-        del steps[number], questions[number]
-        on_end(number, end)
+    def end(number: int, outcome: End) -> None:
+        del trainings[number]
+        on_end(number, outcome)
 
-    for number, model in models.items():
-        student, objective, optimizer = (
-            students[number],
-            loop.Objective(),
-            adam_of(model.parameters()),
-        )
-        steps[number] = loop.training_steps(student, device, objective, optimizer, clock)
-        go_on(number)
-        for parameter in model.parameters():  # a training reads and saves the moments of ``adam``
-            adam.state[parameter] = optimizer.state[parameter]
-    while questions:
-        evaluated = [number for number in order if isinstance(questions.get(number), Texts)]
-        asking = evaluated or [number for number in order if number in questions]
-        parts, some = (
-            [questions[number] for number in asking],
-            [models[number] for number in asking],
-        )
-        if evaluated:
-            parts = [(texts, torch.argsort(texts.ids.lengths, stable=True)) for texts in parts]
-            for model in some:
-                model.eval()  # a training lets it train again
-        with torch.inference_mode(bool(evaluated)):
-            judged = judge(some, parts, places)
-        answers: Sequence[Any] = judged.unbind(1)
-        if evaluated:
-            of_texts = zip(judged.t().tolist(), parts, strict=True)
-            answers = [loop.Score(loss, 100 * right / len(of[0])) for (loss, right), of in of_texts]
-        else:
-            for number in asking:
-                loop.clip(models[number].parameters(), students[number].recipe)
-            adam.step()
-            adam.zero_grad()
-        for number, answer in zip(asking, answers, strict=True):
-            go_on(number, answer)
+    while trainings:
+        complete = [number for number in trainings if trainings[number].is_complete]
+        for number in complete:
+            trainings[number].take_best()
+        tested = _scores([(trainings[number], trainings[number].test) for number in complete], room)
+        pass_time()
+        for number, score in zip(complete, tested, strict=True):
+            end(number, trainings[number].outcome(score))
+        if not trainings:
+            break
+        for number, training in trainings.items():
+            batches[number] = batches[number] or training.start_epoch()
+        parts = [(training.texts, batches[n].pop(0)) for n, training in trainings.items()]
+        losses, right = judge([t.student.model for t in trainings.values()], parts, room)
+        for training in trainings.values():
+            loop.clip(training.student.model.parameters(), training.student.recipe)
+        adam.step()
+        adam.zero_grad()
+        steps = zip(trainings.values(), losses, right, parts, strict=True)
+        for training, loss, hits, (_, indices) in steps:
+            training.count(loss, hits, len(indices))
+
+        ended = [number for number in trainings if not batches[number]]
+        validated = _scores([(trainings[n], trainings[n].validation) for n in ended], room)
+        pass_time()
+        for number, score in zip(ended, validated, strict=True):
+            try:
+                trainings[number].end_epoch(score, {})
+            except loop.DivergenceError as error:
+                end(number, error)
+
+
+def _scores(asked: Sequence[tuple[loop.Progress, Texts]], room: int) -> list[loop.Score]:
+    """How models do on texts, each on its own; see `judge`."""
+    if not asked:
+        return []
+    models = [training.student.model for training, _ in asked]
+    for model in models:
+        model.eval()  # the next epoch lets it train again
+    parts = [(texts, torch.argsort(texts.ids.lengths, stable=True)) for _, texts in asked]
+    with torch.inference_mode():
+        judged = judge(models, parts, room).t().tolist()
+    answers = zip(judged, asked, strict=True)
+    return [loop.Score(loss, 100 * right / len(texts)) for (loss, right), (_, texts) in answers]
 
 
 def _kind(student: loop.Student) -> tuple[Any, ...]:
@@ -128,12 +134,11 @@ def _kind(student: loop.Student) -> tuple[Any, ...]:
     return encoder.cell, encoder.drop_connect, model.masked, *shape, *of_step
 
 
-def judge(models: Sequence[Any], parts: Sequence[tuple[Texts, Tensor]], places: int) -> Tensor:
-    """The loss of each model, averaged over some of its texts, whose numbers stand from short to
-    long, and how many are right, (2, M). Outside of inference mode gradients are added to those of
-    the parameters."""
+def judge(models: Sequence[Any], parts: Sequence[Part], room: int) -> Tensor:
+    """The loss of each model, averaged over some of its texts, and how many are right, (2, M).
+    Outside of inference mode gradients are added to those of the parameters."""
     sums = torch.zeros(2, len(models), dtype=torch.float64, device=parts[0][0].labels.device)
-    for ids, lengths, labels, weights in _batches(parts, places):
+    for ids, lengths, labels, weights in _batches(parts, room):
         logits = _logits(models, ids, lengths)
         losses = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
         loss = (losses.view(labels.shape) * weights).sum(1)  # (M,)
@@ -144,31 +149,31 @@ def judge(models: Sequence[Any], parts: Sequence[tuple[Texts, Tensor]], places: 
     return sums
 
 
-def _batches(parts: Sequence[tuple[Texts, Tensor]], places: int) -> Iterator[list[Tensor]]:
+def _batches(parts: Sequence[Part], room: int) -> Iterator[list[Tensor]]:
     """The texts of all models in batches that fit into memory: numbers of words (M, B, T), with one
     place more than the longest has; lengths, labels and weights in the loss, (M, B). A model with
     fewer texts than another reads its first one again, with the weight 0."""
     N = max(len(indices) for _, indices in parts)
     rows = [torch.cat([indices[:1].expand(N - len(indices)), indices]) for _, indices in parts]
-    reach = torch.stack([of.ids.lengths[row] for (of, _), row in zip(parts, rows, strict=True)])
-    most, start = reach.amax(0).tolist(), 0
+    lengths = [texts.ids.lengths[row] for (texts, _), row in zip(parts, rows, strict=True)]
+    longest, start = torch.stack(lengths).amax(0).tolist(), 0
     for stop in range(1, N + 1):
-        if stop < N and (stop + 1 - start) * (most[stop] + 1) * len(parts) <= places:
+        if stop < N and (stop + 1 - start) * (longest[stop] + 1) * len(parts) <= room:
             continue
         made: dict[Any, tuple[Tensor, ...]] = {}  # models that read the same texts share them
-        keys = []
+        batches = []
         for (texts, indices), row in zip(parts, rows, strict=True):
-            some, n = row[start:stop], len(indices)
-            keys.append(key := (id(texts), some.numpy().tobytes(), n))
+            numbers, n = row[start:stop], len(indices)
+            key = id(texts), numbers.numpy().tobytes(), n
             if key not in made:
-                ids, lengths, labels = texts.batch(some, PADDING_INDEX)
-                ids = functional.pad(
-                    ids, (0, most[stop - 1] + 1 - ids.shape[1]), value=PADDING_INDEX
-                )
+                ids, of_words, labels = texts.batch(numbers, PADDING_INDEX)
+                more = longest[stop - 1] + 1 - ids.shape[1]
+                ids = functional.pad(ids, (0, more), value=PADDING_INDEX)
                 weights = torch.full_like(labels, 1 / n, dtype=torch.float64)
                 weights[: max(N - n - start, 0)] = 0
-                made[key] = ids, lengths, labels, weights
-        yield [torch.stack(values) for values in zip(*(made[key] for key in keys), strict=True)]
+                made[key] = ids, of_words, labels, weights
+            batches.append(made[key])
+        yield [torch.stack(values) for values in zip(*batches, strict=True)]
         start = stop
 
 
@@ -184,8 +189,9 @@ def _logits(models: Sequence[Any], ids: Tensor, lengths: Tensor) -> Tensor:
     backward = models[0].encoder.backward if torch.is_grad_enabled() else None
     for layer in range(len(models[0].encoder.layers)):
         ways = [way for model in models for way in model.encoder.layers[layer]]
-        stacked = (torch.stack([getattr(way, name) for way in ways]) for name in WEIGHTS)
-        into, across, b_in, b_state = stacked
+        into, across, b_in, b_state = (
+            torch.stack([getattr(way, name) for way in ways]) for name in WEIGHTS
+        )
         # a sum gives both the same tensor as gradient, to which a second part of a step would add
         # twice
         bias = b_in + 1.0 * b_state
@@ -194,14 +200,16 @@ def _logits(models: Sequence[Any], ids: Tensor, lengths: Tensor) -> Tensor:
     def alike(model: Any) -> Any:  # models whose poolings are one operation
         return repr(model.pooling), id(model) if list(model.pooling.parameters()) else None
 
-    groups = [[*run] for _, run in groupby(models, alike)]
-    sizes, pooled = [len(some) for some in groups], []
-    for some, *read in zip(groups, states.split(sizes), is_word.split(sizes), strict=True):
-        embedding, _ = some[0].pooling(*(values.flatten(0, 1) for values in read))
-        pooled.append(embedding.unflatten(0, (len(some), -1)))
-    weight, bias = (
-        torch.stack([getattr(m.classifier, n) for m in models]) for n in ("weight", "bias")
-    )
+    pooled, first_model = [], 0
+    for _, group in groupby(models, alike):
+        pooling, *more = [model.pooling for model in group]
+        stop = first_model + 1 + len(more)
+        of_group = states[first_model:stop], is_word[first_model:stop]
+        embedding, _ = pooling(*(values.flatten(0, 1) for values in of_group))
+        pooled.append(embedding.unflatten(0, (stop - first_model, -1)))
+        first_model = stop
+    weight = torch.stack([model.classifier.weight for model in models])
+    bias = torch.stack([model.classifier.bias for model in models])
     return torch.baddbmm(bias.unsqueeze(1), torch.cat(pooled), weight.transpose(1, 2))
 
 

@@ -6,7 +6,7 @@ Letters: B texts, T words of the longest, C classes.
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,17 +15,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora import batches
-from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
+from whenpool.corpora.batches import (
+    PADDING_INDEX,
+    Batch,
+    Splits,
+    Texts,
+    batches_for,
+    training_batches,
+)
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
-Learnt = tuple[
-    Tensor, Tensor
-]  # The loss of a batch, averaged over its texts, and the logits (B, C)
-State = dict[
-    str, Any
-]  # All that a training goes on from after an epoch, as if it had not been stopped
+Learnt = tuple[Tensor, Tensor]
+"""The loss of a batch, averaged over its texts, and the logits (B, C)."""
+State = dict[str, Any]
+"""All that a training goes on from after an epoch, as if it had not been stopped."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,8 @@ class Objective:
     logits."""
 
     per_word = False  # whether the loss is averaged over words instead of texts
-    chosen_by = (
-        ""  # the measure of `end_epoch` that chooses the best epoch; else validation accuracy
-    )
+    # the measure of `end_epoch` that chooses the best epoch; else validation accuracy
+    chosen_by = ""
     eligible = True  # whether the weights of this epoch may be chosen as the best
 
     def begin(self, model: Any, texts: Texts) -> None:
@@ -86,9 +89,7 @@ def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Ten
     """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode."""
     was_training = model.training
     model.eval()
-    for indices in batches.batches_for(
-        model, texts.ids.lengths, evaluation_words(texts.labels.device)
-    ):
+    for indices in batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
         batch = texts.batch(indices, PADDING_INDEX)
         yield indices, batch, model(batch.ids, batch.lengths)
     model.train(was_training)
@@ -124,14 +125,12 @@ class Weighted(Objective):
         return (self.learnt[indices].to(losses) * losses).mean(), logits
 
     def evaluate(self, model: Any, texts: Texts) -> Score:
-        sums = torch.zeros(
-            2, dtype=torch.float64
-        )  # not rounded more than ties between epochs can bear
+        # not rounded more than ties between epochs can bear
+        sums = torch.zeros(2, dtype=torch.float64)
         for indices, batch, logits in answers(model, texts):
             losses = functional.cross_entropy(logits, batch.labels, reduction="none")
-            measured = (
-                torch.stack([losses, logits.argmax(1) == batch.labels]).double().cpu()
-            )  # (2, B)
+            right = logits.argmax(1) == batch.labels
+            measured = torch.stack([losses, right]).double().cpu()  # (2, B)
             sums += measured @ self.judged[indices].double()
         loss, right = (sums / len(texts)).tolist()
         return Score(loss, 100 * right)
@@ -146,9 +145,8 @@ class Recipe:
     learning_rate: float = 2e-3  # Adam's
     weight_decay: float = 0.0  # Adam's, an l2 penalty
     passes: int = 1  # over the training texts in an epoch, which ends with a validation
-    by_loss: bool = (
-        False  # whether the validation loss decides among equal epochs; else the first wins
-    )
+    # whether the validation loss decides among equal epochs; else the first wins
+    by_loss: bool = False
     clip: float | None = None  # the largest norm of the gradient of all parameters; None: any
 
 
@@ -199,6 +197,12 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
+def adam(parameters: Iterable[Any], recipe: Recipe) -> torch.optim.Adam:
+    return torch.optim.Adam(
+        parameters, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
+    )
+
+
 def clip(parameters: Iterable[Tensor], recipe: Recipe) -> None:
     """Scale the gradient of some parameters down to the largest norm of a recipe."""
     if recipe.clip is not None:
@@ -215,9 +219,124 @@ class Student:
     recipe: Recipe
     seed: int  # of the order of batches; DropConnect draws from torch's global generator
     saved: State | None = None
-    save: Callable[[State], None] | None = (
-        None  # after each epoch; the next step changes some tensors
-    )
+    # called after each epoch; the next step changes some tensors
+    save: Callable[[State], None] | None = None
+
+
+KEPT = ("best", "weights", "highest", "seconds")  # Of a training, in its `State`
+
+
+class Progress:
+    """How far the training of a `Student` has come: its epochs, its best weights, and what it goes
+    on from when it was stopped. `train` and `whenpool.training.batched.train_together` say what
+    happens when."""
+
+    def __init__(
+        self, student: Student, device: str, objective: Objective, optimizer: torch.optim.Optimizer
+    ) -> None:
+        model, dataset = student.model.to(device), student.dataset
+        self.student, self.objective, self.optimizer = student, objective, optimizer
+        self.device = torch.device(device)
+        self.texts, self.validation = dataset.train.to(device), dataset.validation.to(device)
+        objective.begin(model, self.texts)
+        self.order = torch.Generator().manual_seed(student.seed)
+        self.history: list[Epoch] = []
+        self.best, self.weights, self.highest = 0, dict[str, Tensor](), -math.inf
+        self.seconds, self._clock = 0.0, time.perf_counter()
+        if student.saved:
+            self._go_on_from(student.saved)
+
+    @property
+    def test(self) -> Texts:
+        return self.student.dataset.test.to(self.device)
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.history) >= self.student.recipe.epochs
+
+    def pass_time(self, share: float = 1.0) -> None:
+        """Count the time since the last call, or a share of it."""
+        now = time.perf_counter()
+        self.seconds += share * (now - self._clock)
+        self._clock = now
+
+    def start_epoch(self) -> list[Tensor]:
+        """Get ready for the next epoch: the numbers of the texts of each of its batches."""
+        recipe = self.student.recipe
+        self.objective.start_epoch(len(self.history))
+        self.student.model.train()
+        self._seconds_before = self.seconds
+        # read only after the epoch: no waiting in a step
+        self._loss = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._right = torch.zeros((), dtype=torch.float64, device=self.device)
+        batches: list[Tensor] = []
+        for _ in range(recipe.passes):
+            batches += training_batches(self.texts.ids.lengths, recipe.batch_size, self.order)
+        return batches
+
+    def count(self, loss: Tensor, right: Tensor, texts: int) -> None:
+        """Note how a step went: the mean loss of its texts, and how many answers were right."""
+        self._loss += loss * texts
+        self._right += right
+
+    def end_epoch(self, score: Score, measures: dict[str, float]) -> None:
+        """Note how the model does on the validation texts, keep its weights if they are the best,
+        and save all. Raises `DivergenceError`."""
+        student, model = self.student, self.student.model
+        count = student.recipe.passes * len(self.texts.labels)
+        train_loss, train_accuracy = self._loss.item() / count, 100 * self._right.item() / count
+        seconds = self.seconds - self._seconds_before
+        number = len(self.history) + 1
+        losses = train_loss, train_accuracy, score.loss, score.accuracy
+        self.history.append(Epoch(number, *losses, seconds, measures))
+        for value in (train_loss, score.loss):
+            if not math.isfinite(value):
+                advice = "lower the learning rate or choose another seed"
+                self.weights = weights_of(model)
+                left = self.outcome(Score(math.nan, math.nan))
+                raise DivergenceError(f"the loss became {value} in epoch {number}; {advice}", left)
+
+        chosen_by = measures.get(self.objective.chosen_by, score.accuracy)
+        value = chosen_by - 1e-6 * student.recipe.by_loss * score.loss
+        if self.objective.eligible and value > self.highest:
+            self.best, self.weights, self.highest = number - 1, weights_of(model), value
+        if student.save:
+            student.save(self._state())
+
+    def take_best(self) -> None:
+        """Give the model the weights of the best epoch, or of the last where the objective let
+        none be chosen."""
+        if not self.weights:
+            self.best, self.weights = len(self.history) - 1, weights_of(self.student.model)
+        self.student.model.load_state_dict(self.weights)
+
+    def outcome(self, test: Score) -> Outcome:
+        passes = self.student.recipe.passes * len(self.history)
+        words = int(self.texts.ids.lengths.sum()) * passes
+        return Outcome(self.history, self.best + 1, test, self.weights, self.seconds, words)
+
+    def _state(self) -> State:
+        on_gpu = self.device.type == "cuda"
+        return {
+            "model": self.student.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "order": self.order.get_state(),
+            "random": torch.get_rng_state(),
+            "random_on_gpu": torch.cuda.get_rng_state(self.device) if on_gpu else None,
+            "history": [asdict(epoch) for epoch in self.history],
+            **{name: getattr(self, name) for name in KEPT},
+        }
+
+    def _go_on_from(self, state: State) -> None:
+        self.student.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.order.set_state(state["order"])
+        torch.set_rng_state(state["random"])
+        if state["random_on_gpu"] is not None:
+            torch.cuda.set_rng_state(state["random_on_gpu"], self.device)
+        self.history = [Epoch(**epoch) for epoch in state["history"]]
+        for name in KEPT:
+            setattr(self, name, state[name])
 
 
 def train(
@@ -238,125 +357,37 @@ def train(
     the model as it was; ``parameters`` are groups for the optimiser, by default all of the
     model's."""
     objective = objective or Objective()
+    optimizer = adam(parameters or model.parameters(), recipe)
+    learning = [weights for group in optimizer.param_groups for weights in group["params"]]
     student = Student(model, dataset, recipe, seed, saved, save)
-    how: dict[str, Any] = {"weight_decay": recipe.weight_decay, "fused": True}
-    optimizer = torch.optim.Adam(parameters or model.parameters(), recipe.learning_rate, **how)
-    seen, looked = 0, 0.0  # texts learnt from, and the seconds of ``watch``
-    steps = training_steps(
-        student, device, objective, optimizer, lambda: time.perf_counter() - looked
-    )
+    progress = Progress(student, device, objective, optimizer)
+    texts, validation = progress.texts, progress.validation
+    seen = 0  # texts that were learnt from
 
     def look() -> None:
-        nonlocal looked
-        before = time.perf_counter()
         if watch:
+            progress.pass_time()
             watch(seen)
-        looked += time.perf_counter() - before
+            progress.pass_time(share=0.0)
 
-    answer: Any = None
-    try:
-        while True:
-            question = steps.send(answer)
-            if isinstance(question, Texts):
-                answer = objective.evaluate(model, question)
-                continue
-            texts, indices = question
-            if not seen:
-                look()
+    look()
+    while not progress.is_complete:
+        for indices in progress.start_epoch():
             batch = texts.batch(indices, PADDING_INDEX)
             optimizer.zero_grad(set_to_none=True)
             loss, logits = objective.backward(model, batch, indices)
-            clip((p for group in optimizer.param_groups for p in group["params"]), recipe)
+            clip(learning, recipe)
             optimizer.step()
+            weight = batch.lengths.sum() / len(indices) if objective.per_word else 1
+            right = (logits.argmax(-1) == batch.labels).sum()
+            progress.count(loss * weight, right, len(indices))
             seen += len(indices)
             look()
-            weight = batch.lengths.sum() / len(indices) if objective.per_word else 1
-            answer = loss * weight, (logits.argmax(-1) == batch.labels).sum()
-    except StopIteration as end:
-        return end.value
-
-
-def training_steps(
-    student: Student,
-    device: str,
-    objective: Objective,
-    optimizer: torch.optim.Optimizer,
-    clock: Callable[[], float],
-) -> Generator[tuple[Texts, Tensor] | Texts, Any, Outcome]:
-    """As `train`, but the caller takes the steps and evaluates, so that it can do so for several
-    models at once: yields the texts and the numbers (B,) of those in each batch, and is sent the
-    loss, averaged over texts, and how many were right, once the optimiser has taken its step;
-    yields validation and test texts, and is sent their `Score`; returns the outcome. Differences of
-    ``clock`` are the seconds that this training takes."""
-    started = clock()
-    model, dataset, recipe = student.model, student.dataset, student.recipe
-    on_gpu = torch.device(device).type == "cuda"
-    model.to(device)
-    texts, validation = dataset.train.to(device), dataset.validation.to(device)
-    objective.begin(model, texts)
-    order = torch.Generator().manual_seed(student.seed)
-    history: list[Epoch] = []
-    best, weights, highest = 0, dict[str, Tensor](), -math.inf
-    if student.saved:
-        state = student.saved
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        order.set_state(state["order"])
-        torch.set_rng_state(state["random"])
-        if on_gpu:
-            torch.cuda.set_rng_state(state["random_on_gpu"], device)
-        best, weights, highest = state["best"], state["weights"], state["highest"]
-        started -= state["seconds"]
-        history = [Epoch(**epoch) for epoch in state["history"]]
-
-    def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
-        words = int(texts.ids.lengths.sum()) * recipe.passes * len(history)
-        return Outcome(history, best + 1, test, weights, clock() - started, words)
-
-    for number in range(len(history) + 1, recipe.epochs + 1):
-        epoch_started = clock()
-        objective.start_epoch(number - 1)
-        model.train()
-        loss_sum = torch.zeros((), dtype=torch.float64, device=device)
-        right = torch.zeros((), dtype=torch.float64, device=device)
-        for _ in range(recipe.passes):
-            for indices in batches.training_batches(texts.ids.lengths, recipe.batch_size, order):
-                loss, hits = yield texts, indices
-                # read only after the epoch: no waiting in a step
-                loss_sum += loss * len(indices)
-                right += hits
-        count = recipe.passes * len(texts.labels)
-        train_loss, train_accuracy = loss_sum.item() / count, 100 * right.item() / count
-
-        score = yield validation
-        more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
-        measured = train_loss, train_accuracy, score.loss, score.accuracy
-        history.append(Epoch(number, *measured, clock() - epoch_started, more))
-        for value in (train_loss, score.loss):
-            if not math.isfinite(value):
-                advice = "lower the learning rate or choose another seed"
-                left = outcome(Score(math.nan, math.nan), weights_of(model))
-                raise DivergenceError(f"the loss became {value} in epoch {number}; {advice}", left)
-
-        value = more.get(objective.chosen_by, score.accuracy) - 1e-6 * recipe.by_loss * score.loss
-        if objective.eligible and value > highest:
-            best, weights, highest = number - 1, weights_of(model), value
-        if student.save:
-            student.save(
-                {
-                    "model": model.state_dict(),
-                    "optimizer": optimizer.state_dict(),
-                    "order": order.get_state(),
-                    "random": torch.get_rng_state(),
-                    "random_on_gpu": torch.cuda.get_rng_state(device) if on_gpu else None,
-                    "best": best,
-                    "weights": weights,
-                    "highest": highest,
-                    "seconds": clock() - started,
-                    "history": [asdict(epoch) for epoch in history],
-                }
-            )
-    if not weights:  # the objective let no epoch be chosen
-        best, weights = recipe.epochs - 1, weights_of(model)
-    model.load_state_dict(weights)
-    return outcome((yield dataset.test.to(device)), weights)
+        score = objective.evaluate(model, validation)
+        measures = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
+        progress.pass_time()
+        progress.end_epoch(score, measures)
+    progress.take_best()
+    test = objective.evaluate(model, progress.test)
+    progress.pass_time()
+    return progress.outcome(test)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from paper.corpora.dataset import Dataset
+from paper.faithfulness import faithfulness
 from paper.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
 from paper.runs.run import Place, Run, key, provenance, seeded
 from whenpool.base.errors import check
@@ -23,7 +24,6 @@ from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, vanishing_ratio
-from whenpool.probes.faithfulness import faithfulness
 from whenpool.probes.memory import step_megabytes
 from whenpool.training.loop import evaluate, evaluation_words
 
@@ -301,7 +301,7 @@ class WordImportance(Probe):
 @dataclass(frozen=True)
 class Faithfulness(Probe):
     """What a part of the words, those that matter most, is to predictions on the first test texts,
-    by word importance and by methods of captum, see `whenpool.probes.faithfulness`."""
+    by word importance and by methods of captum, see `paper.faithfulness`."""
 
     texts: int = 100
     k: int = 5  # words of a window

@@ -32,7 +32,7 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
     try:
         from captum.attr import LayerIntegratedGradients, Occlusion
     except ModuleNotFoundError:
-        raise InputError("faithfulness needs captum: pip install 'whenpool[captum]'") from None
+        raise InputError("faithfulness needs captum: pip install -e 'lib/paper[captum]'") from None
     random = torch.Generator().manual_seed(seed)
 
     def by_window(model: Any, ids: Tensor, label: int) -> Tensor:
@@ -65,7 +65,8 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
         )[0].sum(1)
 
     return {
-        "nwi": lambda *given: by_window(*given).abs(),  # up or down, as the thesis has it (§1.9.3)
+        # up or down, as the thesis has it (§1.9.3)
+        "nwi": lambda *arguments: by_window(*arguments).abs(),
         "signed_windows": by_window,
         "occlusion": by_word,
         "integrated_gradients": by_gradients,

@@ -1,0 +1,24 @@
+"""The page of a diagnosis in a browser."""
+
+import pytest
+from browsing import DESKTOP, PHONE, looked_at
+
+from whenpool import load
+from whenpool.explain.diagnosis import diagnose
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("diagnosis")
+    corpus = load("synthetic:train=80,validation=20,test=20,shortest=8,longest=14")
+    rows = [f"{text},{label}" for split in corpus.splits.values() for text, label in split]
+    (folder / "own.csv").write_text("\n".join(["text,label", *rows]))
+    how = {"poolings": ("last", "max_attention"), "epochs": 1, "workers": 1, "vectors": "random"}
+    return diagnose(folder / "own.csv", **how, output=folder / "out", data=folder, say=str).report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
+def test_the_page_is_for_everyone_and_every_screen(report, chromium, size, scheme):
+    with looked_at(chromium, report, size, scheme, axe=True) as page:
+        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0

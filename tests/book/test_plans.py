@@ -10,7 +10,8 @@ from small_runs import RECORDS
 
 from paper.chapter import open_chapter
 from paper.runs.kinds.training import Training
-from paper.runs.plans import PLANS, chapter_named, plan
+from paper import chapter_named
+from paper.runs.plans import PLANS, plan
 from paper.runs.request import PROFILES, Request
 from paper.runs.run import key
 from paper.runs.store import Store

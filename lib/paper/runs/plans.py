@@ -4,7 +4,7 @@ Most plans take a training of the profile, see `bases`, and vary its fields, see
 """
 
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,7 @@ from paper.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from paper.runs.kinds.training import TRICKS, grammar_of
 from paper.runs.request import Request
 from paper.runs.run import Place, Run
-from whenpool.base.errors import check, check_known
+from whenpool.base.errors import check_known
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
@@ -577,14 +577,3 @@ def _smoke(run: Any, request: Request) -> Any:
     elif isinstance(run, Tagging) and run.corpus == GENERATED:
         changes["corpus"] = f"{GENERATED}:train=40,validation=20,test=20"
     return replace(run, **changes)
-
-
-def chapter_named(name: str, names: Collection[str]) -> str:
-    """The one of some chapters that is meant by its name, or a part that no other has."""
-    name = Path(name).stem.replace("-", "_")
-    matching = (
-        [name] if name in names else [chapter for chapter in names if name and name in chapter]
-    )
-    check(len(matching) < 2, f"chapter {name!r} is ambiguous; choose one of {', '.join(matching)}")
-    check_known("chapter", matching[0] if matching else name, names)
-    return matching[0]

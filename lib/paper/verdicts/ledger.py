@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
-from paper.runs.plans import chapter_named
+from paper import chapter_named
 from paper.runs.run import Place
 from paper.verdicts.claims import DECIDED, VERDICTS, Decision, Finding, claims, decisions
 from paper.verdicts.results import SCALES, Runs

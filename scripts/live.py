@@ -26,7 +26,7 @@ class Live:
 
     def __init__(self, root: Path, chapter: str, options: tuple[str, ...]) -> None:
         self.root, self.chapter, self.options = root, chapter, options
-        self.page: Path | None = None  # the first one of the book
+        self.page = root / "_build" / "html" / "index.html"  # unless options say otherwise
 
     def build(self, chapter: str | None = None) -> None:
         """Build a chapter, or the last one; a mistake in it is one line, and its page stays as it
@@ -55,9 +55,10 @@ def serve(chapter: str, port: int, options: tuple[str, ...]) -> None:
         raise InputError("the chapters are not here; run this inside a clone of the repository")
     sources = {path.stem: path for path in sorted((root / "book").glob("*.md"))}
     live = Live(root, chapter_named(chapter, list(sources)), options)
-    print("The first build of a book executes every chapter, which takes some minutes")
+    if not live.page.exists():
+        print("The first build of a book executes every chapter, which takes some minutes")
     live.build()
-    if live.page is None:
+    if not live.page.exists():
         raise InputError("the book could not be built; run make book")
     server = Server()
     for name, source in sources.items():

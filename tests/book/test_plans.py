@@ -8,9 +8,9 @@ from operator import attrgetter
 import pytest
 from small_runs import RECORDS
 
+from paper import chapter_named
 from paper.chapter import open_chapter
 from paper.runs.kinds.training import Training
-from paper import chapter_named
 from paper.runs.plans import PLANS, plan
 from paper.runs.request import PROFILES, Request
 from paper.runs.run import key

@@ -3,10 +3,11 @@
 
 ARGS ?=
 NAME ?=
+EXECUTED ?=
 PORT ?= 8000
 PYTHON ?= python3
 BIN := .venv/bin
-READY := .venv/ready-$(shell cksum requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
+READY := .venv/ready-$(shell cksum requirements.txt pyproject.toml lib/paper/pyproject.toml | cksum | cut -d' ' -f1)
 PYTEST := $(BIN)/python -m pytest -n 2
 
 .PHONY: help setup book test test-all chapter live serve pdf lint clean
@@ -17,8 +18,8 @@ help:  ## list the targets
 
 setup: $(READY)  ## make the virtual environment; every other target does it when it is missing
 
-book: $(READY)  ## execute the chapters that have changed and build the pages into _build/html
-	@$(BIN)/whenpool book $(ARGS)
+book: $(READY)  ## execute the chapters that have changed and build the pages; EXECUTED=folder: render its notebooks
+	@$(BIN)/whenpool book $(if $(EXECUTED),--executed '$(EXECUTED)') $(ARGS)
 
 test: $(READY)  ## the tests, without the slow ones
 	@WHENPOOL_FAULT_TRIES=1 $(PYTEST) -m 'not slow' $(ARGS)

@@ -11,7 +11,7 @@ mkdir -p "$folder/notebooks"
 python3 -m venv "$folder/venv"
 python=$folder/venv/bin/python
 "$python" -m pip install -qq --disable-pip-version-check --upgrade --upgrade-strategy eager --use-pep517 \
-    -e '.[notebook,fewshot,minilm,sklearn,captum]' papermill ipykernel jupytext
+    -e '.[texts,captum]' -e 'lib/paper[fewshot,minilm]' papermill ipykernel jupytext
 names=("$@")
 [ ${#names[@]} -gt 0 ] || names=($(cd book && ls ./*.ipynb | sed 's|^\./||; s|\.ipynb$||'))
 failed=0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs what is missing on this machine within a deadline, and packs what came of it.
+# Runs what is missing on this machine within a deadline, executes the chapters on these runs by papermill, and packs
+# runs, tables and executed notebooks. Elsewhere, in the same commit, `make book EXECUTED=notebooks` renders these.
 #
 #   DATA=folder scripts/gpu_runner.sh
 #   PROFILE=quick DEVICE=cpu scripts/gpu_runner.sh        # the same on a laptop
@@ -14,7 +15,7 @@
 #   CHAPTER, SIZES, SETTINGS, POOLINGS, SEEDS   which runs   [as whenpool run has them]
 #   DEADLINE     for the runs, such as 40m                 [5h]
 #   MODELS_PER_BATCH, WORKERS, PRECISION                           [as whenpool run has them]
-#   TWICE, BOOK  0 leaves out running a cell twice, building the book   [1]
+#   TWICE, BOOK  0 leaves out running a cell twice, executing chapters  [1]
 #   PYTHON       an interpreter that has whenpool          [.venv/bin/python, else python3]
 #
 # Exit code: 0 if every step succeeded, even if single runs failed (see runs.txt); else that of the last step that
@@ -66,15 +67,15 @@ for name in chapter sizes settings poolings seeds; do
 done
 
 # Smoke-sized runs lie apart and are never put on record.
-runs=$WHENPOOL_STORE results=data/results built=_build below=
+runs=$WHENPOOL_STORE results=data/results below=
 if [ "$PROFILE" = smoke ]; then
-    runs=$WHENPOOL_STORE/smoke results=$OUT/results built=_build/smoke/_build below=/smoke
+    runs=$WHENPOOL_STORE/smoke results=$OUT/results below=/smoke
 fi
 
 pack=$OUT/whenpool-pack twice=$OUT/whenpool-twice  # nobody else's names: they are removed
 mkdir -p "$OUT"
 rm -rf "$pack" "$twice" "$OUT/whenpool-results.tar.gz"
-mkdir -p "$pack/runs" "$pack/results" "$pack/notebooks" "$results"
+mkdir -p "$pack/runs" "$pack/results" "$results"
 
 stage "the machine"
 if ! whenpool check --device "$DEVICE" --profile "$PROFILE" > "$pack/check.txt"; then
@@ -83,7 +84,7 @@ if ! whenpool check --device "$DEVICE" --profile "$PROFILE" > "$pack/check.txt";
 fi
 cat "$pack/check.txt"
 
-code=0 notebooks=
+code=0
 if [ "$TWICE" != 0 ]; then
     stage "one cell of the grid, twice"
     # Of the first corpus that is here; in the paper's profile of its smallest training set.
@@ -104,16 +105,12 @@ run "${what[@]}" "${how[@]}" "${some[@]}"
 [ "$PROFILE" = smoke ] || whenpool record || code=$?
 
 if [ "$BOOK" = 0 ]; then
-    stage "no book was asked for"
-elif ! "$PYTHON" -c 'import jupyter_book, jupytext, papermill' 2> /dev/null; then
-    stage "no book: jupyter-book, jupytext or papermill is not installed"
+    stage "no chapters were asked for"
+elif ! "$PYTHON" -c 'import jupytext, papermill' 2> /dev/null; then
+    stage "no chapters: jupytext or papermill is not installed"
 else
-    stage "the book, from the runs there are"
-    notebooks=$built/stage/book
-    whenpool book "${what[@]}" "${how[@]}" --deadline 1s || code=$?
-    for own in _build/corpora/*/_build/stage; do  # a book of other corpora has a folder of its own
-        [ ! "$own" -nt "$pack/check.txt" ] || notebooks=$own/book
-    done
+    stage "the chapters, from the runs there are"
+    whenpool book "${what[@]}" "${how[@]}" --deadline 1s --notebooks "$pack/notebooks" || code=$?
 fi
 
 stage "packing"
@@ -121,7 +118,6 @@ whenpool status "${what[@]}" | tee "$pack/status.txt" || code=$?
 copy() { find "$1" -maxdepth 1 -name "$2" -exec sh -c 'cp "$@" "$0"' "$pack/$3" {} +; }
 copy "$runs" '*.json' runs
 copy "$results" '*.csv' results
-[ ! -d "$notebooks" ] || copy "$notebooks" '*.ipynb' notebooks
 tar -czf "$OUT/whenpool-results.tar.gz" -C "$pack" .
 rm -rf "$pack" "$twice"
 tar -tzf "$OUT/whenpool-results.tar.gz"

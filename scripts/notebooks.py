@@ -18,7 +18,7 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from pybtex.database import parse_file
 
-from paper.pages.builder import is_notebook
+from paper.pages.freshness import is_notebook, text_digest
 
 ROOT = Path(__file__).parents[1]
 _ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}(`+)(.+?)\2", re.DOTALL)
@@ -33,7 +33,7 @@ _TABLE = re.compile(r'"(tab-[\w-]+)"')
 _HEADING = re.compile(r"^\(([\w-]+)\)=\s*\n+#+ +(.+)$", re.MULTILINE)
 FIRST_CELL = r"""# On Colab: fetch the repository and what is missing.
 # Anywhere: use the GPU if there is one.
-import os, subprocess, sys
+import hashlib, os, subprocess, sys
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,13 +60,23 @@ if on_colab and root is None:
     subprocess.run([*pip, "-e", str(root), "-e", f"{{root}}/lib/paper{extras}"], check=True)
 if root is None:
     raise SystemExit(f"no clone of the book is around {{here}}; start in one: papermill --cwd book")
-sys.path.insert(0, str(root / "lib"))
 os.chdir(root / "book")
+try:  # installed now, and seen without a new start
+    import paper
+except ImportError:
+    sys.path.insert(0, str(root / "lib"))
+text = Path("{name}.md")  # what this notebook was made from
+digest = hashlib.sha256(text.read_text("utf-8").encode()).hexdigest() if text.exists() else ""
+if digest != "{digest}":
+    print("This notebook is older than its text; run scripts/notebooks.py, or execute the text:")
+    print("{command}")
 
 import torch
 
 os.environ.setdefault("WHENPOOL_DEVICE", "cuda" if torch.cuda.is_available() else "cpu")"""
 """What a notebook begins with."""
+COMMAND = "jupytext --to ipynb --output - book/{name}.md | papermill - mine.ipynb --cwd book"
+"""Executes the text of a chapter, whatever notebook lies beside it."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +185,9 @@ def notebook(chapter: Path, root: Path) -> str:
     code = "\n".join(cell.source for cell in source if cell.cell_type == "code")
     extras = "[fewshot,minilm]" if "paper.fewshot" in code else ""
     repository = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
-    cells: list[Any] = [new_code_cell(FIRST_CELL.format(extras=extras, **repository))]
+    facts = {"name": chapter.stem, "digest": text_digest(chapter), "extras": extras, **repository}
+    facts["command"] = COMMAND.format(name=chapter.stem)
+    cells: list[Any] = [new_code_cell(FIRST_CELL.format(**facts))]
     for cell in source:
         if cell.cell_type == "markdown":
             cells += [new_markdown_cell(text)] if (text := plain.markdown(cell.source)) else []

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from called import CAPTURED as CAPTURED
 
-from paper.pages.builder import Builder
+from paper.pages.builder import Asked, Builder
 from paper.runs.engine import Workforce
 from paper.runs.request import Request
 from paper.runs.run import Place
@@ -68,11 +68,16 @@ def clone(folder, chapters=None):
     return folder
 
 
+def place_of(folder):
+    """Where smoke-sized runs of a clone lie."""
+    data, store, cache = (folder / "data" / name for name in ("corpora", "runs/smoke", "cache"))
+    return Place(Store(store), data, cache)
+
+
 def builder(folder, said):
     """Builds the book of a clone from smoke-sized runs, and says what it does to a list."""
-    data, store, cache = (folder / "data" / name for name in ("corpora", "runs/smoke", "cache"))
-    place, workforce = Place(Store(store), data, cache), Workforce(workers=1)
-    return Builder(folder, Request("smoke"), place, workforce=workforce, say=said.append)
+    asked = Asked(Request("smoke"), place_of(folder), Workforce(workers=1))
+    return Builder(folder, asked, said.append)
 
 
 def first_page(stage, output):

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from paper import chapter_named
 from whenpool.base import paths
 from whenpool.base.errors import InputError, check
 from whenpool.cli import (
@@ -118,7 +119,6 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
     """The runs of some chapters, or of "all", by chapter, and a line that says which they are.
     Raises `InputError` for a chapter without runs, options that leave none, or texts instead of
     tagged words."""
-    from paper import chapter_named
     from paper.chapters import PLANS, plan
     from paper.corpora.tagged import is_tagged
 
@@ -170,6 +170,13 @@ def workforce_of(options: dict[str, Any]) -> Any:
     return workforce
 
 
+def _given(*names: str) -> bool:
+    """Whether a user gave one of some options, or a variable of the environment did."""
+    default = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP)
+    context = click.get_current_context()
+    return any(context.get_parameter_source(name) not in default for name in names)
+
+
 # Commands
 
 COMMANDS = click.Group()
@@ -199,13 +206,31 @@ def _clone() -> Path:
 @engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute only this chapter. Repeatable.")
 @click.option("--force", is_flag=True, help="Execute all chapters, even unchanged ones.")
-def book(chapters: tuple[str, ...], force: bool, **options: Any) -> None:
+@click.option(
+    "--notebooks", type=FOLDER, help="Render nothing; copy the executed notebooks into a folder."
+)
+@click.option(
+    "--executed", type=THERE, help="Execute nothing; render such a folder, filled elsewhere."
+)
+def book(
+    chapters: tuple[str, ...],
+    force: bool,
+    notebooks: Path | None,
+    executed: Path | None,
+    **options: Any,
+) -> None:
     """Execute the chapters that changed, and build the pages."""
-    from paper.pages.builder import Builder
+    from paper.pages.builder import Asked, Builder
 
-    request, place = chosen(options)
-    builder = Builder(_clone(), request, place, workforce_of(options), say=click.echo)
-    builder.build(chapters, force)
+    asked = Asked(*chosen(options), workforce_of(options)) if _given(*options) else None
+    builder = Builder(_clone(), asked, click.echo)
+    if executed:
+        builder.build_executed(executed)
+    elif notebooks:
+        builder.execute(chapters, force)
+        builder.hand_on(notebooks)
+    else:
+        builder.build(chapters, force)
 
 
 @COMMANDS.command()

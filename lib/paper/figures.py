@@ -24,7 +24,8 @@ from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-OPEN, CLOSE = '<metadata id="phone">', "</metadata></svg>"  # Around the layout for a phone
+from paper import CLOSE, OPEN
+
 _WIDTH = 3.7  # Inches: what 390 pixels hold at the size of type that the wide figure has
 _TALLEST = 2.6  # Inches of a panel
 

@@ -9,13 +9,14 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 
+import nbformat
 import pytest
-from clones import HEAD, ROOT, builder, clone, code_cell, first_page
+from clones import HEAD, ROOT, builder, clone, code_cell, first_page, place_of
 from small_runs import wait_for
 
 from paper.chapters import plan
-from paper.pages.builder import Builder, execute
-from paper.runs.engine import Report
+from paper.pages.builder import Asked, Builder, execute
+from paper.runs.engine import Workforce
 from paper.runs.request import Request
 from whenpool import InputError
 from whenpool.base.errors import BookError
@@ -31,18 +32,18 @@ def executed(tmp_path_factory):
     (folder / "_toc.yml").write_text("\n".join([f"root: book/{CHAPTERS[0]}", "chapters:", *pages]))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("build_book.render", first_page)
+        patch.setattr("paper.pages.finish.render", first_page)
         return folder, builder(folder, said).build(), said
 
 
 def test_chapters_are_executed_once_away_from_the_published_place(executed, monkeypatch):
-    monkeypatch.setattr("build_book.render", first_page)
+    monkeypatch.setattr("paper.pages.finish.render", first_page)
     folder, page, lines = executed
     assert page == folder / "_build/smoke/_build/html/index.html"
     assert (page.exists(), (folder / "_build" / "html").exists()) == (True, False)
     assert any(line.startswith("[1/") for line in lines)
     runs = {file: file.stat().st_mtime_ns for file in (folder / "data/runs/smoke").glob("*.json")}
-    place, said = builder(folder, []).place, []
+    place, said = place_of(folder), []
     wanted = {run for name in CHAPTERS[:-1] for run in plan(name, Request("smoke"), place)}
     trained = {run.training for run in wanted if getattr(run, "on_trained", False)}
     assert len(runs) == len(wanted | trained)
@@ -78,8 +79,8 @@ def test_a_mistake_in_a_chapter_fails_the_build_and_is_reported(tmp_path, text, 
 
 def test_failed_runs_fail_the_build_after_the_pages_are_there(executed, monkeypatch):
     folder, page, _ = executed
-    monkeypatch.setattr("build_book.render", first_page)
-    monkeypatch.setattr("build_book.compute", lambda *_, **__: Report(failed={1: "no luck"}))
+    monkeypatch.setattr("paper.pages.finish.render", first_page)
+    monkeypatch.setattr(Asked, "compute", lambda *_: 1)
     with pytest.raises(BookError, match="1 runs failed and are not in the pages"):
         builder(folder, []).build(["status"])
     assert page.exists()
@@ -87,9 +88,9 @@ def test_failed_runs_fail_the_build_after_the_pages_are_there(executed, monkeypa
 
 def test_missing_data_are_reported_before_anything_is_executed(tmp_path):
     folder, said = clone(tmp_path), []
-    place = builder(folder, said).place
+    asked = Asked(Request("quick", ("imdb",)), place_of(folder), Workforce(workers=1))
     with pytest.raises(InputError, match=r"aclImdb_v1.tar.gz is not in"):
-        Builder(folder, Request("quick", ("imdb",)), place, say=said.append).build()
+        Builder(folder, asked, said.append).build()
     assert (said, (folder / "_build").exists()) == ([], False)
 
 
@@ -100,6 +101,51 @@ def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
     cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: Kernel died"
     with pytest.raises(BookError, match=cell):
         execute(source, tmp_path / "sums.ipynb", {})
+
+
+MADE = """:tags: [parameters]
+
+profile = "quick"
+```
+
+```{code-cell} ipython3
+from pathlib import Path
+Path("rows").mkdir(exist_ok=True)
+Path("rows/some.csv").write_text(profile)
+print("made with", profile)"""
+
+
+def test_pages_are_rendered_from_exactly_the_notebooks_that_were_executed_elsewhere(tmp_path):
+    """Executed in one clone, as on a GPU machine, handed on, and rendered in another."""
+    chapters = {"index": HEAD + code_cell(MADE) + "{download}`rows <rows/some.csv>`\n"}
+    there, here = clone(tmp_path / "there", chapters), clone(tmp_path / "here", chapters)
+    handed = tmp_path / "notebooks"
+    elsewhere = builder(there, [])
+    assert elsewhere.execute() == 0
+    elsewhere.hand_on(handed)
+    assert not (there / "_build/smoke/_build/html").exists()  # it need not render
+    with pytest.raises(BookError, match=r"index.ipynb is smoke-sized and is not published"):
+        Builder(here).build_executed(handed)
+    page = builder(here, []).build_executed(handed)
+    text = (page.parent / "book" / "index.html").read_text("utf-8")
+    about = nbformat.read(handed / "index.ipynb", 4).metadata["whenpool"]
+    assert about["device"].startswith("cpu: ")
+    assert f"Executed on {about['device']}, commit {about['commit']}, profile smoke." in text
+    assert "made with smoke" in text
+    assert [file.read_text() for file in page.parent.rglob("some.csv")] == ["smoke"]
+    (here / "book" / "index.md").write_text(HEAD + code_cell("1 + 1"))
+    with pytest.raises(BookError, match="index.ipynb has another text than here; execute the ch"):
+        builder(here, []).build_executed(handed)
+    (handed / "index.ipynb").unlink()
+    with pytest.raises(BookError, match="index.ipynb is not there; execute the chapter index"):
+        builder(here, []).build_executed(handed)
+    assert "executing, since it has not" in executed_again(here)  # the log begins anew
+
+
+def executed_again(folder):
+    """What a build says after that."""
+    builder(folder, said := []).build()
+    return "\n".join(said)
 
 
 @pytest.fixture

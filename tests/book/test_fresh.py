@@ -1,4 +1,4 @@
-"""Chapters are executed again when something that they depend on has changed, and only then."""
+"""Chapters are executed again when something that they are made from has changed, and only then."""
 
 import json
 import os
@@ -7,49 +7,40 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from unittest.mock import Mock
 
 import psutil
 import pytest
-from clones import HEAD, ROOT, builder, clone, code_cell, first_page
-from small_runs import SMALL
+from clones import CAPTURED, HEAD, ROOT, builder, clone, code_cell, first_page
 
 from paper.pages import builder as building
-from paper.pages.builder import ask_again
-from paper.runs.engine import Report
-from paper.runs.run import Place
-from paper.runs.store import Store
-from paper.verdicts.results import Runs
+from paper.pages.freshness import inputs
 from whenpool.base.errors import BookError
 
-EXECUTE, LIBRARY = building.execute, building.LIBRARY
-CELL = """import beside
-from paper.chapter import open_chapter
-open_chapter("index").results("training", "compact", seed=77)"""
-USED = ("lib/whenpool/tiny.py", "_build/smoke/_build/stage/book/beside.py")
-QUERY = "['training', None, {'seed': 77}]"
-AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "unchanged")
-STATUS = {"status": "executing, since it reports on the other chapters"}
+CHAPTERS = {
+    "index": HEAD + code_cell("from paper.chapter import open_chapter"),
+    "alone": HEAD + code_cell("import beside"),
+    "words": HEAD + code_cell("from whenpool import words\nread_csv('authors.csv')"),
+    "status": HEAD,
+}
+UNCHANGED = dict.fromkeys(CHAPTERS, "unchanged")
 FIRST, ASKED = "executing, since it has not been executed yet", "executing, since it was asked for"
+STATUS = {"status": "executing, since its list of chapters changed"}
 
 
 @pytest.fixture
 def book(tmp_path, monkeypatch):
-    """A book of three chapters, and a build that executes and renders nothing but says what it
+    """A book of four chapters, and a build that executes and renders nothing but says what it
     would."""
-    folder = clone(tmp_path, {"index": HEAD + code_cell(CELL), "runs": HEAD, "status": HEAD})
-    for file in ("lib/whenpool/tiny.py", "book/beside.py"):
+    folder = clone(tmp_path, CHAPTERS)
+    for file in ("lib/whenpool/tiny.py", "lib/paper/tiny.toml", "book/beside.py"):
+        (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text("VALUE = 1\n")
     (folder / "data" / "runs" / "smoke").mkdir(parents=True)
-    monkeypatch.setattr(building, "LIBRARY", folder / "lib" / "whenpool")
     rendered = Mock(side_effect=first_page)
 
-    def execute(source, target, parameters):
+    def execute(source, target, parameters, **about):
         target.write_text(f"executed {time.time()}")
-        files = [str(folder / name) for name in USED] if source.stem == "index" else []
-        asked = ask_again(Runs(Place.default()), [QUERY]) if source.stem == "runs" else {}
-        return json.dumps({"files": files, "asked": asked})
 
     def build(only=(), force=False):
         """What is said of each chapter, and whether the pages are rendered."""
@@ -58,62 +49,49 @@ def book(tmp_path, monkeypatch):
         builder(folder, said).build(only, force)
         return dict(re.findall(r"^\[.*?\] (.*?): (.*)$", "\n".join(said), re.M)), rendered.called
 
-    monkeypatch.setattr(building, "render", rendered)
+    monkeypatch.setattr("paper.pages.finish.render", rendered)
     monkeypatch.setattr(building, "execute", execute)
     return folder, build
 
 
-def edit(file, text):
-    file.write_text(file.read_text() + text)
+def edit(file, text="\n"):
+    file.write_text((file.read_text() if file.exists() else "") + text)
     os.utime(file, (1, 1))  # as if it had been edited long ago: the content counts
 
 
-def test_what_changed_is_executed_again_and_the_rest_stays(book):
+@pytest.mark.parametrize(
+    ("file", "chapters", "what"),
+    [
+        ("book/index.md", "index", "text"),
+        ("book/beside.py", "alone", "modules and scripts"),
+        ("lib/whenpool/tiny.py", "index words", "package whenpool"),
+        ("lib/paper/tiny.toml", "index", "package paper"),
+        ("data/results/trainings.csv", "index", "tables"),
+        ("data/results/authors.csv", "index words", "tables"),
+        ("data/runs/smoke/new.json", "index", "stored runs"),
+        ("data/corpora/reviews.csv", "index", "corpora"),
+    ],
+)
+def test_what_changed_is_executed_again_and_the_rest_stays(book, file, chapters, what):
     folder, build = book
-    assert build() == ({"index": FIRST, "runs": FIRST} | STATUS, True)
-    assert build() == (AS_BEFORE, False)
-    for file, chapter, reason in (
-        ("book/index.md", "index", "its text changed"),
-        ("lib/whenpool/tiny.py", "index", "its tiny.py changed"),
-        ("book/beside.py", "index", "its beside.py changed"),
-    ):
-        edit(folder / file, "\n")
-        assert build() == (AS_BEFORE | {chapter: f"executing, since {reason}"} | STATUS, True)
-    for unread in ("data/runs/smoke/.lock", "lib/whenpool/other.py"):
-        (folder / unread).write_text("")
-    assert build() == (AS_BEFORE, False)
-    (folder / "book" / "references.bib").write_text("")
-    assert build() == (AS_BEFORE, True)
-    assert build(["runs"]) == ({"runs": ASKED} | STATUS, True)
-    assert build(force=True) == ({"index": ASKED, "runs": ASKED} | STATUS, True)
-    edit(folder / "data" / "paper" / "accuracy.csv", "\n")
-    every = dict.fromkeys(("index", "runs"), "executing, since its tables changed")
-    assert build() == (every | STATUS, True)
+    assert build() == (dict.fromkeys(CHAPTERS, FIRST), True)
+    assert build() == (UNCHANGED, False)
+    (folder / file).parent.mkdir(exist_ok=True)
+    edit(folder / file)
+    again = dict.fromkeys(chapters.split(), f"executing, since its {what} changed")
+    assert build() == (UNCHANGED | again | STATUS, True)
+    assert build() == (UNCHANGED, False)
 
 
-def test_new_runs_repeat_the_chapters_whose_answers_they_change(book, monkeypatch):
-    """The runs of the request, and those that a chapter has asked for; the status counts all."""
+def test_what_no_chapter_is_made_from_executes_none_and_one_may_be_asked_for(book):
     folder, build = book
-    place, counted = builder(folder, []).place, {"status": "executing, since its runs changed"}
-    monkeypatch.setattr(building, "planned", lambda name, *_: [SMALL] * (name == "runs"))
-    monkeypatch.setattr(building, "compute", lambda *_, **__: Report())
     build()
-
-    def store(store, run, **named):
-        identity = run.identity(place) | named
-        return store.put(identity, run.row() | named, {"test_accuracy": 50.0}, {"seconds": 1.0})
-
-    store(place.store, replace(SMALL, seed=1))
-    assert build()[0]["runs"] == "unchanged"
-    store(place.store, SMALL)
-    assert build() == (AS_BEFORE | {"runs": "executing, since its runs changed"} | STATUS, True)
-    finished = Store(folder / "data" / "runs")  # the smallest profile has a folder of its own
-    store(finished, replace(SMALL, seed=76))
-    assert build() == (AS_BEFORE | counted, True)
-    store(finished, replace(SMALL, seed=77))
-    answered = {"runs": f"executing, since the answer to {QUERY} changed"}
-    assert build() == (AS_BEFORE | answered | STATUS, True)
-    assert build() == (AS_BEFORE, False)
+    (folder / "data/runs/smoke/.lock").write_text("")
+    (folder / "book" / "references.bib").write_text("")
+    assert build() == (UNCHANGED, True)
+    assert build(["alone"]) == ({"alone": ASKED}, True)  # the status waits for the whole book
+    assert build() == (UNCHANGED | STATUS, True)
+    assert build(force=True) == (dict.fromkeys(CHAPTERS, ASKED), True)
 
 
 def test_a_chapter_that_was_interrupted_is_executed_again(book, monkeypatch):
@@ -121,8 +99,8 @@ def test_a_chapter_that_was_interrupted_is_executed_again(book, monkeypatch):
     build()
     execute = building.execute
 
-    def interrupted(*given):
-        execute(*given)
+    def interrupted(*words, **about):
+        execute(*words, **about)
         raise KeyboardInterrupt
 
     edit(folder / "book" / "index.md", "Some text.\n")
@@ -133,28 +111,24 @@ def test_a_chapter_that_was_interrupted_is_executed_again(book, monkeypatch):
     assert build()[0]["index"] == FIRST
 
 
-def test_a_kernel_tells_what_it_used_and_a_failing_chapter_is_never_fresh(book, monkeypatch):
-    folder, build = book
-    noted = building.execute
+def test_the_paper_in_one_file_depends_on_that_file_and_the_builder_needs_no_torch(tmp_path):
+    made = inputs(ROOT, "minimal", [tmp_path], tmp_path)
+    assert list(made) == ["text", "modules and scripts", "versions", "tables"]
+    nothing = inputs(clone(tmp_path, {"minimal": HEAD}), "minimal", [tmp_path], tmp_path)
+    assert made["tables"] == nothing["tables"]
+    assert made["modules and scripts"] != nothing["modules and scripts"]
+    program = "import sys, paper.pages.builder; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], **CAPTURED).returncode == 0
 
-    def execute(source, *given):
-        """One chapter in a kernel, the others as in the tests above."""
-        return (EXECUTE if source.stem == "index" else noted)(source, *given)
 
-    monkeypatch.setattr(building, "execute", execute)
-    monkeypatch.setattr(building, "LIBRARY", LIBRARY)
-    here = os.getcwd()
-    build()
-    assert os.getcwd() == here  # which all threads share
-    log = json.loads((folder / "_build/smoke/_build/stage/executed.json").read_text())
-    assert {str(folder / USED[-1]), str(LIBRARY / "book" / "chapter.py")} < {*log["index"]["files"]}
-    assert list(log["index"]["asked"]) == ["['training', 'compact', {'seed': 77}]"]
-    notebook = (folder / "_build/smoke/_build/stage/book/index.ipynb").read_text()
-    assert "print(used())" not in notebook
-    (folder / "book" / "index.md").write_text(HEAD + code_cell("1 / 0"))
+def test_a_failing_chapter_is_never_fresh_and_the_folder_of_all_threads_stays(tmp_path):
+    folder, here = clone(tmp_path, {"index": HEAD + code_cell("1 / 0")}), os.getcwd()
     for _ in range(2):
         with pytest.raises(BookError, match="ZeroDivisionError"):
-            build()
+            builder(folder, []).build()
+    assert os.getcwd() == here
+    assert "WHENPOOL_COMPUTED" not in os.environ
+    assert json.loads((folder / "_build/smoke/_build/stage/executed.json").read_text()) == {}
 
 
 def test_an_interrupted_build_leaves_no_kernel(tmp_path):
@@ -164,13 +138,13 @@ def test_an_interrupted_build_leaves_no_kernel(tmp_path):
     )
     folder = clone(tmp_path, {"index": wait, "other": wait})
     program = (
-        "import signal, sys; sys.path.append('../scripts'); from clones import builder; "
-        "from pathlib import Path; "
+        "import signal, sys; from pathlib import Path; from clones import builder; "
         "signal.signal(signal.SIGINT, signal.default_int_handler); "  # also started by a shell's &
         "builder(Path(sys.argv[1]), []).build()"
     )
     with subprocess.Popen([sys.executable, "-c", program, folder], cwd=ROOT / "tests") as build:
-        while len(kernels := [int(file.stem) for file in folder.rglob("*.pid")]) < 2:
+        at_once = building.kernels_at_once()
+        while len(kernels := [int(file.stem) for file in folder.rglob("*.pid")]) < min(2, at_once):
             assert build.poll() is None
             time.sleep(0.1)
         build.send_signal(signal.SIGINT)

@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 
+import click
 import nbformat
 import pytest
 import torch
 import yaml
-from clones import CAPTURED, PAGES, PROJECT, ROOT, clone
-from notebooks import chapters, main
+from clones import CAPTURED, HEAD, PAGES, PROJECT, ROOT, clone, code_cell
+from notebooks import COMMAND, chapters, main, notebook
 from packaging.requirements import Requirement
 
 from whenpool import TextClassifier, __version__, save_checkpoint
@@ -24,6 +25,7 @@ PINS = {
 }
 CHAPTERS, README = sorted((ROOT / "book").glob("*.md")), (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+COMMANDS = set(cli.list_commands(click.Context(cli)))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -59,7 +61,7 @@ def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
 
 def test_commands_and_links_of_the_readme_are_there():
     assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", README, re.MULTILINE)) <= TARGETS
-    assert set(re.findall(r"^whenpool ([a-z]+)", README, re.MULTILINE)) <= set(cli.commands)
+    assert set(re.findall(r"^whenpool ([a-z]+)", README, re.MULTILINE)) <= COMMANDS
     for text in (README, (ROOT / "CONTRIBUTING.md").read_text()):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
             assert (ROOT / target).exists(), target
@@ -96,8 +98,8 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
         if program == "make":
             assert {word for word in words if "=" not in word} <= TARGETS, words
         elif program == "whenpool":
-            assert words[0] in cli.commands, words
-        elif program != "git":
+            assert words[0] in COMMANDS, words
+        elif program not in ("git", "tar"):
             assert os.access(ROOT / program, os.X_OK), program
 
 
@@ -105,12 +107,13 @@ REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]
 MYST = re.compile(r"\{[\w:]+\}`|^\s*:{3,}|^\([\w-]+\)=|^```\{", re.MULTILINE)
 FAKES = """
 import subprocess, sys, types
+sys.modules["paper"] = None  # pip has just installed it: this process does not see it yet
 sys.modules["google"] = types.ModuleType("google")
 sys.modules["google.colab"] = sys.modules["google"].colab = types.ModuleType("google.colab")
 real = subprocess.run
 def run(command, **options):
     if "pip" in command:
-        print("pip", command[command.index("-c") + 1], *command[-2:])
+        print("pip", command[command.index("-c") + 1], *command[-4:])
         return print(open(command[command.index("-c") + 1]).read())
     return real(command, **options)
 subprocess.run = run
@@ -131,9 +134,9 @@ def test_the_committed_notebooks_are_what_their_chapters_give():
 def first_cell_run(folder, modules="", code=0):
     """Run the first cell of a notebook in a new process, after some lines that stand for
     modules."""
-    source = nbformat.read(ROOT / "book" / "theory.ipynb", as_version=4).cells[0].source
-    told = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
-    (folder / "cell.py").write_text(f"{source}\n{told}\n")
+    made = nbformat.reads(notebook(ROOT / "book" / "theory.md", ROOT), 4)
+    printed = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
+    (folder / "cell.py").write_text(f"{made.cells[0].source}\n{printed}\n")
     command = [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"]
     done = subprocess.run(command, cwd=folder, **CAPTURED)
     assert done.returncode == code, done.stderr
@@ -141,10 +144,26 @@ def first_cell_run(folder, modules="", code=0):
 
 
 def test_outside_the_clone_a_notebook_goes_where_the_package_is_or_says_where_to_start(tmp_path):
-    assert first_cell_run(tmp_path).split()[1:] == [str(ROOT / "book"), str(ROOT / "lib")]
+    [line] = first_cell_run(tmp_path).splitlines()
+    assert line.split()[1] == str(ROOT / "book")
     alone = "import importlib.util\nimportlib.util.find_spec = lambda name: None"
     said = f"no clone of the book is around {tmp_path}; start in one: papermill --cwd book\n"
     assert first_cell_run(tmp_path, alone, code=1) == said
+
+
+def test_a_notebook_that_is_older_than_its_text_names_the_command_that_executes_the_text(tmp_path):
+    folder = clone(tmp_path / "clone", {"theory": HEAD + code_cell("print('as the text is now')")})
+    warning, command, _ = first_cell_run(folder / "book").splitlines()
+    assert warning.startswith("This notebook is older than its text; run scripts/notebooks.py")
+    assert command == COMMAND.format(name="theory")
+    documented = (ROOT / "book" / "run_it_yourself.md").read_text("utf-8")
+    assert COMMAND.format(name="natural_bias") in documented
+    path = {"PATH": f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    words = ["bash", "-o", "pipefail", "-c", f"{command} -p profile quick"]
+    done = subprocess.run(words, cwd=folder, env=os.environ | path, **CAPTURED)
+    assert done.returncode == 0, done.stderr
+    executed = nbformat.read(folder / "mine.ipynb", 4)
+    assert executed.cells[-1].outputs[0]["text"] == "as the text is now\n"
 
 
 def test_on_colab_the_repository_is_cloned_once_and_its_torch_kept(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """The scripts: a bag of words, and what a GPU machine runs."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -9,12 +10,11 @@ from pathlib import Path
 import bag_of_words as bag
 import pandas as pd
 import pytest
-from clones import CAPTURED, ROOT
+from clones import CAPTURED, HEAD, ROOT, builder, clone, code_cell
 
 from paper.runs.kinds.training import Training, prepare
 from paper.runs.store import Store
 
-SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
 
@@ -38,27 +38,44 @@ def test_a_bag_of_words_counts_the_texts_of_a_training_and_learns_from_them(plac
     assert (found["test_texts"], found["C"] in bag.STRENGTHS) == (60, True)
 
 
-def run(**options):
+def run(script, **options):
     """The script with nothing of this environment's own options."""
-    environment = {
-        name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ
-    }
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
+    environment |= {"PYTHONPATH": str(ROOT / "lib")}
     environment |= {name: str(value) for name, value in options.items()}
-    return subprocess.run(["bash", SCRIPT], env=environment, **CAPTURED)
+    return subprocess.run(["bash", script], env=environment, **CAPTURED)
 
 
-def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
-    """The script as it is, in folders of its own, without the book."""
+CHAPTER = """:tags: [parameters]
+
+profile = "quick"
+corpus = None
+only = None
+```
+
+```{code-cell} ipython3
+from paper.chapter import open_chapter
+
+chapter = open_chapter("training_to_skip", profile, corpus, None, only)
+print(len(chapter.results("training", "yours")), "trainings of", profile)"""
+
+
+def test_a_gpu_machine_computes_executes_and_packs_and_pages_are_rendered_from_that(tmp_path):
+    """The script as it is, in a small clone: runs, twice for a comparison, then the chapters, which
+    are handed on to another clone."""
+    chapters = {"training_to_skip": HEAD + code_cell(CHAPTER)}
+    there, here = clone(tmp_path / "there", chapters), clone(tmp_path / "here", chapters)
     done = run(
+        there / "scripts" / "gpu_runner.sh",
         PROFILE="smoke",
         DEVICE="cpu",
         CORPUS=SMALL,
         SETTINGS="mid",
         POOLINGS="max,last",
+        SEEDS=1,
         DEADLINE="10m",
         WORKERS=1,
-        BOOK=0,
         STORE=tmp_path / "runs",
         OUT=tmp_path / "out",
         DATA=tmp_path,
@@ -75,6 +92,9 @@ def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
     assert cells["pairs"].sum() == cells["identical"].sum() == cells["with_weights"].sum() == 4
     for name, words in {"twice": "identical", "check": "device cpu:", "status": "_skip"}.items():
         assert words in (folder / f"{name}.txt").read_text()
-    assert "== no book was asked for" in done.stdout
-    record = ROOT / "data" / "results" / "comparisons.csv"  # nothing smoke-sized is put on record
-    assert not record.exists() or "synthetic" not in record.read_text()
+    record = there / "data" / "results" / "comparisons.csv"  # nothing smoke-sized is put on record
+    assert "synthetic" not in record.read_text()
+    page = builder(here, []).build_executed(folder / "notebooks")
+    text = (page.parent / "book" / "training_to_skip.html").read_text("utf-8")
+    assert re.search(r"[1-9]\d* trainings of smoke", text)
+    assert re.search(r"Executed on cpu: .*, commit \w+\+?, profile smoke\.", text)

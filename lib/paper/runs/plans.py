@@ -562,15 +562,15 @@ def plan(chapter: str, request: Request, place: Place) -> list[Run]:
         return all(name in (asked or [name]) for asked, name in names) and not training.fault
 
     runs = (run for run in dict.fromkeys(runs) if not run.training or is_asked_for(run.training))
-    return list(dict.fromkeys(_smoke(run, request) for run in runs) if smoke else runs)
+    return list(dict.fromkeys(smoke_sized(run, request) for run in runs) if smoke else runs)
 
 
-def _smoke(run: Any, request: Request) -> Any:
+def smoke_sized(run: Any, request: Request) -> Any:
     """A run of the profile "quick" so small that it takes a second."""
     smoke = _TABLES["smoke"] | {"vectors": None}
     changes = {name: value for name, value in smoke.items() if getattr(run, name, None) is not None}
     if isinstance(run, Probe):
-        changes["training"] = _smoke(run.training, request)
+        changes["training"] = smoke_sized(run.training, request)
     elif isinstance(run, Training):
         changes["size"] = run.size if request.sizes else min(run.size, 40)
         changes["test"] = min(40, grammar.test) if (grammar := grammar_of(run.corpus)) else None

@@ -106,7 +106,8 @@ def tested(rows: DataFrame) -> DataFrame:
     """Those that were tested on as many texts as their scale says, with the λ that is in use."""
     compact = rows["max_words"].eq(plans.COMPACT["max_words"])
     wanted = rows["corpus"].map(plans.COMPACT_TEST).where(compact)
-    rows = rows[(rows["test"].isna() & wanted.isna()) | (rows["test"] == wanted)]
+    other = ~rows["corpus"].isin(plans.THESIS_CORPORA)  # whose scale says nothing
+    rows = rows[(rows["test"].isna() & wanted.isna()) | (rows["test"] == wanted) | other]
     return rows[has(rows, LAMBDA_IN_USE)].dropna(subset=["test_accuracy"])
 
 
@@ -220,7 +221,7 @@ def sweeps(runs: Runs) -> DataFrame:
     """A row for each share of filler and place of the text: its accuracy and what that lost. The
     row of the middle also compares left with right, and the lower of these with the middle."""
     points = runs.table("sweep")
-    points = points[has(points, {"texts": [None, PaddingSweep.texts]})]
+    points = points[runs.as_usual(points, {"texts": [None, PaddingSweep.texts]})]
     points = points.assign(
         added=points["setting_added"], share_added=points["share_added"].round(3)
     )
@@ -261,7 +262,10 @@ def importance(runs: Runs) -> DataFrame:
     bins = points["length"].map({"long": 400, "short": 50}).where(points["max_words"].isna())
     given = points["shortest"].astype(float)
     alike = (given == bins) | (given.isna() & bins.isna())
-    points, numbers = points[alike & has(points, {"texts": [None, WordImportance.texts]})], {}
+    points, numbers = (
+        points[alike & runs.as_usual(points, {"texts": [None, WordImportance.texts]})],
+        {},
+    )
     end = np.isin(np.arange(100), [*range(5), *range(95, 100)])
     for key, each in points.groupby("key"):
         profile, (setting, share) = each["mean"].to_numpy(), each[["setting", "share"]].iloc[0]
@@ -290,8 +294,9 @@ def faithful(runs: Runs) -> DataFrame:
 def probes(runs: Runs) -> DataFrame:
     """What each direction is used for, and how memory grows."""
     rows = runs.table("probe")
-    used = has(rows, {"probe": "directions", "texts": [None, DirectionUse.texts]})
-    grown = has(rows, {"probe": "memory", "longest": 4_000})
+    used = rows["probe"].eq("directions")
+    used &= runs.as_usual(rows, {"texts": [None, DirectionUse.texts]})
+    grown = rows["probe"].eq("memory") & runs.as_usual(rows, {"longest": 4_000})
     gap = (rows["accuracy_forward"] - rows["accuracy_backward"]).where(used)
     return rows.assign(direction_gap=gap, memory_exponent=rows["exponent"].where(grown))
 

@@ -95,6 +95,10 @@ class Runs:
             return rows
         return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
 
+    def as_usual(self, rows: DataFrame, selection: Mapping[str, Any]) -> Series:
+        """Which rows were measured as those on record are, see `has`."""
+        return has(rows, selection)
+
     def of(self, keys: Iterable[str]) -> DataFrame:
         """The runs with some keys, a row each, with their kind."""
         wanted = {*keys}

@@ -155,10 +155,12 @@ class Chapter:
 
     @property
     def chance(self) -> float:
-        """How often the commonest class is right, in %: 50 on IMDb, or of the texts of a request."""
+        """How often the commonest class is right, in %: 50 on IMDb, or of the texts of a request;
+        NaN for several corpora."""
         if self.of_record:
             return 50.0
-        return float(self.requested.table("training")["majority_accuracy"].mean())
+        rates = self.requested.table("training")["majority_accuracy"]
+        return float(rates.mean()) if len(self.scales) == 1 else np.nan
 
     def drawable(self, rows: pd.DataFrame) -> bool:
         """Whether there is something to draw; where there is nothing, a line says so."""

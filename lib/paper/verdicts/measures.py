@@ -188,7 +188,7 @@ def gradients(runs: Runs, kind: str = "gradients") -> DataFrame:
     """Of the model that one epoch on the first 500 texts leaves (§1.5): the norm in the middle,
     also divided by that at the ends."""
     points = runs.table(kind)
-    points = points[has(points, _EARLY) & ~points["untrained"].eq(True)]
+    points = points[runs.as_usual(points, _EARLY) & ~points["untrained"].eq(True)]
     wide = points.pivot_table("mean", "key", "position").reindex(columns=range(1, 101))
     middle, ends = wide[[50, 51]].mean(axis=1), wide[[1, 100]].mean(axis=1)
     return _with(points, {"middle": middle, "middle_to_ends": middle / ends})

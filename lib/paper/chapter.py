@@ -24,7 +24,7 @@ from paper.verdicts.results import PLAIN, Runs, has
 from whenpool.base.errors import check, check_known
 
 RECORD = {"thesis": "thesis's scale", "compact": "compact"}  # The scales on record, with titles
-CHOSEN = ("corpus", "length", "size")  # What a request has its own values of
+CHOSEN = ("corpus", "length", "size", "texts", "shortest")  # What a request has its own values of
 MODEL = PLAIN.keys() - {"corpus", "length", "vectors"}
 NOTHING = (
     'This execution has no such runs. Another profile has more, such as `profile="compact"`, '
@@ -80,6 +80,11 @@ class Chapter:
             self.place, {key for usual in self.usual.values() for key in usual["key"]}
         )
 
+    @property
+    def source(self) -> Runs:
+        """The finished runs that figures and tables show."""
+        return self.finished if self.of_record else self.requested
+
     @cached_property
     def usual(self) -> dict[str, dict[str, Any]]:
         """What runs of the request have where a selection does not say otherwise, by the title of
@@ -99,10 +104,8 @@ class Chapter:
             if trainings:
                 base = base_run(corpus, length, trainings[0].size, self.request, self.place)
                 base = smoke_sized(base, self.request) if self.request.profile == "smoke" else base
-                for name in MODEL:
-                    value = getattr(base, name)
-                    if any(getattr(training, name) == value for training in trainings):
-                        scales[title][name] = value
+                scales[title] |= {name: getattr(base, name) for name in MODEL}
+                scales[title]["masked"] = trainings[0].masked  # some chapters always mask
         return scales
 
     @cached_property
@@ -138,7 +141,7 @@ class Chapter:
             names = [scale] if scale else [*RECORD]
             parts = [self.results(what, name, **selection).assign(scale=name) for name in names]
             return pd.concat(parts).assign(lead="")
-        runs = self.requested
+        runs = self.source
         rows = numbers(runs, what).rows if what in MEASURES else runs.table(what)
         selection = {name: v for name, v in selection.items() if name in rows}
         size = selection.get("size")

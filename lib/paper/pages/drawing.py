@@ -4,9 +4,12 @@ drawn."""
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 from seaborn.axisgrid import Grid
 
@@ -38,6 +41,12 @@ def legend_above(grid: Grid, columns: int = 5) -> None:
     page."""
     place = {"loc": "lower center", "bbox_to_anchor": (0.45, 1)}
     sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
+
+
+def panels(count: int, size: tuple[float, float], **shared: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of some inches with so many panels side by side, which share the axis of y."""
+    figure, axes = plt.subplots(1, count, figsize=size, sharey=True, squeeze=False, **shared)
+    return figure, [*axes[0]]
 
 
 def titled(rows: DataFrame, text: Callable[[Any], str]) -> pd.Categorical:

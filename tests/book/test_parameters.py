@@ -69,11 +69,11 @@ def test_what_a_request_has_no_runs_of_is_one_line(chapter, capsys):
 
 @pytest.mark.parametrize("name", ["training_to_skip", "theory"])
 def test_without_a_request_or_a_plan_the_record_is_shown(place, name):
-    chapter = Chapter(name, Request("quick" if name in "training_to_skip" else "smoke"), place)
+    chapter = Chapter(name, Request("quick" if name == "training_to_skip" else "smoke"), place)
     assert chapter.of_record
     assert chapter.scales == RECORD
     assert chapter.chance == 50
-    assert chapter.shown("accuracy", "thesis")["scale"].empty
+    assert {*chapter.shown("accuracy", "thesis")["scale"]} <= {"thesis"}
 
 
 @pytest.mark.slow

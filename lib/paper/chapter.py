@@ -92,7 +92,7 @@ class Chapter:
         runs = dict.fromkeys([*self.runs, *(run.training for run in self.runs if run.training)])
         corpora: dict[tuple[str, str], dict[Run, str]] = {}
         for run, key in standing(runs, self.place).done.items():
-            texts = run.training or run
+            texts: Any = run.training or run
             corpora.setdefault((texts.corpus, getattr(texts, "length", "any")), {})[run] = key
         scales = {}
         for (corpus, length), keys in corpora.items():
@@ -141,15 +141,13 @@ class Chapter:
             names = [scale] if scale else [*RECORD]
             parts = [self.results(what, name, **selection).assign(scale=name) for name in names]
             return pd.concat(parts).assign(lead="")
-        runs = self.source
+        runs = self.requested
         rows = numbers(runs, what).rows if what in MEASURES else runs.table(what)
-        selection = {name: v for name, v in selection.items() if name in rows}
-        size = selection.get("size")
-        narrowing = {name: v for name, v in selection.items() if name not in CHOSEN}
-        parts = [rows.head(0).assign(scale="", lead="")]
+        narrowing = {name: value for name, value in selection.items() if name not in CHOSEN}
+        parts, size = [rows.head(0).assign(scale="", lead="")], selection.get("size")
         for name, usual in self.usual.items():
-            fixed = {column: v for column, v in usual.items() if column in rows}
-            part = rows[has(rows, fixed | narrowing)]
+            asked = {column: v for column, v in (usual | narrowing).items() if column in rows}
+            part = rows[has(rows, asked)]
             if isinstance(size, int) and len(part):
                 nearest = min(part["size"], key=lambda n: abs(n - size))
                 part = part[part["size"] == nearest]
@@ -265,26 +263,25 @@ class Chapter:
     def provenance(self, rows: pd.DataFrame, name: str) -> Note:
         """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a
         run; see `paper.tables.doors`."""
-        keys = {*rows.get("key", ())}
+        keys, lead, runs = {*rows.get("key", ())}, "The record: ", self.finished
         if self.of_record:
-            return Note(doors(self.name, name, rows, self.finished.of(keys)))
-        if keys <= self.requested.keys:
-            return Note("This execution: " + doors(self.name, name, rows, self.requested.of(keys)))
-        return Note("The record: " + doors(self.name, name, rows, self.finished.of(keys)))
+            lead = ""
+        elif keys <= self.requested.keys:
+            lead, runs = "This execution: ", self.requested
+        return Note(lead + doors(self.name, name, rows, runs.of(keys)))
 
     @property
     def banner(self) -> Note:
         """What a page that shows other runs than the record says of them."""
-        runs, usual, asked = self.requested.of(self.requested.keys), Request(), []
+        runs = self.requested.of(self.requested.keys)
+        asked = [f"profile {self.request.profile}"]
         for name, value in vars(self.request).items():
-            if name not in ("profile", "corpora") and value != getattr(usual, name):
-                several = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-                asked.append(f", {name} {several}")
+            if name not in ("profile", "corpora") and value != getattr(Request, name):
+                asked.append(f"{name} {str(value).strip('(),')}")
+        corpora = " and ".join(self.usual) or "no corpus"
+        devices = " and ".join(sorted(set(runs["device"].dropna()))) or "no device"
         text = BANNER.format(
-            runs=len(runs),
-            corpora=" and ".join(self.usual) or "no corpus",
-            asked=f"profile {self.request.profile}" + "".join(asked),
-            devices=" and ".join(sorted(set(runs["device"].dropna()))) or "no device",
+            runs=len(runs), corpora=corpora, asked=", ".join(asked), devices=devices
         )
         return Note(text, "admonition note")
 

@@ -79,7 +79,7 @@ def test_without_a_request_or_a_plan_the_record_is_shown(place, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "lines"),
-    [("natural_bias", 5), ("gradient_propagation", 7), ("training_to_skip", 5)],
+    [("natural_bias", 5), ("gradient_propagation", 6), ("training_to_skip", 5)],
 )
 def test_the_main_figure_is_of_the_corpus_that_is_asked_for(name, lines, reviews, monkeypatch):
     figures, names = [], {"display": print}

@@ -1,7 +1,8 @@
 """What a chapter of the book opens with: its runs, their results, and where they come from."""
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,19 +10,49 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from IPython.display import display
 
 from paper.chapters import PLANS, plan
 from paper.figures import use_style
 from paper.runs.compute import compute, standing
-from paper.runs.kinds import KINDS
-from paper.runs.kinds.probe import PROBES
+from paper.runs.plans import Study, smoke_sized
 from paper.runs.request import NARROWING, Request, corpora_named, placed
 from paper.runs.run import Place, Run
-from paper.tables import COMPUTED, CaptionedTable, Note, doors
+from paper.tables import COMPUTED, CORPUS_NAMES, CaptionedTable, Note, doors
 from paper.verdicts.claims import LEVEL, Decision, Finding, compared, decisions, sample_of
-from paper.verdicts.measures import MEASURES, results
-from paper.verdicts.results import Runs, has
+from paper.verdicts.measures import MEASURES, numbers, results
+from paper.verdicts.results import PLAIN, Runs, has
 from whenpool.base.errors import check, check_known
+
+RECORD = {"thesis": "thesis's scale", "compact": "compact"}  # The scales on record, with titles
+CHOSEN = ("corpus", "length", "size", "texts", "shortest")  # What a request has its own values of
+MODEL = PLAIN.keys() - {"corpus", "length", "vectors"}
+NOTHING = (
+    'This execution has no such runs. Another profile has more, such as `profile="compact"`, '
+    "and so may other values of `only`."
+)
+BANNER = (
+    "**Figures and tables are of this execution**: {runs} runs on {corpora}, {asked}; computed on "
+    "{devices}. The text speaks of the runs on record, and so do captions and what compares with "
+    "the thesis."
+)
+
+
+class RequestedRuns(Runs):
+    """The finished runs of a request alone, and the trainings that its probes looked at."""
+
+    def __init__(self, place: Place, keys: Set[str]) -> None:
+        super().__init__(place)
+        self.keys = keys
+
+    def table(self, what: Any) -> pd.DataFrame:
+        """See `Runs.table`."""
+        rows = super().table(what)
+        return rows if callable(what) else rows[rows["key"].isin(self.keys)]
+
+    def as_usual(self, rows: pd.DataFrame, selection: Mapping[str, Any]) -> pd.Series:
+        """All rows: the profile of the request says how many texts they measure."""
+        return pd.Series(True, index=rows.index)
 
 
 @dataclass(frozen=True)
@@ -37,10 +68,57 @@ class Chapter:
         """The runs of the request, which `open_chapter` or the build has computed."""
         return planned(self.name, self.request, self.place)
 
+    @property
+    def of_record(self) -> bool:
+        """Whether figures and tables show the record: without a request, or on a page without a
+        plan."""
+        return self.name not in PLANS or self.request == Request()
+
+    @cached_property
+    def requested(self) -> RequestedRuns:
+        """The finished runs of the request alone."""
+        return RequestedRuns(
+            self.place, {key for usual in self.usual.values() for key in usual["key"]}
+        )
+
+    @property
+    def source(self) -> Runs:
+        """The finished runs that figures and tables show."""
+        return self.finished if self.of_record else self.requested
+
+    @cached_property
+    def usual(self) -> dict[str, dict[str, Any]]:
+        """What runs of the request have where a selection does not say otherwise, by the title of
+        their corpus: their keys, and the model and training of the profile (compare `SCALES`)."""
+        runs = dict.fromkeys([*self.runs, *(run.training for run in self.runs if run.training)])
+        corpora: dict[tuple[str, str], dict[Run, str]] = {}
+        for run, key in standing(runs, self.place).done.items():
+            texts: Any = run.training or run
+            corpora.setdefault((texts.corpus, getattr(texts, "length", "any")), {})[run] = key
+        scales = {}
+        for (corpus, length), keys in corpora.items():
+            name = Path(corpus.partition(":")[0]).name
+            title = CORPUS_NAMES.get(name) or re.sub(r"[^\w.,+ -]", "", name)
+            title += f", {length}" if (corpus, "short") in corpora else ""
+            scales[title] = {"key": [*keys.values()]}
+            trainings = [run.training for run in keys if run.training]
+            if trainings:
+                base = Study(self.request, self.place).base(corpus, length, trainings[0].size)
+                base = smoke_sized(base, self.request) if self.request.profile == "smoke" else base
+                scales[title] |= {name: getattr(base, name) for name in MODEL}
+                scales[title]["masked"] = trainings[0].masked  # some chapters always mask
+        return scales
+
+    @cached_property
+    def scales(self) -> dict[str, str]:
+        """What stands side by side in figures and tables, each with a title: the two scales of the
+        record, or the corpora of the request."""
+        return RECORD if self.of_record else {name: name for name in self.usual}
+
     def results(
         self, what: str, scale: str | Sequence[str] | None = None, **selection: Any
     ) -> pd.DataFrame:
-        """Finished runs as a tidy table, with the ``key`` of each row's run.
+        """Finished runs on record as a tidy table, with the ``key`` of each row's run.
 
         Args:
             what: a measure, a key of `paper.verdicts.measures.MEASURES`, such as "accuracy": a row
@@ -48,18 +126,49 @@ class Chapter:
                 "tagging" or "probe"): a row each; or a kind of probe ("gradients", "trace",
                 "sweep", "nwi", ...): a row for each point that it measured.
             scale: "thesis" or "compact": its model and training, on plain, masked, long IMDb
-                reviews where ``selection`` does not say otherwise; "yours": the runs of the
-                request; None: all.
+                reviews where ``selection`` does not say otherwise; None: all.
             selection: what the columns must be, such as ``size=1000``, ``setting=["standard",
                 "mid"]`` or ``corpus=...`` for any.
 
         Raises `InputError` for a name that there is not."""
-        if scale == "yours":
-            check_known("kind of run or probe", what, (*KINDS, *PROBES))
-            rows = Runs(self.place).table(what)
-            mine = rows["key"].isin(standing(self.runs, self.place).done.values())
-            return rows[mine & has(rows, selection)]
         return results(self.finished, what, scale, **selection)
+
+    def shown(self, what: str, scale: str | None = None, **selection: Any) -> pd.DataFrame:
+        """What figures and tables show: the `results` on record at a scale, None for both, or
+        those of the request, whose runs have corpora and sizes of their own: of these a list of
+        sizes means all, a number the nearest. A column ``scale`` has a key of `scales`, and
+        ``lead`` what the title of a panel begins with: the corpus of a request."""
+        if self.of_record:
+            names = [scale] if scale else [*RECORD]
+            parts = [self.results(what, name, **selection).assign(scale=name) for name in names]
+            return pd.concat(parts).assign(lead="")
+        runs = self.requested
+        rows = numbers(runs, what).rows if what in MEASURES else runs.table(what)
+        narrowing = {name: value for name, value in selection.items() if name not in CHOSEN}
+        parts, size = [rows.head(0).assign(scale="", lead="")], selection.get("size")
+        for name, usual in self.usual.items():
+            asked = {column: v for column, v in (usual | narrowing).items() if column in rows}
+            part = rows[has(rows, asked)]
+            if isinstance(size, int) and len(part):
+                nearest = min(part["size"], key=lambda n: abs(n - size))
+                part = part[part["size"] == nearest]
+            parts.append(part.assign(scale=name, lead=f"{name}, "))
+        return pd.concat(parts)
+
+    @property
+    def chance(self) -> float:
+        """How often the commonest class is right, in %: 50 on IMDb, or of the texts of a request;
+        NaN for several corpora."""
+        if self.of_record:
+            return 50.0
+        rates = self.requested.table("training")["majority_accuracy"]
+        return float(rates.mean()) if len(self.scales) == 1 else np.nan
+
+    def drawable(self, rows: pd.DataFrame) -> bool:
+        """Whether there is something to draw; where there is nothing, a line says so."""
+        if rows.empty:
+            display(Note(NOTHING, "legend"))
+        return len(rows) > 0
 
     def finding(
         self,
@@ -155,10 +264,27 @@ class Chapter:
     def provenance(self, rows: pd.DataFrame, name: str) -> Note:
         """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a
         run; see `paper.tables.doors`."""
-        known = self.finished.of(rows.get("key", ()))
-        if known.empty and len(rows):  # those of a request
-            known = rows.drop_duplicates("key")
-        return Note(doors(self.name, name, rows, known))
+        keys, lead, runs = {*rows.get("key", ())}, "The record: ", self.finished
+        if self.of_record:
+            lead = ""
+        elif keys <= self.requested.keys:
+            lead, runs = "This execution: ", self.requested
+        return Note(lead + doors(self.name, name, rows, runs.of(keys)))
+
+    @property
+    def banner(self) -> Note:
+        """What a page that shows other runs than the record says of them."""
+        runs = self.requested.of(self.requested.keys)
+        asked = [f"profile {self.request.profile}"]
+        for name, value in vars(self.request).items():
+            if name not in ("profile", "corpora") and value != getattr(Request, name):
+                asked.append(f"{name} {str(value).strip('(),')}")
+        corpora = " and ".join(self.usual) or "no corpus"
+        devices = " and ".join(sorted(set(runs["device"].dropna()))) or "no device"
+        text = BANNER.format(
+            runs=len(runs), corpora=corpora, asked=", ".join(asked), devices=devices
+        )
+        return Note(text, "admonition note")
 
 
 def open_chapter(
@@ -194,6 +320,8 @@ def open_chapter(
     chapter = Chapter(name, request, place)
     if chapter.runs and not os.environ.get(COMPUTED):
         compute(chapter.runs, place, skip_absent=request.leaves_out, label=name)
+    if not chapter.of_record:
+        display(chapter.banner)
     return chapter
 
 

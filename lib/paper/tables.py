@@ -13,6 +13,7 @@ from pandas import DataFrame, Series
 from paper.runs.run import commit
 
 COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
+CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Yelp"}
 SHOWN = "key seed model corpus setting size system per_class encoding value test_accuracy".split()
 """Columns of runs that the file of a figure's rows has, too."""
 

@@ -1,5 +1,5 @@
-"""Shared by the tests of the paper: folders of runs, workers in this process, the runs of record, the
-pages and a browser."""
+"""Shared by the tests of the paper: folders of runs, workers in this process, the runs of record,
+the pages and a browser."""
 
 import os
 from pathlib import Path

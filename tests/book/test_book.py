@@ -49,7 +49,8 @@ def test_chapters_are_executed_once_away_from_the_published_place(executed, monk
     assert len(runs) == len(wanted | trained)
     for name in CHAPTERS[:-1]:
         notebook = (folder / "_build/smoke/_build/stage/book" / f"{name}.ipynb").read_text("utf-8")
-        assert "Your run. " in notebook  # what these runs gave is shown
+        assert "Figures and tables are of this execution" in notebook
+        assert "This execution: " in notebook  # what these runs gave is shown
     assert builder(folder, said).build() == page  # again, and nothing is computed or executed
     chapters = [line for line in said if line.startswith("[")]
     assert len(chapters) == len(CHAPTERS)

@@ -20,7 +20,7 @@ from small_runs import record
 
 from paper.chapter import Chapter
 from paper.figures import drawn_twice
-from paper.pages import thesis, your_run
+from paper.pages import thesis
 from paper.pages.finish import parted, with_dark_colours
 from paper.pages.tabling import above_bag_of_words, bag_of_words, literal, times_smaller_between
 from paper.pages.thesis import by_source, judge, judged
@@ -281,33 +281,3 @@ def test_on_a_dark_page_light_and_dark_change_places_and_colours_stay():
     assert "--ffffff:#000000;" in dark
     assert "--262626:#d9d9d9;" in dark
     assert '<path fill="#e8a612"/>' in dark
-
-
-@pytest.mark.parametrize("name", your_run.KINDS)
-def test_your_run_has_a_figure_and_a_table_of_each_kind_of_result(name):
-    kind = your_run.KINDS[name]
-    rows = pd.DataFrame(
-        [
-            {
-                "model": model,
-                "corpus": "/home/ann/own.csv",
-                "size": 1_000,
-                "seed": seed,
-                kind.panel: "mid",
-            }
-            | {kind.y: value + seed}
-            | ({kind.x: place} if kind.x else {})
-            for model, value in (("last", 50.0), ("max_attention", 80.0))
-            for seed in (0, 1)
-            for place in (range(1, 11) if kind.x else [0])
-        ]
-    )
-    drawn = your_run.figure(kind, rows)
-    (panel,) = drawn.axes
-    assert panel.get_title() == "own.csv, 1,000 training texts\nmid"
-    assert kind.label in (panel.get_ylabel(), panel.get_xlabel())
-    plt.close(drawn)
-    shown = your_run.table(kind, rows)
-    assert shown["model"].tolist() == ["BiLSTM", "MaxAtt"]
-    texts = ("50.5", "80.5") if kind.x else ("50.5 ± 0.7 (2)", "80.5 ± 0.7 (2)")
-    assert tuple(shown.iloc[:, -1]) == texts

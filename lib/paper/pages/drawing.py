@@ -1,11 +1,15 @@
 """What figures of several pages share: colours and names of models, legends, and means of what is
 drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 from seaborn.axisgrid import Grid
 
@@ -39,17 +43,28 @@ def legend_above(grid: Grid, columns: int = 5) -> None:
     sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
 
 
+def panels(count: int, size: tuple[float, float], **shared: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of some inches with so many panels side by side, which share the axis of y."""
+    figure, axes = plt.subplots(1, count, figsize=size, sharey=True, squeeze=False, **shared)
+    return figure, [*axes[0]]
+
+
+def titled(rows: DataFrame, text: Callable[[Any], str]) -> pd.Categorical:
+    """Titles of panels, in order: of a request the corpus, then a text on the training size."""
+    pairs = sorted({*zip(rows["lead"], rows["size"], strict=True)})
+    titles = [lead + text(size) for lead, size in pairs]
+    return pd.Categorical(rows["lead"] + rows["size"].map(text), titles)
+
+
 def named(rows: DataFrame) -> DataFrame:
     """Points of probes with ``model`` as figures call it, and ``texts``, the training size, both in
     order."""
     models = rows["pooling"].map(POOLING_NAMES).mask(rows["forget_bias"] == "low", STARTS["low"])
-    order, sizes = (*PALETTE, STARTS["low"]), sorted(set(rows["size"]))
+    order = (*PALETTE, STARTS["low"])
+    rows = rows if "lead" in rows else rows.assign(lead="")
     return rows.assign(
         model=pd.Categorical(models, [name for name in order if name in {*models}]),
-        texts=pd.Categorical(
-            rows["size"].map(size_text) + " training texts",
-            [f"{size_text(size)} training texts" for size in sizes],
-        ),
+        texts=titled(rows, lambda size: f"{size_text(size)} training texts"),
     )
 
 

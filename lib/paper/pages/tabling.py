@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
+from paper.tables import CORPUS_NAMES as CORPUS_NAMES
 from paper.tables import spread
 from paper.verdicts.claims import Finding
 from paper.verdicts.results import Sample, has
@@ -16,7 +17,6 @@ from whenpool.base.paths import project_root
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import POOLING_NAMES
 
-CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Yelp"}
 MAJORITY = "majority class"  # What the row is called that says how often guessing is right
 _MARKS = re.compile(r"[\\`*_{}\[\]<>|&$~#]|:(?=:)|^\W|(?<=^\d)[.)]")
 

@@ -1,0 +1,100 @@
+"""What a chapter's parameters ask for is what its figures show."""
+
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import pytest
+from small_runs import MADE
+from test_see_it_happen import parts_of
+
+from paper.chapter import RECORD, Chapter
+from paper.runs.request import Request
+
+KINDS = {"good": "a fine warm film", "bad": "a dull cold film", "so": "a film"}
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """A file of made-up reviews, of three classes."""
+    file = tmp_path / "my $ reviews.csv"
+    lines = [
+        f"{text} number {i} of this year,{name}" for i in range(40) for name, text in KINDS.items()
+    ]
+    file.write_text("text,label\n" + "\n".join(lines))
+    return file
+
+
+def put(place, run, accuracy):
+    values = {"test_accuracy": accuracy, "validation_accuracy": accuracy, "seconds": 1.0}
+    values |= {"majority_accuracy": 40.0, "best_epoch": 1, "corpus_complete": True}
+    return place.store.put(run.identity(place), run.row(), values, MADE, ())
+
+
+@pytest.fixture
+def chapter(place, reviews):
+    """A chapter whose request has four finished runs, beside one that nobody asked for."""
+    asked = {"sizes": (20, 60), "settings": ("mid",), "poolings": ("last", "max"), "seeds": 1}
+    chapter = Chapter("training_to_skip", Request("quick", (str(reviews),), **asked), place)
+    assert len(chapter.runs) == 4
+    for run in chapter.runs:
+        put(place, run, accuracy=run.size + (run.pooling == "max"))
+        put(place, replace(run, seed=9), accuracy=0.0)
+    return chapter
+
+
+def test_a_request_is_shown_in_place_of_the_record(chapter):
+    asked = {"setting": ["standard", "mid"], "corpus": "imdb"}
+    rows = chapter.shown("accuracy", "compact", size=[1_000, 10_000], **asked)
+    assert sorted(rows["value"]) == [20, 21, 60, 61]
+    assert {*rows["scale"]} == {*chapter.scales} == {"my  reviews.csv"}  # "$" would be mathematics
+    assert {*rows["lead"]} == {"my  reviews.csv, "}
+    nearest = chapter.shown("training", size=1_000, model="max", **asked)
+    assert nearest["test_accuracy"].tolist() == [61]
+    assert chapter.chance == 40
+    assert chapter.provenance(rows, "fig-x").line.startswith("This execution: 4 runs, the last")
+    assert "4 runs on my  reviews.csv, profile quick, sizes 20, 60, set" in chapter.banner.line
+    assert chapter.results("accuracy", "compact").empty  # what the text speaks of
+    assert "accuracy" not in chapter.spoken("accuracy", "thesis", {"model": "max"})
+
+
+def test_what_a_request_has_no_runs_of_is_one_line(chapter, capsys):
+    plain = chapter.shown("accuracy", size=1_000)
+    assert not chapter.drawable(plain)
+    assert "This execution has no such runs. Another profile has more" in capsys.readouterr().out
+    assert chapter.drawable(chapter.shown("accuracy", setting="mid"))
+    assert capsys.readouterr().out == ""
+    absent = chapter.provenance(plain, "fig-x")
+    assert absent.line == "This execution: No runs yet."
+
+
+@pytest.mark.parametrize("name", ["training_to_skip", "theory"])
+def test_without_a_request_or_a_plan_the_record_is_shown(place, name):
+    chapter = Chapter(name, Request("quick" if name == "training_to_skip" else "smoke"), place)
+    assert chapter.of_record
+    assert chapter.scales == RECORD
+    assert chapter.chance == 50
+    assert {*chapter.shown("accuracy", "thesis")["scale"]} <= {"thesis"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [("natural_bias", 5), ("gradient_propagation", 6), ("training_to_skip", 5)],
+)
+def test_the_main_figure_is_of_the_corpus_that_is_asked_for(name, lines, reviews, monkeypatch):
+    figures, names = [], {"display": print}
+    monkeypatch.setattr(plt, "show", lambda: figures.append(plt.gcf()))
+    with plt.rc_context():
+        for cell in parts_of(name)[0]:
+            exec(cell.source, names)
+            if "parameters" in cell.metadata.get("tags", ()):
+                names |= {"profile": "smoke", "corpus": str(reviews)}
+        main = figures[0]
+        words = [axes.get_title() for axes in main.axes]
+        words += [text.get_text() for legend in main.legends for text in legend.get_texts()]
+        assert any("my  reviews.csv" in text for text in words)
+        drawn = {
+            line.get_color() for axes in main.axes for line in axes.lines if len(line.get_xdata())
+        }
+        assert len(drawn) >= lines
+        plt.close("all")

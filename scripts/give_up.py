@@ -1,5 +1,5 @@
-"""Count for the first figure of the front page at which share of filler each model of "Try it" gives
-up a negative review: ``python scripts/give_up.py --data FOLDER`` writes data/results/give_up.csv.
+"""Count at which share of filler each model of "Try it" gives up a negative review, for the front
+page's first figure: ``python scripts/give_up.py --data FOLDER`` writes data/results/give_up.csv.
 
 A review stands at the start of the text and filler behind it; models learnt from 1,000 plain
 reviews. The reviews are the first 200 negative ones of IMDb's test set here, cut at 140 words.

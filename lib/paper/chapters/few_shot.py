@@ -9,6 +9,7 @@ import numpy as np
 from pandas import DataFrame, Series
 
 from paper.chapters.shared import Measure, thesis_numbers
+from paper.corpora.statistics import statistics_of
 from paper.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from paper.runs.kinds.few_shot import CONTRAST, READ_BY_ENCODER, SYSTEMS, FewShot
 from paper.runs.plans import TABLES, Options, Study
@@ -16,7 +17,6 @@ from paper.verdicts.results import SCALES, Runs
 from whenpool.base.errors import check_known
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.sources import statistics_of
 
 LABELS = (1, 3, 10, 30, 100)  # Labelled texts of each class; the thesis has 10
 STEPS = {name: options.get("steps", FewShot.steps) for name, options in TABLES["paper"].items()}

@@ -75,39 +75,26 @@ TAGGINGS = [
     tagged(91, corpus="ud_ewt"),
     tagged(92, layers=2),
 ]
+
+
+def rated(accuracy, majority=50.0, validation=NONE, **changes):
+    scores = {"test_accuracy": accuracy, "majority_accuracy": majority}
+    return run(validation_accuracy=validation, **scores, **changes)
+
+
 TRAININGS = [
-    run(seed=0, test_accuracy=60.0, majority_accuracy=51.0, validation_accuracy=61.0),
-    run(
-        seed=1,
-        test_accuracy=62.0,
-        majority_accuracy=50.0,
-        validation_accuracy=60.0,
-        strength=0.3,
-        divergence="forward",
-    ),
-    run(
-        seed=2,
-        scale="compact",
-        test_accuracy=63.0,
-        majority_accuracy=50.5,
-        validation_accuracy=64.0,
-    ),
-    run(
-        seed=3,
-        scale="compact",
-        corpus="yahoo",
-        test_accuracy=9.0,
-        majority_accuracy=8.0,
-        validation_accuracy=7.0,
-    ),
+    rated(60.0, 51.0, 61.0),
+    rated(62.0, 50.0, 60.0, seed=1, strength=0.3, divergence="forward"),
+    rated(63.0, 50.5, 64.0, seed=2, scale="compact"),
+    rated(9.0, 8.0, 7.0, seed=3, scale="compact", corpus="yahoo"),
     # tested on other texts than those of the scale, diverged, and with another λ than the one in
     # use
-    run(seed=90, test=2_000, test_accuracy=1.0),
-    run(seed=91, scale="compact", test=None, test_accuracy=1.0),
-    run(seed=92, scale="compact", corpus="yahoo", test=2_000, test_accuracy=1.0),
-    run(seed=93, test_accuracy=NONE),
-    run(seed=94, test_accuracy=1.0, strength=10.0, divergence="forward"),
-    run(seed=95, test_accuracy=1.0, strength=0.3, divergence="reverse"),
+    rated(1.0, seed=90, test=2_000),
+    rated(1.0, seed=91, scale="compact", test=None),
+    rated(1.0, seed=92, scale="compact", corpus="yahoo", test=2_000),
+    rated(NONE, seed=93),
+    rated(1.0, seed=94, strength=10.0, divergence="forward"),
+    rated(1.0, seed=95, strength=0.3, divergence="reverse"),
 ]
 BY_EPOCHS = [
     (
@@ -248,10 +235,9 @@ RANKED = {  # what each start holds and reaches: the last two change places
 }
 AGREEING = runs(
     [
-        one
+        rated(reached, model=model, seed=seed, **MID)
         for seed in range(2)
         for model, (_, reached) in [*RANKED.items()][: 16 if seed == 0 else 13]
-        for one in [run(model, seed, test_accuracy=reached, majority_accuracy=50.0, **MID)]
     ],
     states=[
         run(model, seed, readout="last", accuracy=accuracy, size=size, **MID)
@@ -263,13 +249,8 @@ AGREEING = runs(
 )
 REACHING = runs(
     [
-        run(
-            model,
-            seed,
-            test_accuracy=75.0 if place + (seed == 1) >= at else 55.0,
-            majority_accuracy=50.0,
-            share=share,
-            **MID,
+        rated(
+            75.0 if place + (seed == 1) >= at else 55.0, model=model, seed=seed, share=share, **MID
         )
         for seed in range(2)
         for place, model in enumerate(GATED)
@@ -279,14 +260,14 @@ REACHING = runs(
 )
 DRAWN = runs(
     [
-        run("last", 0, draw=2, test_accuracy=60.0),
-        run("chrono", 0, draw=0, test_accuracy=1.0),
-        run("chrono", 5, draw=1, test_accuracy=70.0),
+        rated(60.0, draw=2),
+        rated(1.0, model="chrono", draw=0),
+        rated(70.0, model="chrono", seed=5, draw=1),
     ]
 )
 CELLS = runs(
     [
-        run(model, seed, size=size, setting=setting, test_accuracy=60.0 + (model == best) + seed)
+        rated(60.0 + (model == best) + seed, model=model, seed=seed, size=size, setting=setting)
         for size, setting, best in (
             (1_000, "standard", "mean"),
             (2_000, "mid", "max_attention"),
@@ -297,7 +278,7 @@ CELLS = runs(
     ]
 )
 READ = runs(
-    [run("chrono", seed, test_accuracy=70.0 + seed) for seed in range(4)],
+    [rated(70.0 + seed, model="chrono", seed=seed) for seed in range(4)],
     states=[
         run(model, seed, readout=readout, accuracy=60.0, size=size)
         for seed, model, readout, size in (

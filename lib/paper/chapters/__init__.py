@@ -14,27 +14,44 @@ from paper.chapters import (
     recurrent_networks,
     regularisation,
     sequence_labelling,
+    shared,
+    theory,
     training_to_skip,
     word_importance,
 )
+from paper.chapters.shared import Measure
 from paper.runs.plans import Study, smoke_sized
 from paper.runs.request import Request
 from paper.runs.run import Place, Run
 
-PLANS: dict[str, Callable[[Study], Iterable[Run]]] = {
-    "gradient_propagation": gradient_propagation.plan,
-    "natural_bias": natural_bias.plan,
-    "training_to_skip": training_to_skip.plan,
-    "word_importance": word_importance.plan,
-    "few_shot": few_shot.plan,
-    "learnability": learnability.plan,
-    "last_state": last_state.plan,
-    "recurrent_networks": recurrent_networks.plan,
-    "sequence_labelling": sequence_labelling.plan,
-    "other_architectures": other_architectures.plan,
-    "regularisation": regularisation.plan,
+CHAPTERS = {
+    chapter.__name__.rpartition(".")[2]: chapter
+    for chapter in (
+        gradient_propagation,
+        natural_bias,
+        training_to_skip,
+        word_importance,
+        few_shot,
+        learnability,
+        last_state,
+        recurrent_networks,
+        sequence_labelling,
+        other_architectures,
+        regularisation,
+        theory,
+    )
 }
-"""The runs of each chapter that needs some, in the order of the book."""
+"""What each chapter runs and measures, in the order of the book."""
+PLANS: dict[str, Callable[[Study], Iterable[Run]]] = {
+    name: chapter.plan for name, chapter in CHAPTERS.items() if chapter is not theory
+}
+"""The runs of each chapter that needs some."""
+MEASURES: dict[str, Measure] = {
+    name: measure
+    for module in (shared, *CHAPTERS.values())
+    for name, measure in module.MEASURES.items()
+}
+"""Every measure that ``data/paper/claims.yml`` may name."""
 
 
 def plan(chapter: str, request: Request, place: Place) -> list[Run]:

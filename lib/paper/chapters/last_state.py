@@ -237,14 +237,20 @@ def held_out(runs: Runs) -> DataFrame:
     return with_numbers(looks, dip=lowest / first, median_recovery=ratios.last() / first)
 
 
+def beside(rows: DataFrame, partners: DataFrame, same: Sequence[str]) -> DataFrame:
+    """Rows with the columns of their partners, which agree in some, as ``_of_partner``; each began
+    when the first of both did."""
+    both = rows.merge(partners, on=list(same), suffixes=("", "_of_partner"))
+    return both.assign(began=both[["began", "began_of_partner"]].min(axis=1))
+
+
 def over_chrono(runs: Runs) -> DataFrame:
     """Of each run the smallest quotient of its ratio and chrono's, with its seed, after as many
     texts."""
     looks, same = runs.table(early_looks), [*_ALIKE, "size", "examples"]
     chrono = looks.loc[looks["model"] == "chrono", [*same, "median_ratio", "began"]]
-    both = looks.merge(chrono, on=same, suffixes=("", "_of_chrono"))
-    both["value"] = both["median_ratio"] / both["median_ratio_of_chrono"]
-    both["began"] = both[["began", "began_of_chrono"]].min(axis=1)
+    both = beside(looks, chrono, same)
+    both["value"] = both["median_ratio"] / both["median_ratio_of_partner"]
     return both.sort_values("value").drop_duplicates("key").sort_index()
 
 
@@ -256,9 +262,8 @@ def over_memory(runs: Runs) -> DataFrame:
         return DataFrame()
     same = [*_ALIKE, "size", "model"]
     read = read.loc[read["readout"] == "last", [*same, "accuracy", "began"]]
-    both = trained.merge(read, on=same, suffixes=("", "_of_states"))
-    both["value"] = both["test_accuracy"] - both["accuracy"]
-    return both.assign(began=both[["began", "began_of_states"]].min(axis=1))
+    both = beside(trained, read, same)
+    return both.assign(value=both["test_accuracy"] - both["accuracy"])
 
 
 def agreement(first: Series, second: Series) -> float:
@@ -329,13 +334,12 @@ def of_starts(runs: Runs, judged: Callable[[Series, Series], float]) -> DataFram
         if table.empty:
             continue
         predicted = table.drop_duplicates("key")[[*same, "began", "predicts"]]
-        both = trained.merge(predicted, on=same, suffixes=("", "_of_predictor"))
-        for _, group in both.groupby(_ALIKE, dropna=False):
+        for _, group in beside(trained, predicted, same).groupby(_ALIKE, dropna=False):
             starts = group.drop_duplicates("model")
             if len(starts) >= FEWEST_STARTS:
                 value = judged(starts["predicts"], starts["test_accuracy"])
-                began = group[["began", "began_of_predictor"]].min(axis=None)
-                number = {"model": "last", "predictor": predictor, "began": began, "value": value}
+                number = {"model": "last", "predictor": predictor, "value": value}
+                number["began"] = group["began"].min()
                 rows.append(group.iloc[0].to_dict() | number)
     return DataFrame(rows)
 

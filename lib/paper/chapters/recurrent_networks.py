@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from paper.chapters.shared import Measure
 from paper.runs.kinds import Training
 from paper.runs.plans import FEWER_SEEDS, Study, each
 
@@ -14,3 +15,6 @@ def plan(study: Study) -> Iterable[Training]:
         for run in each(base, pooling=["last"], setting=settings, seed=seeds):
             yield from each(run, cell=("elman", "prototype", "lstm", "gru"))
             yield replace(run, layers=2)
+
+
+MEASURES: dict[str, Measure] = {}  # Its claims are about accuracy, which several chapters share

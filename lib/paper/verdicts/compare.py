@@ -26,11 +26,8 @@ from whenpool.models.precision import PRECISIONS
 SIDES = (*CIRCUMSTANCES, *(f"{name}_other" for name in CIRCUMSTANCES))
 CELL = ("corpus", "length", "size", "setting", "masked", "hidden_size", "epochs")
 """A row of the file is one cell of the grid, all poolings and seeds, in two circumstances."""
-USUAL = {
-    "precision": "float32",
-    "together": 1,
-    "engine": "local",
-}  # Of runs older than these columns
+# Of runs older than these columns
+USUAL = {"precision": "float32", "together": 1, "engine": "local"}
 SCORES = ["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]
 
 
@@ -47,12 +44,12 @@ def compare(first: Store, second: Store) -> DataFrame:
     sides = []
     for store in (first, second):
         runs = store.current("training").set_index("key")
-        known = {
+        usual = {
             name: column(runs, name).astype(object).fillna(value) for name, value in USUAL.items()
         }
         history = store.history("training")
         epochs = dict(iter(history.groupby("key"))) if len(history) else {}
-        sides.append((store, runs.assign(**known).astype({"together": int}), epochs))
+        sides.append((store, runs.assign(**usual).astype({"together": int}), epochs))
     common = sides[0][1].index.intersection(sides[1][1].index, sort=False)
     places = [f"{len(runs)} in {store.published or store.directory}" for store, runs, _ in sides]
     check(len(common), f"no training is finished in both folders: there are {', '.join(places)}")
@@ -93,9 +90,7 @@ def _each_once(commits: Series) -> str:
 def _plainness(row: Series) -> tuple[Any, ...]:
     """What sorts the plainer of two computations before the other."""
     kind, _, name = str(row["device"]).partition(":")
-    exactness = (
-        PRECISIONS.index(row["precision"]) if row["precision"] in PRECISIONS else len(PRECISIONS)
-    )
+    exactness = [*PRECISIONS, row["precision"]].index(row["precision"])
     return exactness, kind != "cpu", int(row["together"]), row["engine"] != "local", name
 
 
@@ -107,8 +102,10 @@ def _pair(first: Any, second: Any) -> dict[str, Any]:
     same = np.array_equal(history, other_history, equal_nan=True)
     difference, weight = other["test_accuracy"] - row["test_accuracy"], np.nan
     if file.exists() and other_file.exists():
-        weights, others = load_file(file), load_file(other_file)
-        weight = max(float((others[name] - value).abs().max()) for name, value in weights.items())
+        weights, other_weights = load_file(file), load_file(other_file)
+        weight = max(
+            float((other_weights[name] - value).abs().max()) for name, value in weights.items()
+        )
     return {
         **row[[*CELL, *CIRCUMSTANCES]],
         **other[[*CIRCUMSTANCES]].add_suffix("_other"),

@@ -36,8 +36,8 @@ def tested(decided: Sequence[Decision], scale: str) -> dict[str, float]:
     """Of each claim that its seeds have tested at a scale, undecided or not, the smallest α at
     which its verdict stands, the lowest first."""
     levels = {d.claim.id: d.at[scale].p for d in decided if scale in d.at}
-    known = [(name, p) for name, p in levels.items() if not math.isnan(p)]
-    return dict(sorted(known, key=lambda each: each[1]))
+    reached = [name for name, p in levels.items() if not math.isnan(p)]
+    return {name: levels[name] for name in sorted(reached, key=levels.__getitem__)}
 
 
 def surviving_holm(decided: Sequence[Decision], scale: str) -> set[str]:

@@ -6,21 +6,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from paper.chapters import (
-    few_shot,
-    gradient_propagation,
-    last_state,
-    learnability,
-    natural_bias,
-    other_architectures,
-    regularisation,
-    sequence_labelling,
-    shared,
-    theory,
-    training_to_skip,
-    word_importance,
-)
-from paper.chapters.shared import Measure
+from paper.chapters import MEASURES
 from paper.runs.kinds import KINDS
 from paper.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from paper.runs.kinds.probe import PROBES
@@ -40,22 +26,6 @@ CHOICES: dict[str, Sequence[str]] = {
 }
 """The values of columns that do not take any; a name of several words, of a model that differs in
 more, is not among them."""
-
-MEASURES: dict[str, Measure] = {
-    **shared.MEASURES,
-    **gradient_propagation.MEASURES,
-    **natural_bias.MEASURES,
-    **training_to_skip.MEASURES,
-    **word_importance.MEASURES,
-    **few_shot.MEASURES,
-    **learnability.MEASURES,
-    **last_state.MEASURES,
-    **theory.MEASURES,
-    **other_architectures.MEASURES,
-    **sequence_labelling.MEASURES,
-    **regularisation.MEASURES,
-}
-"""Every measure that ``data/paper/claims.yml`` may name."""
 
 
 def numbers(runs: Runs, measure: str) -> Numbers:

@@ -32,12 +32,8 @@ from whenpool.training.loop import Recipe
 PAIRS_NEEDED, LARGEST_MEAN = 25, 0.3
 """Runs in less than float32 may be reference runs once so many pairs of trainings, in both
 precisions, differ by fewer than so many points of test accuracy in the mean."""
-PLACES = (
-    "stage",
-    "epoch",
-    "examples",
-    "position",
-)  # Columns that say where in a history a point is
+# Columns that say where in a history a point is
+POSITIONS = ("stage", "epoch", "examples", "position")
 # of a compact model; some cells need as many as a word vector has, or as both directions have
 COMPACT_UNITS = (COMPACT["hidden_size"], 100, 128)
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
@@ -90,7 +86,7 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
         rows = _keeping(store.read_published(name), store.history(kind, history))
         rows = rows[rows["key"].isin(table["key"])]
         if len(rows):
-            order = ["key", *(name for name in PLACES if name in rows)]
+            order = ["key", *(name for name in POSITIONS if name in rows)]
             write_table(folder / f"{name}.csv", rows.sort_values(order, kind="stable"))
     return len(table)
 

@@ -20,12 +20,11 @@ from whenpool.probes.protocol import check_float, check_labels, checked_batch, e
 
 def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> float:
     """The most that the tensors of a training step, forward and backward, hold at any time, in MB
-    of 10⁶
-    bytes: states and what is kept of them, gradients on the way, and those of the parameters, but
-        not the parameters and the batch themselves. The model maps ids (B, T) and lengths (B,) to
-        logits (B, C); labels are (B,); ``grad`` of the parameters stays as it is. Raises
-        `InputError` for a batch that does not fit, and for a quantised model, which cannot be
-        trained.
+    of 10⁶ bytes: states and what is kept of them, gradients on the way, and those of the
+    parameters, but not the parameters and the batch themselves. The model maps ids (B, T) and
+    lengths (B,) to logits (B, C); labels are (B,); ``grad`` of the parameters stays as it is.
+    Raises `InputError` for a batch that does not fit, and for a quantised model, which cannot be
+    trained.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

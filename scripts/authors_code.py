@@ -306,7 +306,8 @@ def main(clone: Path, data: Path, work: Path, poolings: str, seeds: int, output:
             append_row(output, row)
             print(f"{pool} seed {run.seed}: test {row['test_accuracy']:.2f}", flush=True)
     except InputError as error:
-        sys.exit(f"authors_code: {error}")
+        print(f"authors_code: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ same accuracies. The texts of left and right differ in their order alone, so the
 accuracies.
 """
 
-import argparse
 import csv
 import io
 import sys
@@ -25,6 +24,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfTransformer
@@ -100,27 +100,25 @@ def rows(place: Place) -> Iterator[dict[str, Any]]:
         yield {name: row[name] for name in COLUMNS}
 
 
-def main(words: list[str] | None = None) -> int:
-    """What the command does; a mistake of the user's is one line and exit code 2."""
-    results = Path(__file__).resolve().parents[1] / "data" / "results" / "bag_of_words.csv"
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True, help="Folder with corpora and filler.")
-    parser.add_argument("--output", type=Path, default=results, help=f"[default: {results.name}]")
-    given, text = parser.parse_args(words), io.StringIO()
+RESULTS = Path(__file__).resolve().parents[1] / "data" / "results" / "bag_of_words.csv"
+
+
+@click.command(help=__doc__)
+@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--output", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
+def main(data: Path, output: Path) -> None:
+    text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     try:
-        for row in rows(Place.default(given.data.resolve())):
+        for row in rows(Place.default(data.resolve())):
             writer.writerow(row)
             print(*row.values(), flush=True)
-        write_atomically(given.output.resolve(), text.getvalue())
+        write_atomically(output.resolve(), text.getvalue())
     except InputError as error:
         print(f"bag_of_words: {error}", file=sys.stderr)
-        return 2
-    return 0
+        sys.exit(2)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,43 +4,36 @@ scripts/doors.sh.
 python scripts/doors.py CHAPTER EXIT_CODE LOG
 """
 
-import argparse
-import csv
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import click
+import pandas as pd
+
 FILE = Path(__file__).parents[1] / "data" / "results" / "doors.csv"
 PACKAGES = ("torch", "numpy", "pandas", "matplotlib")
 
 
-def main() -> None:
+@click.command()
+@click.argument("chapter")
+@click.argument("code", type=int)
+@click.argument("log", type=click.Path(path_type=Path))
+def main(chapter: str, code: int, log: Path) -> None:
     """Write the chapter's row anew; what does not work keeps the day on which it last did."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("chapter")
-    parser.add_argument("code", type=int)
-    parser.add_argument("log", type=Path)
-    given = parser.parse_args()
-    rows = {}
+    today, lines = f"{datetime.now(UTC):%Y-%m-%d}", log.read_text("utf-8").strip().splitlines()
+    row = {"chapter": chapter, "tried": today, "last_worked": today, "error": ""}
+    row |= {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+    table = pd.DataFrame(columns=list(row))
     if FILE.exists():
-        with FILE.open(encoding="utf-8", newline="") as file:
-            rows = {row["chapter"]: row for row in csv.DictReader(file)}
-    today, worked = f"{datetime.now(UTC):%Y-%m-%d}", given.code == 0
-    before = rows.get(given.chapter, {"last_worked": ""})["last_worked"]
-    lines = given.log.read_text("utf-8").strip().splitlines() or [""]
-    rows[given.chapter] = {
-        "chapter": given.chapter,
-        "tried": today,
-        "last_worked": today if worked else before,
-        "error": "" if worked else lines[-1][:200],
-        "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-    }
-    with FILE.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, [*rows[given.chapter]], lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows[name] for name in sorted(rows))
+        table = pd.read_csv(FILE, dtype=str, keep_default_na=False)
+    is_chapter = table["chapter"] == chapter
+    if code:
+        row["last_worked"] = "".join(table.loc[is_chapter, "last_worked"])
+        row["error"] = "".join(lines[-1:])[:200]
+    table = pd.concat([table[~is_chapter], pd.DataFrame([row])]).sort_values("chapter")
+    table.to_csv(FILE, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

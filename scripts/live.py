@@ -77,10 +77,9 @@ def main(chapter: str, port: int, options: tuple[str, ...]) -> None:
     """Serve the book and follow edits; OPTIONS are further ones of `whenpool book`."""
     try:
         serve(chapter, port, options)
-    except InputError as error:
-        raise SystemExit(f"whenpool: {error}") from None
-    except OSError as error:  # a port that is in use
-        raise SystemExit(f"whenpool: port {port}: {error.strerror or error}") from None
+    except (InputError, OSError) as error:  # such as a port that is in use
+        print(f"whenpool: port {port}: " * isinstance(error, OSError) + str(error), file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -264,11 +264,9 @@ def run(
     continues."""
     from paper.runs.request import NARROWING
 
-    context, narrowing = click.get_current_context(), (*NARROWING, "chapters", "corpus", "dry_run")
-    narrowing += ("unmasked", "encoder", "paraphrases")
-    for option in context.command.params if redo else ():
-        given = context.get_parameter_source(option.name) is click.core.ParameterSource.COMMANDLINE
-        narrows = given and option.name in narrowing
+    narrowing = (*NARROWING, "chapters", "corpus", "dry_run", "unmasked", "encoder", "paraphrases")
+    for option in run.params if redo else ():
+        narrows = option.name in narrowing and _given(option.name)
         check(not narrows, f"--redo computes all runs of its file; leave out {option.opts[0]}")
     if dry_run:
         return status.callback(chapters, **options)  # type: ignore[misc]

@@ -125,7 +125,7 @@ def test_pages_are_rendered_from_exactly_the_notebooks_that_were_executed_elsewh
     assert elsewhere.execute() == 0
     elsewhere.hand_on(handed)
     assert not (there / "_build/smoke/_build/html").exists()  # it need not render
-    with pytest.raises(BookError, match=r"index.ipynb is smoke-sized and is not published"):
+    with pytest.raises(InputError, match=r"index.ipynb is smoke-sized and is not published"):
         Builder(here).build_executed(handed)
     page = builder(here, []).build_executed(handed)
     text = (page.parent / "book" / "index.html").read_text("utf-8")
@@ -135,10 +135,10 @@ def test_pages_are_rendered_from_exactly_the_notebooks_that_were_executed_elsewh
     assert "made with smoke" in text
     assert [file.read_text() for file in page.parent.rglob("some.csv")] == ["smoke"]
     (here / "book" / "index.md").write_text(HEAD + code_cell("1 + 1"))
-    with pytest.raises(BookError, match="index.ipynb has another text than here; execute the ch"):
+    with pytest.raises(InputError, match="index.ipynb has another text than here; execute the ch"):
         builder(here, []).build_executed(handed)
     (handed / "index.ipynb").unlink()
-    with pytest.raises(BookError, match="index.ipynb is not there; execute the chapter index"):
+    with pytest.raises(InputError, match="index.ipynb is not there; execute the chapter index"):
         builder(here, []).build_executed(handed)
     assert "executing, since it has not" in executed_again(here)  # the log begins anew
 

@@ -164,7 +164,7 @@ def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch):
 
 def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch, mistake):
     missing = ModuleNotFoundError("no", name="pypdf")
-    monkeypatch.setattr("whenpool.cli.program._script", Mock(side_effect=missing))
+    monkeypatch.setattr("paper.pages.print_book.print_book", Mock(side_effect=missing))
     assert "this needs the package pypdf: pip install -e 'lib/paper[print]'" in mistake("pdf")
 
 

@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from itertools import chain
 
 import click
 import nbformat
@@ -33,8 +35,10 @@ def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_t
     for pin in PINS.values():
         assert [specifier.operator for specifier in pin.specifier] == ["=="], pin
     assert not [name for name in PINS if re.search("nvidia|cuda|triton", name)]  # binder has no GPU
-    groups = PROJECT["optional-dependencies"]
-    for line in [*PROJECT["dependencies"], *(item for group in groups.values() for item in group)]:
+    paper = tomllib.loads((ROOT / "lib" / "paper" / "pyproject.toml").read_text())["project"]
+    lists = [project["dependencies"] for project in (PROJECT, paper)]
+    lists += [*PROJECT["optional-dependencies"].values(), *paper["optional-dependencies"].values()]
+    for line in chain(*lists):
         requirement = Requirement(line)
         if requirement.name in (
             "whenpool",

@@ -41,7 +41,7 @@ from paper.pages.freshness import (
     text_digest,
 )
 from whenpool.base.devices import processors
-from whenpool.base.errors import BookError
+from whenpool.base.errors import BookError, check
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import cache_directory, data_directory, store_directory
 
@@ -111,7 +111,7 @@ class Builder:
     def output(self) -> Path:
         """What ``_build/html`` is written into: neither smoke-sized runs nor other corpora than the
         profile's replace the published pages."""
-        if self.asked and self.asked.request.profile == "smoke":
+        if self._is_smoke:
             return self.root / "_build" / "smoke"
         if not self.asked or not (names := self.asked.request.corpora):
             return self.root
@@ -161,23 +161,23 @@ class Builder:
 
     def build_executed(self, folder: Path) -> Path:
         """Render the pages from notebooks that were executed elsewhere, see `hand_on`; returns the
-        first page. Each names its device and commit. Raises `BookError` for a notebook that is
+        first page. Each names its device and commit. Raises `InputError` for a notebook that is
         missing, failed, smoke-sized, or executed from another text than that of this clone."""
         self._copy_sources(pages_of(self.root))
         write_atomically(self.stage / LOG, "{}")  # what is executed here next begins anew
         for name in self._chapters():
             file = folder / f"{name}.ipynb"
-            check_book(file.exists(), f"{file} is not there; execute the chapter {name}")
+            check(file.exists(), f"{file} is not there; execute the chapter {name}")
             notebook = nbformat.read(file, 4)
             about = notebook.metadata.get("whenpool", {})
             text = text_digest(self._source(name))
             again = f"execute the chapter {name} again"
-            check_book(about.get("text") == text, f"{file} has another text than here; {again}")
+            check(about.get("text") == text, f"{file} has another text than here; {again}")
             made = notebook.metadata.papermill
-            check_book(not made.get("exception"), f"a cell of {file} failed; {again}")
+            check(not made.get("exception"), f"a cell of {file} failed; {again}")
             profile = made.parameters.get("profile", "quick")
             smoke = profile == "smoke" and self.output == self.root
-            check_book(not smoke, f"{file} is smoke-sized and is not published")
+            check(not smoke, f"{file} is smoke-sized and is not published")
             device, commit = about.get("device"), about.get("commit") or "unknown"
             line = f"Executed on {device}, commit {commit}, profile {profile}."
             cell = nbformat.v4.new_markdown_cell(f":::{{div}} provenance\n{line}\n:::")
@@ -250,11 +250,22 @@ class Builder:
                     future.result()  # or the error of a chapter
                     keep_log()
 
+    @property
+    def _folders(self) -> tuple[Path, Path, Path]:
+        """Those of corpora, of finished runs, and of caches."""
+        if self.asked is None:
+            return data_directory(), store_directory(), cache_directory()
+        place, store = self.asked.place, self.asked.place.store.directory
+        # smoke-sized runs lie below the finished ones
+        return place.data, store.parent if self._is_smoke else store, place.cache
+
+    @property
+    def _is_smoke(self) -> bool:
+        return self.asked is not None and self.asked.request.profile == "smoke"
+
     def _inputs(self, name: str, parameters: Any, log: Mapping[str, Any]) -> dict[str, str]:
-        stores = [store_directory()]  # smoke-sized runs are not among the finished ones
-        if self.asked:
-            stores.append(self.asked.place.store.directory)
-        data = self.asked.place.data if self.asked else data_directory()
+        data, store, _ = self._folders
+        stores = [store, store / "smoke"] if self._is_smoke else [store]
         made = inputs(self.root, name, stores, data)
         made["parameters"] = json.dumps(parameters, sort_keys=True)
         if name == STATUS:
@@ -264,11 +275,7 @@ class Builder:
 
     def _environment(self) -> dict[str, str]:
         """Where a chapter finds data, runs (or the folder of smoke-sized ones) and caches."""
-        data, store, cache = data_directory(), store_directory(), cache_directory()
-        if self.asked:
-            place = self.asked.place
-            data, store, cache = place.data, place.store.directory, place.cache
-            store = store.parent if self.asked.request.profile == "smoke" else store
+        data, store, cache = self._folders
         # With more threads than processors, those of one kernel would wait for those of another.
         threads = max(1, processors() // kernels_at_once())
         return {
@@ -302,12 +309,6 @@ class Builder:
         page = finish.render(self.stage, self.output)
         write_atomically(log, sources)
         return page
-
-
-def check_book(condition: bool, message: str) -> None:
-    """Raises `BookError` with the message unless the condition holds."""
-    if not condition:
-        raise BookError(message)
 
 
 def kernels_at_once() -> int:

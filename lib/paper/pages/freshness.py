@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,16 @@ def contents_digest(files: Iterable[Path]) -> str:
     """The SHA-256 of the names and contents of files."""
     whole = hashlib.sha256()
     for file in sorted(file for file in files if file.is_file()):
-        whole.update(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+        state = file.stat()
+        digest = _digest(file, state.st_size, state.st_mtime_ns)
+        whole.update(f"{file.name} {digest}\n".encode())
     return whole.hexdigest()
+
+
+@cache
+def _digest(file: Path, size: int, changed: int) -> str:
+    """The SHA-256 of a file of this size and time of change, which several chapters may read."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _sizes(files: Iterable[Path]) -> str:

@@ -11,11 +11,12 @@ from typing import Any
 import matplotlib
 import yaml
 
+from paper.pages.freshness import pages_of
 from paper.runs.run import commit
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import check
 
 BROWSER = "WHENPOOL_BROWSER"  # Names another browser than the Chromium on the path
-ARTICLE = "book/article"
+ARTICLE = "article"
 
 
 def find_browser() -> str | None:
@@ -27,15 +28,10 @@ def find_browser() -> str | None:
 @contextmanager
 def opened_browser() -> Iterator[Any]:
     """A browser of Playwright that is closed in the end."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ModuleNotFoundError:
-        raise InputError(
-            "printing needs the package playwright: pip install -e 'lib/paper[print]'"
-        ) from None
+    from playwright.sync_api import sync_playwright
+
     executable = find_browser()
-    if not executable:
-        raise InputError(f"no Chromium was found; install one, or name it in {BROWSER}")
+    check(executable, f"no Chromium was found; install one, or name it in {BROWSER}")
     with sync_playwright() as playwright:
         # The pages are our own, and containers lack what the sandbox needs.
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
@@ -56,9 +52,7 @@ def print_book(root: Path, paper: bool = False) -> Path:
     from pypdf import PdfWriter
 
     html, static = root / "_build" / "html", root / "book" / "_static"
-    toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
-    names = [toc["root"], *(page["file"] for part in toc["parts"] for page in part["chapters"])]
-    names = [name for name in names if (name == ARTICLE) == paper]
+    names = [f"book/{name}" for name in pages_of(root) if (name == ARTICLE) == paper]
     for name in names:
         check((html / f"{name}.html").exists(), f"page {name} is not built; run make book")
     author = [

@@ -115,6 +115,7 @@ def test_what_is_stopped_stops_its_workers_and_the_same_command_goes_on(
         os.killpg(parent.pid, stop)  # as a terminal does: parent and workers alike
         assert parent.wait(600) == 130
         assert not any(alive(pid) for pid in pids)
+        assert not list(place.store.directory.rglob("*.lock"))
     else:
         parent.terminate()
         assert parent.wait(600) == -stop

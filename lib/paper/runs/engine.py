@@ -259,7 +259,7 @@ class Locks:
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "claims"
-        self._choosing = FileLock(store / "claims.lock")  # no two workers share out a task
+        self._choosing = FileLock(store / ".claims")  # no two workers share out a task
         self.held: dict[str, FileLock] = {}
 
     def take(self, task: Task) -> Task:
@@ -273,6 +273,11 @@ class Locks:
             lock.acquire(blocking=False)
             self.held[key] = lock
         return key in self.held
+
+    def remove_left(self, jobs: Iterable[Job]) -> None:
+        """Remove what workers that were stopped have left of their locks."""
+        left = (job for job in jobs if (self._folder / f"{job.key}.lock").exists())
+        self.release(*(job.key for job in self.take(tuple(left))))
 
     def release(self, *keys: str) -> None:
         """Let go of some runs. The file goes first: who has opened it sees it without a name, and
@@ -404,6 +409,7 @@ class _Watch:
         finally:
             for worker in self._workers:
                 worker.stop()
+            Locks(self._store.directory).remove_left(self._open.values())
             self._bar.close()
         for worker in self._workers:  # what they have told before they stopped
             self._hear(worker)

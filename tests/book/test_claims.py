@@ -495,7 +495,7 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
         ),
         (
             lambda c: c.results("accuracy", "yours"),
-            "kind of run or probe 'accuracy' is unknown; choose one",
+            "scale 'yours' is unknown; choose one of thesis, compact",
         ),
         (lambda c: c.results("accuracy", "huge"), "scale 'huge' is unknown; choose"),
         (lambda c: c.results("sweep", "huge"), "scale 'huge' is unknown; choose"),

@@ -284,7 +284,7 @@ class Chapter:
         text = BANNER.format(
             runs=len(runs), corpora=corpora, asked=", ".join(asked), devices=devices
         )
-        return Note(text, "admonition note")
+        return Note(text, "execution admonition note")
 
 
 def open_chapter(

@@ -8,6 +8,7 @@ from small_runs import MADE
 from test_see_it_happen import parts_of
 
 from paper.chapter import RECORD, Chapter
+from paper.pages.finish import lighter
 from paper.runs.request import Request
 
 KINDS = {"good": "a fine warm film", "bad": "a dull cold film", "so": "a film"}
@@ -74,6 +75,13 @@ def test_without_a_request_or_a_plan_the_record_is_shown(place, name):
     assert chapter.scales == RECORD
     assert chapter.chance == 50
     assert {*chapter.shown("accuracy", "thesis")["scale"]} <= {"thesis"}
+
+
+def test_the_banner_of_another_execution_is_moved_to_the_top_of_its_page():
+    banner = '<div class="execution admonition note docutils">\n<p>Of this.</p>\n</div>\n'
+    page = f"<body><h1>Bias</h1>\n<p>First.</p>\n<div>\n{banner}</div></body>"
+    moved = f"<body><h1>Bias</h1>\n{banner}<p>First.</p>\n<div>\n</div></body>"
+    assert lighter(page) == lighter(moved) == moved
 
 
 @pytest.mark.slow

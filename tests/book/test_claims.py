@@ -485,43 +485,14 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
 @pytest.mark.parametrize(
     ("what", "scale", "selection", "message"),
     [
-<<<<<<< HEAD
         ("sweeep", None, {}, "measure or kind 'sweeep' is unknown; choose one of accuracy"),
-        ("accuracy", "yours", {}, "kind of run or probe 'accuracy' is unknown; choose one"),
+        ("accuracy", "yours", {}, "scale 'yours' is unknown; choose one of thesis, compact"),
         ("accuracy", "huge", {}, "scale 'huge' is unknown; choose"),
         ("sweep", "huge", {}, "scale 'huge' is unknown; choose"),
         ("accuracy", "compact", {"sise": 1}, "column 'sise' is unknown; choose one of"),
         ("training", "compact", {"sise": 1}, "column 'sise' is unknown; choose one of"),
         ("accuracy", "thesis", {"model": ["max", "mxa"]}, "model 'mxa' is unknown; choose"),
         ("accuracy", "thesis", {"setting": "middle"}, "setting 'middle' is unknown; choose"),
-=======
-        (
-            lambda c: c.results("sweeep"),
-            "measure or kind 'sweeep' is unknown; choose one of accuracy",
-        ),
-        (
-            lambda c: c.results("accuracy", "yours"),
-            "scale 'yours' is unknown; choose one of thesis, compact",
-        ),
-        (lambda c: c.results("accuracy", "huge"), "scale 'huge' is unknown; choose"),
-        (lambda c: c.results("sweep", "huge"), "scale 'huge' is unknown; choose"),
-        (
-            lambda c: c.results("accuracy", "compact", sise=1),
-            "column 'sise' is unknown; choose one of",
-        ),
-        (
-            lambda c: c.results("training", "compact", sise=1),
-            "column 'sise' is unknown; choose one of",
-        ),
-        (
-            lambda c: c.results("accuracy", "thesis", model=["max", "mxa"]),
-            "model 'mxa' is unknown; choose",
-        ),
-        (
-            lambda c: c.results("accuracy", "thesis", setting="middle"),
-            "setting 'middle' is unknown; choose",
-        ),
->>>>>>> pages
     ],
 )
 def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(

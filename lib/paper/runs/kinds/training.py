@@ -150,7 +150,10 @@ class Training(Run):
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        named |= zip(("corpus", "setting", "size", "pooling"), values, strict=False)
+        positional = ("corpus", "setting", "size", "pooling", "seed")
+        if len(values) > len(positional):
+            raise TypeError(f"a training takes {', '.join(positional)} by place, others by name")
+        named |= zip(positional, values, strict=False)
         for part, kind, names in (
             ("model", ModelSpec, [column.name for column in fields(ModelSpec)]),
             ("recipe", Recipe, RECIPE),

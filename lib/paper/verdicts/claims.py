@@ -31,7 +31,7 @@ from scipy.special import stdtr
 from paper.chapters.shared import SEEDS_NEEDED, Measure
 from paper.tables import number_text, spoken_number
 from paper.verdicts.measures import MEASURES, numbers
-from paper.verdicts.results import SCALES, Numbers, Runs, Sample, estimate, note, paper_file, spread
+from paper.verdicts.results import SCALES, Numbers, Runs, Sample, estimate, paper_file, spread
 from whenpool.base.errors import InputError, check, check_known
 
 OTHER_ENCODER = "not tested: other encoder"
@@ -520,7 +520,6 @@ def decide(claim: Claim, runs: Runs) -> Decision:
     later = {name: each for name, each in later.items() if {*each.keys} - {*at[name].keys}}
     pilots = {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales}
     decision = Decision(claim, at, pilots, by_the_thesis(claim), later)
-    note(["claim", claim.id], [repr(decision)])
     return decision
 
 

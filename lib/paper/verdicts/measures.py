@@ -11,7 +11,7 @@ from paper.runs.kinds import KINDS
 from paper.runs.kinds.few_shot import CONTRAST, SYSTEMS
 from paper.runs.kinds.probe import PROBES
 from paper.runs.kinds.training import TRICKS
-from paper.verdicts.results import SCALES, Numbers, Runs, has, note
+from paper.verdicts.results import SCALES, Numbers, Runs, has
 from whenpool.base.errors import check_known
 from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.settings import SETTINGS
@@ -60,5 +60,4 @@ def results(
         usual = {k: v for k, v in scales[name].items() if k in rows and k not in selection}
         chosen |= has(rows, usual)
     rows = rows[chosen & has(rows, {k: v for k, v in selection.items() if k in rows})]
-    note([what, scale, selection], rows.get("key", ()))
     return rows

@@ -1,8 +1,5 @@
 """Finished runs and the thesis's numbers as tidy tables; means over seeds and their intervals."""
 
-import json
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +17,6 @@ from paper.runs.plans import COMPACT
 from paper.runs.run import Place
 from paper.runs.store import NO_FOLDER, Store, recorded_columns
 from whenpool.base.errors import InputError
-from whenpool.base.files import hash_of
 from whenpool.base.paths import project_root
 from whenpool.corpora.tokens import VECTORS
 from whenpool.models.encoder import STARTS
@@ -37,25 +33,6 @@ SCALES: dict[str, dict[str, Any]] = {"thesis": PLAIN, "compact": PLAIN | COMPACT
 """What a run has at each scale where nothing else is asked for: the thesis's BiLSTM and training,
 or the compact replication, which reduces them as `paper.runs.plans.COMPACT` says; on long, plain
 reviews."""
-READS: dict[str, str] = {}
-"""What this process has asked of the finished runs, with a hash of each answer. The build asks
-again, and executes a chapter anew where an answer has changed; see
-``lib/paper/pages/builder.py``."""
-
-
-def note(query: list[Any], answer: Iterable[str]) -> None:
-    """Remember a query, which `ast.literal_eval` can read, and its answer, such as keys of runs."""
-    READS[repr(query).replace("Ellipsis", "...")] = hash_of(*sorted({*answer}))
-
-
-def used() -> str:
-    """The modules that this process has imported from the library or its working directory, and
-    what it has asked of finished runs, as JSON: what the build asks a chapter's kernel in the
-    end."""
-    files = {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
-    near = (str(Path(__file__).resolve().parents[2]), str(Path.cwd().resolve()))
-    files = {file for name in files if (file := os.path.realpath(name)).startswith(near)}
-    return json.dumps({"files": sorted(files), "asked": READS})
 
 
 class Runs:

@@ -519,8 +519,7 @@ def decide(claim: Claim, runs: Runs) -> Decision:
     later = {scale: by_runs(claim, runs, scale, later=True) for scale in claim.seeds}
     later = {name: each for name, each in later.items() if {*each.keys} - {*at[name].keys}}
     pilots = {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales}
-    decision = Decision(claim, at, pilots, by_the_thesis(claim), later)
-    return decision
+    return Decision(claim, at, pilots, by_the_thesis(claim), later)
 
 
 def decisions(runs: Runs, chapter: str | None = None) -> list[Decision]:

@@ -2,6 +2,7 @@
 
 import pytest
 from browsing import DESKTOP, PHONE, looked_at
+from pandas import DataFrame
 
 from whenpool import load
 from whenpool.explain.diagnosis import diagnose
@@ -11,8 +12,8 @@ from whenpool.explain.diagnosis import diagnose
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("diagnosis")
     corpus = load("synthetic:train=80,validation=20,test=20,shortest=8,longest=14")
-    rows = [f"{text},{label}" for split in corpus.splits.values() for text, label in split]
-    (folder / "own.csv").write_text("\n".join(["text,label", *rows]))
+    rows = [(text, label) for split in corpus.splits.values() for text, label in split]
+    DataFrame(rows, columns=["text", "label"]).to_csv(folder / "own.csv", index=False)
     how = {"poolings": ("last", "max_attention"), "epochs": 1, "workers": 1, "vectors": "random"}
     return diagnose(folder / "own.csv", **how, output=folder / "out", data=folder, say=str).report
 

@@ -58,7 +58,7 @@ only = None
 from paper.chapter import open_chapter
 
 chapter = open_chapter("training_to_skip", profile, corpus, None, only)
-print(len(chapter.results("training", "yours")), "trainings of", profile)"""
+print(len(chapter.shown("training", setting=...)), "trainings of", profile)"""
 
 
 def test_a_gpu_machine_computes_executes_and_packs_and_pages_are_rendered_from_that(tmp_path):
@@ -97,4 +97,6 @@ def test_a_gpu_machine_computes_executes_and_packs_and_pages_are_rendered_from_t
     page = builder(here, []).build_executed(folder / "notebooks")
     text = (page.parent / "book" / "training_to_skip.html").read_text("utf-8")
     assert re.search(r"[1-9]\d* trainings of smoke", text)
+    banner = r"</a></h1>\n<div class=\"execution [^>]*>\n<p><strong>Figures and tables are of this"
+    assert re.search(banner, text)  # below the heading that a screen shows
     assert re.search(r"Executed on cpu: .*, commit \w+\+?, profile smoke\.", text)

@@ -92,7 +92,7 @@ def lighter(page: str) -> str:
         r"</span>\s%", "</span>\u00a0%", page
     )  # a glued number and its unit stay in one line
     if banner := re.search(r'<div class="execution .*?</div>\n*', page, re.DOTALL):
-        page = page.replace(banner[0], "").replace("</h1>\n", f"</h1>\n{banner[0]}", 1)
+        page = page.replace(banner[0], "").replace("</a></h1>\n", f"</a></h1>\n{banner[0]}", 1)
     # The entries of a list of references must be its items, which docutils does not say.
     return page.replace('role="doc-biblioentry"', 'role="listitem"')
 

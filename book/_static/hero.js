@@ -29,11 +29,11 @@
     text.style.fontSize = `${Math.sqrt((text.clientWidth * text.clientHeight * 1.22) / letters)}px`;
     output.value = `${share} % filler`;
     slider.setAttribute("aria-valuetext", output.value);
-    models.forEach(({ answers, lost }, number) => {
+    models.forEach(({ answers }, number) => {
       const { bar, says } = rows[number], negative = answers[step];
       bar.style.setProperty("--p", negative);
       bar.classList.toggle("lost", negative < 0.5);
-      says.textContent = negative < 0.5 ? `lost at ${shares[lost]} %` : "negative ✓";
+      says.textContent = negative < 0.5 ? `lost at ${shares[answers.findIndex((each) => each < 0.5)]} %` : "negative ✓";
     });
   };
   const stop = () => {

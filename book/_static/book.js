@@ -19,7 +19,8 @@ addEventListener("DOMContentLoaded", () => {
     const cell = fold.closest("div.cell");
     const below = cell.cloneNode(false);
     const before = [];
-    for (let other = cell.previousElementSibling; first && other?.matches(".cell:has(> details.above-input:only-child)"); ) {
+    const folded = ".cell:empty, .cell:has(> details.above-input:only-child)";
+    for (let other = cell.previousElementSibling; first && other?.matches(folded); ) {
       before.push(other);
       other = other.previousElementSibling;
     }
@@ -29,7 +30,15 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// A term of the glossary says what it means under the pointer, the focus or a first touch; a second one follows it.
+// On a phone the first figure of a page comes before its first paragraph.
+addEventListener("DOMContentLoaded", () => {
+  const title = document.querySelector("article h1");
+  const first = title?.parentElement.querySelector(":scope > .cell:has(figure)");
+  if (first && matchMedia("(max-width: 575px)").matches) title.after(first);
+});
+
+// A term of the glossary says what it means, and a number what it rests on, under the pointer, the focus or a first touch;
+// a second one follows the link.
 addEventListener("DOMContentLoaded", () => {
   const box = Object.assign(document.createElement("div"), { id: "definition", role: "tooltip", hidden: true });
   document.body.append(box);

@@ -29,10 +29,24 @@ function printedByItself(works) {
   document.body.classList.add("paper");
 }
 
+// The notes of numbers stand at the end of their page.
+function notesBelow(article) {
+  const list = document.createElement("ol");
+  for (const number of article.querySelectorAll("a.noted")) {
+    list.append(Object.assign(document.createElement("li"), { textContent: number.dataset.definition }));
+    number.after(Object.assign(document.createElement("sup"), { textContent: list.children.length }));
+  }
+  if (!list.children.length) return;
+  const notes = Object.assign(document.createElement("section"), { className: "footnotes" });
+  notes.append(Object.assign(document.createElement("h2"), { textContent: "Notes" }), list);
+  article.append(notes);
+}
+
 // Leave the text alone, with links that work on paper, and tables and code as wide as the paper.
 function forPrint(before, author) {
   document.documentElement.style.counterReset = `page ${before}`;
   const article = document.querySelector("article.bd-article");
+  notesBelow(article);
   for (const link of article.querySelectorAll("a[href]")) {
     if (link.protocol === "file:" && link.pathname !== location.pathname) link.removeAttribute("href");
   }

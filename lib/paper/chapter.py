@@ -19,12 +19,19 @@ from paper.runs.plans import Study, smoke_sized
 from paper.runs.request import NARROWING, Request, corpora_named, placed
 from paper.runs.run import Place, Run
 from paper.tables import COMPUTED, CORPUS_NAMES, CaptionedTable, Note, doors
-from paper.verdicts.claims import LEVEL, Decision, Finding, compared, decisions, sample_of
+from paper.verdicts.claims import (
+    LEVEL,
+    SCALE_NAMES,
+    Decision,
+    Finding,
+    compared,
+    decisions,
+    sample_of,
+)
 from paper.verdicts.measures import MEASURES, numbers, results
 from paper.verdicts.results import PLAIN, Runs, has
 from whenpool.base.errors import check, check_known
 
-RECORD = {"thesis": "thesis's scale", "compact": "compact"}  # The scales on record, with titles
 CHOSEN = ("corpus", "length", "size", "texts", "shortest")  # What a request has its own values of
 MODEL = PLAIN.keys() - {"corpus", "length", "vectors"}
 NOTHING = (
@@ -113,7 +120,7 @@ class Chapter:
     def scales(self) -> dict[str, str]:
         """What stands side by side in figures and tables, each with a title: the two scales of the
         record, or the corpora of the request."""
-        return RECORD if self.of_record else {name: name for name in self.usual}
+        return SCALE_NAMES if self.of_record else {name: name for name in self.usual}
 
     def results(
         self, what: str, scale: str | Sequence[str] | None = None, **selection: Any
@@ -139,7 +146,7 @@ class Chapter:
         sizes means all, a number the nearest. A column ``scale`` has a key of `scales`, and
         ``lead`` what the title of a panel begins with: the corpus of a request."""
         if self.of_record:
-            names = [scale] if scale else [*RECORD]
+            names = [scale] if scale else [*SCALE_NAMES]
             parts = [self.results(what, name, **selection).assign(scale=name) for name in names]
             return pd.concat(parts).assign(lead="")
         runs = self.requested
@@ -189,9 +196,11 @@ class Chapter:
             *((sign, sample_of(each, about)) for sign, each in rows), ratio=about.ratio
         )
 
-    def spoken(self, *asked: Any, **more: Any) -> str:
-        """A `finding` as a sentence has it: mean and interval, or "not run"."""
-        return self.finding(*asked, **more).spoken or "not run"
+    def spoken(self, measure: str, scale: str, *asked: Any, **more: Any) -> str:
+        """A `finding` as a sentence has it: the mean, and in brackets what its note on the page
+        says; or "not run"."""
+        finding = self.finding(measure, scale, *asked, **more)
+        return finding.noted(SCALE_NAMES[scale]) or "not run"
 
     def table(
         self,
@@ -220,7 +229,7 @@ class Chapter:
         decided = {decision.claim.id: decision for decision in decisions(self.finished, self.name)}
         for name, decision in decided.items():
             glue(f"claim_{name}", decision.as_verb)
-            glue(f"measured_{name}", decision.best.spoken or "no run")
+            glue(f"measured_{name}", decision.spoken(decision.scale))
             for scale in decision.at:
                 glue(f"{scale}_{name}", decision.spoken(scale))
         return decided
@@ -334,7 +343,8 @@ def planned(name: str, request: Request, place: Place) -> list[Run]:
 
 def glue(name: str, value: Any) -> None:
     """Make a value available to the text as ``{glue:text}`name```; a notebook opened by itself
-    prints it."""
+    prints it. Of "22 (95 % interval 20 to 24, n = 3)" the page shows 22, and the rest as its note,
+    see `paper.pages.finish`."""
     if not os.environ.get(COMPUTED):
         print(f"{name} = {value}")
         return

@@ -2,7 +2,8 @@
 
 The theme gives every page 2,000 icons twice, the typesetter of formulas and the search's index:
 megabytes for a page of 25 KB. Here each page keeps the scripts that it needs. A link to a term of
-the glossary gets the term's definition, which a script shows without opening the other page.
+the glossary gets the term's definition, which a script shows without opening the other page; a
+number from results shows its interval, and on what it rests, in the same way.
 Figures have a narrow layout for phones and colours for a dark page.
 """
 
@@ -21,6 +22,8 @@ from whenpool.base.errors import BookError
 PHONE = "-phone"  # What is appended to the name of a file with the layout for a phone
 _PIXELS = 342  # What a phone holds of drawings made by hand
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
+_NOTED = re.compile(r'<span class="pasted-text">([^<(]*?) \(([^<]+)\)</span>')
+_SUMMARY = '<summary title="Data, runs, and how to compute them again"><i class="fa-solid fa-circle-info" aria-hidden="true"></i> data and runs</summary>'
 _FIGURE = re.compile(r'(?<!-phone\.svg">)<img [^>]*src="([\w./-]*_images/([\w-]+))\.svg"[^>]*>')
 _DARK = "@media (prefers-color-scheme:dark)"  # of the page around a drawing
 _PAINT = re.compile(r'((?:fill|stroke)(?:: ?|="))#([\da-f]{6})\b')
@@ -77,6 +80,7 @@ def lighten(html: Path) -> None:
     pages = {file: lighter(file.read_text("utf-8")) for file in files}
     terms = {term: text for page in pages.values() for term, text in definitions(page).items()}
     for file, page in pages.items():
+        page = _NOTED.sub(with_note, page)
         page = _TO_TERM.sub(
             lambda link: f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"', page
         )
@@ -93,8 +97,24 @@ def lighter(page: str) -> str:
     )  # a glued number and its unit stay in one line
     if banner := re.search(r'<div class="execution .*?</div>\n*', page, re.DOTALL):
         page = page.replace(banner[0], "").replace("</a></h1>\n", f"</a></h1>\n{banner[0]}", 1)
+    page = re.sub(
+        r'<div class="provenance docutils">(.*?)</div>',
+        rf'<details class="provenance">{_SUMMARY}\1</details>',
+        page,
+        flags=re.DOTALL,
+    )
     # The entries of a list of references must be its items, which docutils does not say.
     return page.replace('role="doc-biblioentry"', 'role="listitem"')
+
+
+def with_note(number: re.Match[str]) -> str:
+    """A number from results, whose brackets become its note; where they name a claim, the number
+    is a link to it in the ledger."""
+    shown, note = number.groups()
+    claim = re.search(r"claim ([\w-]+)", note)
+    link = f'href="ledger.html#claim-{claim[1]}"' if claim else 'tabindex="0"'
+    note = note.replace(claim[0], "the claim") if claim else note
+    return f'<a class="noted" {link} data-definition="{note}">{shown}</a>'
 
 
 def definitions(page: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pandas import DataFrame
 
 from paper.tables import CORPUS_NAMES as CORPUS_NAMES
 from paper.tables import spread
-from paper.verdicts.claims import Finding
+from paper.verdicts.claims import SCALE_NAMES, Finding
 from paper.verdicts.results import Sample, has
 from whenpool.base.paths import project_root
 from whenpool.corpora.settings import SETTINGS
@@ -66,13 +66,13 @@ def times_smaller(ratio: float) -> str:
 
 
 def times_smaller_between(finding: Finding) -> str:
-    """The same of a ratio with its interval, rounded to a digit: "60 million (6 to 600
-    million)"."""
+    """The same of a ratio with its interval as a note, rounded to a digit: "60 million (95 %
+    interval 6 to 600 million, n = 5)"."""
     ends = finding.value, finding.high, finding.low
     value, least, most = (times_smaller(1 / float(f"{1 / ratio:.1g}")) for ratio in ends)
     if most.endswith(" million"):
         least = least.removesuffix(" million")
-    return f"{value} ({least} to {most})"
+    return f"{value} (95 % interval {least} to {most}, n = {finding.n})"
 
 
 def bag_of_words(scale: str, size: int, setting: str) -> float:
@@ -86,7 +86,7 @@ def above_bag_of_words(rows: DataFrame, scale: str, size: int, setting: str) -> 
     """How many points the accuracies of a model's seeds are above the bag of words, in which
     nothing is random, with a 95 % interval over the seeds."""
     above = rows.set_index("seed")["value"] - bag_of_words(scale, size, setting)
-    return Finding.of((1, Sample.of(above.to_dict()))).spoken
+    return Finding.of((1, Sample.of(above.to_dict()))).noted(SCALE_NAMES[scale])
 
 
 def grid(

@@ -25,6 +25,7 @@ from whenpool.corpora.tokens import tokenize
 from whenpool.models.text_classifier import TextClassifier
 
 FOLDER = Path("book", "_static", "try_it")
+THREAD = "The opinion at the end"  # The review that goes through the book, by its title
 FILES = {"standard": ("weights.js", "weights"), "mid": ("filler_weights.js", "fillerWeights")}
 """The file, and the name in it, of the models that were trained in each setting."""
 LARGEST, MIDDLE = (

@@ -40,6 +40,7 @@ DECIDED = ("holds", "does not hold")
 SO_FAR = {verdict: f"so far {verdict}" for verdict in DECIDED}  # Of fewer seeds than decide it
 VERDICTS = (*DECIDED, "undecided", *SO_FAR.values(), OTHER_ENCODER, "not run")
 LEVEL = 0.95  # of intervals
+SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}  # How a reader sees the scales
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
@@ -131,21 +132,27 @@ class Finding:
     @property
     def measured(self) -> str:
         """The quantity with its interval, as a table has it."""
-        return self._written(number_text)
-
-    @property
-    def spoken(self) -> str:
-        """The same as a sentence has it, in two digits."""
-        return self._written(spoken_number)
-
-    def _written(self, text: Callable[[float], str]) -> str:
         if not self.n:
             return ""
         level = f"{100 * self.level:.3g} % interval: " if self.level > LEVEL else ""
-        interval = (
-            f" ({level}{text(self.low)} to {text(self.high)})" if self.low < self.high else ""
-        )
-        return text(self.value) + interval
+        interval = f" ({level}{number_text(self.low)} to {number_text(self.high)})"
+        return number_text(self.value) + interval * (self.low < self.high)
+
+    @property
+    def spoken(self) -> str:
+        """The same as a sentence has it, see `noted`."""
+        return self.noted()
+
+    def noted(self, *more: str) -> str:
+        """The quantity in two digits, and in brackets what a page shows as the note of that number:
+        its interval, how many seeds it rests on, and ``more``."""
+        if not self.n:
+            return ""
+        note = [f"n = {self.n}", *more]
+        if self.low < self.high:
+            ends = f"{spoken_number(self.low)} to {spoken_number(self.high)}"
+            note.insert(0, f"{100 * self.level:.3g} % interval {ends}")
+        return f"{spoken_number(self.value)} ({', '.join(note)})"
 
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -283,12 +290,13 @@ class Decision:
         return self.at.get(self.scale, Finding())
 
     def spoken(self, scale: str) -> str:
-        """What runs at a scale measured, as a sentence has it; of pilots, and it says so, where
-        there is no younger run."""
-        runs, pilots = self.at[scale], self.pilots.get(scale, Finding())
-        if runs.n or not pilots.n:
-            return runs.spoken or "not run"
-        return f"{pilots.spoken} (pilots)".replace(") (", ", ")
+        """What runs at a scale measured, as a sentence has it, with their verdict in the note; of
+        pilots, and it says so, where there is no younger run."""
+        finding, pilots = self.at[scale], self.pilots.get(scale, Finding())
+        about = [SCALE_NAMES[scale], f"claim {self.claim.id}: {finding.verdict}"]
+        if pilots.n and not finding.n:
+            finding, about = pilots, [SCALE_NAMES[scale], "pilots"]
+        return finding.noted(*about) or "not run"
 
     @property
     def in_short(self) -> str:

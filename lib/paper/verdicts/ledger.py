@@ -11,13 +11,20 @@ from pandas import DataFrame
 
 from paper import chapter_named
 from paper.runs.run import Place
-from paper.verdicts.claims import DECIDED, VERDICTS, Decision, Finding, claims, decisions
+from paper.verdicts.claims import (
+    DECIDED,
+    SCALE_NAMES,
+    VERDICTS,
+    Decision,
+    Finding,
+    claims,
+    decisions,
+)
 from paper.verdicts.results import SCALES, Runs
 from whenpool.base.errors import check_known
 
 ALPHA = 0.05  # The part of intervals that miss what they are of
 FORMATS = ("table", "json", "csv")
-SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}  # How a reader sees the scales
 
 
 def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:

@@ -23,7 +23,10 @@ PHONE = "-phone"  # What is appended to the name of a file with the layout for a
 _PIXELS = 342  # What a phone holds of drawings made by hand
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
 _NOTED = re.compile(r'<span class="pasted-text">([^<(]*?) \(([^<]+)\)</span>')
-_SUMMARY = '<summary title="Data, runs, and how to compute them again"><i class="fa-solid fa-circle-info" aria-hidden="true"></i> data and runs</summary>'
+_SUMMARY = (
+    '<summary title="Data, runs, and how to compute them again">'
+    '<i class="fa-solid fa-circle-info" aria-hidden="true"></i> data and runs</summary>'
+)
 _FIGURE = re.compile(r'(?<!-phone\.svg">)<img [^>]*src="([\w./-]*_images/([\w-]+))\.svg"[^>]*>')
 _DARK = "@media (prefers-color-scheme:dark)"  # of the page around a drawing
 _PAINT = re.compile(r'((?:fill|stroke)(?:: ?|="))#([\da-f]{6})\b')

@@ -82,11 +82,11 @@ def bag_of_words(scale: str, size: int, setting: str) -> float:
     return float(rows[has(rows, asked)]["test_accuracy"].iloc[0])
 
 
-def above_bag_of_words(rows: DataFrame, scale: str, size: int, setting: str) -> str:
+def above_bag_of_words(rows: DataFrame, scale: str, size: int, setting: str, sign: int = 1) -> str:
     """How many points the accuracies of a model's seeds are above the bag of words, in which
-    nothing is random, with a 95 % interval over the seeds."""
+    nothing is random, with a 95 % interval over the seeds; below it with the ``sign`` -1."""
     above = rows.set_index("seed")["value"] - bag_of_words(scale, size, setting)
-    return Finding.of((1, Sample.of(above.to_dict()))).noted(SCALE_NAMES[scale])
+    return Finding.of((sign, Sample.of(above.to_dict()))).noted(SCALE_NAMES[scale])
 
 
 def grid(

@@ -77,7 +77,10 @@
     show();
     rows.forEach((row) => row.classList.toggle("linked", row === linked));
     if (waiting?.contains(linked ?? null)) waiting.open = true;
-    if (linked) linked.scrollIntoView({ block: "center" });
+    if (linked) {
+      linked.querySelector("details").open = true;
+      linked.scrollIntoView({ block: "center" });
+    }
     else if (String(chosen)) form.scrollIntoView(); // as from a bar of the figure: to the list
   };
   form.addEventListener("input", () => { show(); write(); });

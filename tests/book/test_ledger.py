@@ -187,6 +187,12 @@ def test_what_verdicts_come_to(verdicts, expected):
     assert support(Advice("a", "Do.", ("a", "b"), tuple(verdicts))) == expected
 
 
+def test_the_first_advice_for_any_texts_is_a_bag_of_words(undecided):
+    for given in product([12.5, 240], [10, 1_000, 20_000], advice.WHERE):
+        first = advice_for(*given)[0]
+        assert (first.id, support(first)) == ("bag-of-words-first", "measured")
+
+
 @pytest.mark.parametrize("given", [(-1, 10), (10, 10, "left")])
 def test_what_cannot_be_is_told(given):
     with pytest.raises(

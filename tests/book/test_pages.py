@@ -127,7 +127,7 @@ def test_a_term_says_what_it_means_by_mouse_keyboard_and_touch(html, chromium):
 
 def test_the_ledger_filters_and_sorts(html, chromium):
     with looked_at(chromium, html / "book" / "ledger.html") as page:
-        page.locator("#ledger-waiting summary").click()
+        page.locator("#ledger-waiting > summary").click()
         visible = page.locator(".ledger tbody tr:visible")
         everything = page.locator(".ledger tbody tr").count()
         assert visible.count() == everything > 40
@@ -138,7 +138,7 @@ def test_the_ledger_filters_and_sorts(html, chromium):
         for label in ("Thesis's scale", "Chapter"):
             page.get_by_label(label).select_option("")
         assert visible.count() == everything
-        page.locator("#ledger-waiting summary").click()
+        page.locator("#ledger-waiting > summary").click()
         page.get_by_role("button", name=re.compile("claim", re.I)).first.focus()
         page.keyboard.press("Enter")
         first = visible.all_inner_texts()

@@ -78,7 +78,10 @@ def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
 
 
 def support(advice: Advice) -> str:
-    """How far our runs support an advice; they contradict it where a claim fails and none holds."""
+    """How far our runs support an advice; they contradict it where a claim fails and none holds.
+    What rests on no claim was only measured."""
+    if not advice.claims:
+        return "measured"
     full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
     bare = [verdict.removeprefix("so far ") for verdict in full]
     if all(verdict == "holds" for verdict in bare):

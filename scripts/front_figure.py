@@ -1,4 +1,4 @@
-"""Draw the front page's figure for the README, after runs were recorded: python
+"""Draw the first figure of the front page for the README, after its models have changed: python
 scripts/front_figure.py."""
 
 import argparse
@@ -20,19 +20,17 @@ def drawn() -> dict[str, Any]:
         for cell in jupytext.read(BOOK / "index.md").cells:
             if cell.cell_type == "code":
                 exec(cell.source, names)  # noqa: S102 - the page is ours
-            if "fig-front" in str(cell.metadata):
+            if "fig-hero" in str(cell.metadata):
                 return names
     finally:
         plt.show = show
-    raise AssertionError("book/index.md has no figure fig-front")
+    raise AssertionError("book/index.md has no figure fig-hero")
 
 
 def facts_of(page: dict[str, Any]) -> str:
-    """What the figure shows: accuracies on plain reviews and in filler, and gradients in the
-    middle."""
-    rows = [f"{name} {plain:.1f} {mid:.1f}" for name, (_, plain, mid) in page["rows"].items()]
-    models = page["means"].index.unique("model")
-    return "; ".join([*rows, *(f"{model} {page['means'][model].iloc[49]:.1e}" for model in models)])
+    """What the figure shows: how sure each model is at each share of filler."""
+    answers = page["answers"]
+    return "; ".join(f"{name} {' '.join(map('{:.2f}'.format, answers[name]))}" for name in answers)
 
 
 def main() -> None:

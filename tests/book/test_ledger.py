@@ -19,9 +19,8 @@ from front_figure import drawn, facts_of
 from made_up import LEDGER
 from pandas import DataFrame
 
-from paper.chapter import Chapter
 from paper.chapters import PLANS, plan
-from paper.pages import advice, thesis
+from paper.pages import advice
 from paper.pages.advice import Advice, advice_for, entries, support, with_verdicts
 from paper.runs.kinds import Training
 from paper.runs.request import Request
@@ -127,18 +126,14 @@ def test_a_terminal_sees_chapters_verdicts_counts_and_tables(read_once):
     assert re.search(line, text, re.MULTILINE)
 
 
-def test_the_front_page_and_the_readmes_figure_agree(read_once, recorded, monkeypatch):
-    monkeypatch.setattr(Chapter, "finished", recorded)
-    # the figure shows no verdicts on cells, which take long
-    monkeypatch.setattr(
-        thesis, "judged", lambda runs, cells: cells.assign(verdict="differs", ours=0.0)
-    )
+def test_the_front_page_and_the_readmes_figure_agree():
     with plt.rc_context():
         page = drawn()
     drawing = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
     assert facts_of(page) in drawing, "run python scripts/front_figure.py"
-    last, chrono = (page["rows"][name][2] for name in ("BiLSTM", "BiLSTM, chrono"))
-    assert last < 52 < 65 < chrono
+    lost = page["answers"].lt(0.5).idxmax()
+    assert 0 < lost["last"] < lost["max_attention"] < lost["attention"]
+    assert page["answers"]["max"].min() > 0.5
 
 
 @pytest.fixture

@@ -479,7 +479,7 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
         late.verdict,
         "",
     )
-    assert late.spoken == "0.016"
+    assert late.spoken == "0.016 (n = 1)"
 
 
 @pytest.mark.parametrize(

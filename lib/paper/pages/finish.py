@@ -83,7 +83,6 @@ def lighten(html: Path) -> None:
     pages = {file: lighter(file.read_text("utf-8")) for file in files}
     terms = {term: text for page in pages.values() for term, text in definitions(page).items()}
     for file, page in pages.items():
-        page = _NOTED.sub(with_note, page)
         page = _TO_TERM.sub(
             lambda link: f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"', page
         )
@@ -91,13 +90,15 @@ def lighten(html: Path) -> None:
 
 
 def lighter(page: str) -> str:
-    """A page without the scripts that it does not use, with roles that browsers know."""
+    """A page without the scripts that it does not use, with the notes of its numbers and roles that
+    browsers know."""
     for need, pattern in _UNLESS:
         if not re.search(need, page[page.find("<body") :]):
             page = re.sub(rf"[ \t]*{pattern}\n?", "", page, flags=re.DOTALL)
     page = re.sub(
         r"</span>\s%", "</span>\u00a0%", page
     )  # a glued number and its unit stay in one line
+    page = _NOTED.sub(with_note, page)
     if banner := re.search(r'<div class="execution .*?</div>\n*', page, re.DOTALL):
         page = page.replace(banner[0], "").replace("</a></h1>\n", f"</a></h1>\n{banner[0]}", 1)
     page = re.sub(

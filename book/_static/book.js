@@ -30,6 +30,13 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// "See it happen" begins with the picture that its code draws.
+addEventListener("DOMContentLoaded", () => {
+  const heading = document.querySelector("#see-it-happen > h2");
+  const figure = heading?.parentElement.querySelector(":scope > .cell figure");
+  if (figure) heading.after(figure);
+});
+
 // On a phone the first figure of a page comes before its first paragraph.
 addEventListener("DOMContentLoaded", () => {
   const title = document.querySelector("article h1");

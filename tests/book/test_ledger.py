@@ -30,14 +30,15 @@ from paper.verdicts.results import has, with_model
 from whenpool import InputError
 
 
-def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
-    for chapter in {claim.chapter for claim in LEDGER}:
-        text = (ROOT / "book" / f"{chapter}.md").read_text()
+def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_page():
+    places = [claim.shown_at.split(".html#") for claim in LEDGER]
+    for page in {page for page, _ in places}:
+        text = (ROOT / "book" / f"{page}.md").read_text()
         labels = {
             *re.findall(r'"(tab-[\w-]+)",', text),
             *re.findall(r"name: (fig-[\w-]+)$", text, re.M),
         }
-        named = {claim.evidence for claim in LEDGER if claim.chapter == chapter} - labels
+        named = {name for where, name in places if where == page} - labels
         assert all(
             re.fullmatch(r"tab-thesis-1-[568]-\w+", label) for label in named
         )  # by thesis_table

@@ -3,6 +3,7 @@ hand; and what figures of probes call models and texts, and where the text stand
 
 import math
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -549,3 +550,22 @@ def test_a_course_is_a_mean_over_runs_that_were_looked_at_at_other_times():
     assert found["train_accuracy"].tolist() == pytest.approx([2.0] * len(found))
     assert found["validation_accuracy"].tolist() == pytest.approx([20.0] * len(found))
     assert set(found["model"]) == {"last"}
+
+
+def test_the_map_of_gains_is_of_the_weakest_pooling_and_hatched_without_it():
+    models = {"last": 50, "mean": 60, "max": 70, "attention": 80, "max_attention": 90}
+    rows = pd.DataFrame(
+        {"model": model, "value": value, "size": size, "share": 0.66, "setting": setting}
+        for size, setting in ((1_000, "standard"), (1_000, "mid"), (2_000, "mid"))
+        for model, value in models.items()
+        if (model, size) != ("max_attention", 2_000)
+    )
+    gains = drawing.weakest_gains(rows)
+    assert [*gains.index] == [*drawing.MAP_SHARES]
+    assert gains.loc[[0, 0.66], 1_000].tolist() == [10, 10]
+    assert gains.count().sum() == 2
+    axes = plt.figure().add_subplot()
+    drawing.draw_gains(axes, gains)
+    assert [text.get_text() for text in axes.texts] == ["+10", "+10"]
+    assert sum(patch.get_hatch() is not None for patch in axes.patches) == gains.size - 2
+    plt.close()

@@ -5,6 +5,7 @@ import ast
 import re
 from contextlib import suppress
 from importlib import import_module
+from itertools import cycle
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from paper.verdicts.results import published
 from whenpool.base.paths import project_root
 from whenpool.models.registry import COMPARED
 from whenpool.probes import window_importance
+from whenpool.settings import compose
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails|undecided): (.+)$", re.MULTILINE)
@@ -106,3 +108,20 @@ def test_the_words_that_matter_most_are_those_of_the_caption():
     moved = window_importance(model, ids, length, torch.tensor([0]), k=2)[0]
     most = [" ".join(text[2 * n : 2 * n + 2]) for n in moved.argsort(descending=True)[:2]]
     assert "The words *{}* matter most to MaxAtt, then *{}*.".format(*most) in source
+
+
+def test_three_models_that_were_trained_in_filler_find_the_review_in_it():
+    page = try_it.on_page("mid")
+    review, label = page.reviews[try_it.THREAD]
+    text = compose(review, cycle(page.filler), "mid", 0.66)
+
+    def sure(name, words):
+        with torch.inference_mode():
+            logits = page.models[name](page.ids(words), torch.tensor([len(words)]))
+        return float(logits.softmax(1)[0, label])
+
+    found = {name: sure(name, text) for name in COMPARED}
+    clear = {name for name, value in found.items() if value > 0.8}
+    assert clear == {"max", "attention", "max_attention"}
+    assert found["mean"] < 0.5
+    assert abs(found["last"] - sure("last", review)) < 0.05

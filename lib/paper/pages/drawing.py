@@ -2,6 +2,7 @@
 drawn."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -10,11 +11,12 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from pandas import DataFrame, Series
 from seaborn.axisgrid import Grid
 
-from paper.pages.tabling import size_text
-from whenpool.models.registry import COLOURS, POOLING_NAMES
+from paper.pages.tabling import signed, size_text
+from whenpool.models.registry import COLOURS, POOLING_NAMES, THESIS_POOLINGS
 
 PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}  # By title
 TRICK_COLOURS = {
@@ -34,6 +36,8 @@ START_COLOURS = {
 """For other initialisations of the BiLSTM."""
 STARTS = {"low": "BiLSTM_LowF", "chrono": "BiLSTM, chrono"}
 """The BiLSTM whose forget gates start low and another, by what runs call their models."""
+MAP_SHARES = (0.0, 0.33, 0.66, 0.9)
+"""Shares of filler that the map of `weakest_gains` has a row for, with runs or without."""
 
 
 def legend_above(grid: Grid, columns: int = 5) -> None:
@@ -95,3 +99,33 @@ def geometric_means(rows: DataFrame) -> Series:
     """Of the values of a measure, as `paper.chapter.Chapter.results` gives them, by
     model."""
     return np.exp(np.log(rows["value"]).groupby(rows["model"]).mean())
+
+
+def weakest_gains(rows: DataFrame) -> DataFrame:
+    """How many points of accuracy the weakest pooling has more than the BiLSTM, of means over
+    seeds: a row for each share of filler, a column for each number of training texts. NaN where a
+    model of the thesis was not run. The ``rows`` are accuracies on plain texts, whose share is 0,
+    and on texts in the middle of filler."""
+    share = rows["share"].where(rows["setting"] != "standard", 0.0)
+    means = rows.groupby([share, "size", "model"])["value"].mean().unstack()
+    means = means.reindex(columns=[*THESIS_POOLINGS])
+    gains = means.drop(columns="last").min(axis=1, skipna=False) - means["last"]
+    gains = gains.unstack("size")
+    return gains.reindex(sorted({*MAP_SHARES, *gains.index}))
+
+
+def draw_gains(axes: Axes, gains: DataFrame) -> None:
+    """Draw the map of `weakest_gains`: the deeper a cell, the larger the gain that is written in
+    it, up to 40 points; cells without runs are hatched."""
+    for (row, share), (column, size) in product(enumerate(gains.index), enumerate(gains)):
+        gain, look = gains.loc[share, size], {"fill": False, "hatch": "////", "ec": "#c8c8c8"}
+        if gain == gain:
+            look = {"fc": "#e0a800", "alpha": 0.7 * min(max(gain, 0) / 40, 1)}
+            axes.text(column + 0.5, row + 0.5, signed(gain + 1e-9, 0), ha="center", va="center")
+        axes.add_patch(Rectangle((column, row), 1, 1, lw=0, **look))
+    columns, rows = (np.arange(n) + 0.5 for n in gains.T.shape)
+    axes.set_xticks(columns, [f"{size:,}" for size in gains])
+    axes.set_yticks(rows, [f"{100 * share:.0f} %" if share else "none" for share in gains.index])
+    axes.set(xlim=(0, len(columns)), xlabel="training texts")
+    axes.set(ylim=(0, len(rows)), ylabel="filler, of all words")
+    axes.grid(False)

@@ -195,6 +195,13 @@ class Claim:
     # by scale, those that decide it; without them every seed does, once there are `SEEDS_NEEDED`
     seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
+    @property
+    def shown_at(self) -> str:
+        """Its evidence, as a link between pages: on the page of its chapter, or of another that it
+        names."""
+        page, _, name = self.evidence.rpartition("#")
+        return f"{page or self.chapter}.html#{name}"
+
     @classmethod
     def read(cls, entry: dict[str, Any]) -> "Claim":
         """From an entry of the file; an error says what is wrong with it."""

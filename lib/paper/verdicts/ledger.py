@@ -93,7 +93,7 @@ def row_of(decision: Decision) -> dict[str, Any]:
         },
         **{name: getattr(claim, name) for name in ("contradiction", "remark", "needs")},
         "reduced": dict(claim.compact),
-        "evidence": f"book/{claim.chapter}.html#{claim.evidence}",
+        "evidence": f"book/{claim.shown_at}",
     }
 
 

@@ -99,17 +99,6 @@ def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorde
     assert lower[["pooling", "setting", "size"]].to_numpy().tolist() == [["last", "left", 1_000]]
 
 
-def test_the_words_that_matter_most_are_those_of_the_caption():
-    text = "the music is beautiful but the plot is a mess and the last hour is boring".split()
-    source = (project_root() / "book" / "word_importance.md").read_text()
-    assert f'first = "{" ".join(text)}".split()' in source
-    page, length = try_it.on_page(), torch.tensor([len(text)])
-    model, ids = page.models["max_attention"], page.ids(text)
-    moved = window_importance(model, ids, length, torch.tensor([0]), k=2)[0]
-    most = [" ".join(text[2 * n : 2 * n + 2]) for n in moved.argsort(descending=True)[:2]]
-    assert "The words *{}* matter most to MaxAtt, then *{}*.".format(*most) in source
-
-
 def test_three_models_that_were_trained_in_filler_find_the_review_in_it():
     page = try_it.on_page("mid")
     review, label = page.reviews[try_it.THREAD]
@@ -125,3 +114,43 @@ def test_three_models_that_were_trained_in_filler_find_the_review_in_it():
     assert clear == {"max", "attention", "max_attention"}
     assert found["mean"] < 0.5
     assert abs(found["last"] - sure("last", review)) < 0.05
+
+
+@pytest.fixture(scope="module")
+def thread():
+    """The models that read no filler in training, and the book's review with its label."""
+    page = try_it.on_page()
+    return page, *page.reviews[try_it.THREAD]
+
+
+def test_models_find_the_review_where_the_page_says(thread):
+    page, review, label = thread
+    source = " ".join((project_root() / "book" / "natural_bias.md").read_text().split())
+    found = {name: [] for name in COMPARED}
+    for place in ("standard", "left", "mid", "right"):
+        text = compose(review, cycle(page.filler), place, share=0.66)
+        for name in COMPARED:
+            odds = page.models[name](page.ids(text), torch.tensor([len(text)])).softmax(1)
+            found[name].append(bool(odds[0, label] > 0.5))
+    assert [name for name in COMPARED if all(found[name])] == ["max"]
+    assert "Only MaxPool finds it in every place." in source
+    assert found["last"] == [True, False, False, True]
+    assert "The BiLSTM finds it only where it ends the text" in source
+
+
+def test_the_words_that_matter_most_are_those_of_the_page(thread):
+    page, review, label = thread
+    source = " ".join((project_root() / "book" / "word_importance.md").read_text().split())
+    text = compose(review, cycle(page.filler), "mid", share=0.66)
+    asked = page.ids(text), torch.tensor([len(text)])
+    most = {}
+    for name in ("max_attention", "last"):
+        moved = window_importance(page.models[name], *asked, torch.tensor([label]), k=5)[0]
+        window = 5 * int(moved.argmax())
+        most[name] = " ".join(text[window : window + 5]).removesuffix(" ,")
+        assert page.models[name](*asked).softmax(1)[0, label] < 0.5
+    told = "To MaxAtt the words *{max_attention}* matter most, to the BiLSTM *{last}*, which"
+    assert told.format(**most) + " are filler." in source
+    assert most["max_attention"] in " ".join(review)
+    assert most["last"] not in " ".join(review)
+    assert "Both now call the review positive" in source

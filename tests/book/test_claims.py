@@ -480,6 +480,8 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
         "",
     )
     assert late.spoken == "0.016 (n = 1)"
+    unrun = Decision(LEVEL, {"compact": Finding()})  # its sentence quotes a scale that it lacks
+    assert unrun.spoken(unrun.scale) == "not run"
 
 
 @pytest.mark.parametrize(

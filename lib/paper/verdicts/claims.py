@@ -299,7 +299,7 @@ class Decision:
     def spoken(self, scale: str) -> str:
         """What runs at a scale measured, as a sentence has it, with their verdict in the note; of
         pilots, and it says so, where there is no younger run."""
-        finding, pilots = self.at[scale], self.pilots.get(scale, Finding())
+        finding, pilots = (by.get(scale, Finding()) for by in (self.at, self.pilots))
         about = [SCALE_NAMES[scale], f"claim {self.claim.id}: {finding.verdict}"]
         if pilots.n and not finding.n:
             finding, about = pilots, [SCALE_NAMES[scale], "pilots"]

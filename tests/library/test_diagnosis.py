@@ -2,6 +2,7 @@
 from a file to a page."""
 
 import re
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -26,8 +27,9 @@ TFIDF = "Use TF-IDF"
 
 def score(pooling, right, total=400, first=0, filled=0.0):
     """A pooling that gets some texts right, from the ``first`` on."""
+    labels = np.arange(total) % 2
     found = np.isin(np.arange(total), range(first, first + right))
-    return Score(pooling, pooling.upper(), found, filled)
+    return Score(pooling, pooling.upper(), np.where(found, labels, 1 - labels), labels, filled)
 
 
 def right(filled=None, **counts):
@@ -72,9 +74,9 @@ def right(filled=None, **counts):
     ],
 )
 def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
-    total = len(scores[0].right)
-    majority = [Score("", "", np.arange(total) % 2 == half) for half in range(2)]
-    baselines = [Score("", name, score("", count).right) for name, count in simple.items()]
+    labels = scores[0].labels
+    majority = [Score("", "", np.full_like(labels, half), labels) for half in range(2)]
+    baselines = [replace(score("", count), name=name) for name, count in simple.items()]
     pooling, head, sentences = verdict_on(scores, baselines, majority)
     assert head.startswith(title)
     assert re.search(words, " ".join(sentences))
@@ -86,8 +88,10 @@ def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
 def test_the_verdict_does_not_depend_on_which_of_two_classes_comes_first(order):
     """A model is above one of two equal classes by chance, which its texts show and the other's do
     not."""
-    classes = [Score("", "", np.arange(60) < 30), Score("", "", np.arange(60) >= 30)][::order]
-    title = verdict_on([score("mean", 34, 60, filled=50.0)], [], classes)[1]
+    labels = np.repeat([0, 1], 30)
+    classes = [Score("", "", np.full_like(labels, half), labels) for half in range(2)][::order]
+    predicted = np.where(np.arange(60) < 34, labels, 1 - labels)
+    title = verdict_on([Score("mean", "MEAN", predicted, labels, 50.0)], [], classes)[1]
     assert title == "No pooling learnt enough to be recommended"
 
 
@@ -106,7 +110,7 @@ def saying(right, wrong, name="max"):
     predicted = np.where(
         np.isin(np.arange(200), [*range(right), *range(15, 15 + wrong)]), "rare", "common"
     )
-    return Score.of(name, name.upper(), predicted, RARE)
+    return Score(name, name.upper(), predicted, RARE)
 
 
 def test_parts_of_macro_f1_have_its_mean_and_the_spread_of_drawing_texts_again():

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import whenpool
 from whenpool import InputError, PoolingClassifier, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.sources import Reading
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.explain.diagnosis import survey
 from whenpool.training.loop import Objective, Weighted
@@ -105,7 +106,7 @@ def test_markup_is_no_part_of_a_text_whoever_reads_it(tmp_path):
     (tmp_path / "a.csv").write_text(
         "text,label\n" + "".join(f"<p>R&amp;D {i}<br>&lt;b&gt;,{i % 2}\n" for i in range(20))
     )
-    assert {*survey(tmp_path / "a.csv")[0]["text"]} == {f"r&d {i}" for i in range(20)}
+    assert {*survey(tmp_path / "a.csv", Reading())[0]["text"]} == {f"r&d {i}" for i in range(20)}
     tagged = [f"<b class='x'>{text}</b><br />R&amp;D<!-- no --> &lt;i&gt;&quot;" for text in TEXTS]
     plain = [f'{text} R&D "' for text in TEXTS]
     models = [small(epochs=1).fit(texts, LABELS) for texts in (tagged, plain)]

@@ -156,7 +156,7 @@ def test_the_original_stays_in_one_piece_and_filler_has_its_share(n, setting, sh
         (
             corpora.load,
             ("synthetic:colour=red",),
-            "no option 'colour'; choose one of classes, shortest",
+            "'colour' is unknown; choose one of classes, shortest",
         ),
         (corpora.load, ("synthetic", None, "short"), "length selects no generated texts; set sh"),
         (

@@ -315,8 +315,8 @@ def read_own(path: Path, reading: Reading) -> tuple[list[Raw], list[str], list[s
         text, label = values = [*map(row.get, columns)]
         empty = [value is None or str(value).strip().lower() in NOTHING for value in values]
         if any(empty):
-            column = empty.index(True)
-            gaps.append(f"{where}: column {columns[column]!r} holds nothing: {values[column]!r}")
+            place = empty.index(True)
+            gaps.append(f"{where}: column {columns[place]!r} holds nothing: {values[place]!r}")
             continue
         check(
             isinstance(text, str) and isinstance(label, Hashable),
@@ -338,7 +338,9 @@ def read_own(path: Path, reading: Reading) -> tuple[list[Raw], list[str], list[s
         usual = usual_spellings(labels)
         merged = sorted(label for label in labels if usual[folded(label)] != label)
         if merged:
-            count = f"{sum(map(labels.get, merged)):,} rows spell their class in a rarer way"
+            count = (
+                f"{sum(labels[label] for label in merged):,} rows spell their class in a rarer way"
+            )
             notes.append(f"{count} and were merged: {merged!r:.200}.")
         read = [row._replace(label=usual[folded(row.label)]) for row in read]
     check(

@@ -329,7 +329,11 @@ def read_own(path: Path, reading: Reading) -> tuple[list[Raw], list[str], list[s
         check_column(path, column, named or columns, how)
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     labels = Counter(row.label for row in read)
-    _check_contents(read, labels, path, columns)
+    check(
+        len(labels) <= max(20, len(read) / 2),
+        f"{path}: column {columns[1]!r} has {len(labels):,} different labels in {len(read):,} rows"
+        ", as a text, an id or a measured number; name the classes with --label-column",
+    )
     for label in sorted(labels):
         if folded(label) in ("none", "na"):
             count = f"{labels[label]:,} rows are of a class {label!r}"
@@ -363,26 +367,6 @@ def check_column(path: Path, column: str, named: Collection[str], how: str) -> N
     check(
         column in named,
         f"{path} has no column {column!r}; {guess}ame one of {[*named]!r:.300}{how}",
-    )
-
-
-def _check_contents(
-    rows: Sequence[Raw], labels: Collection[str], path: Path, columns: Sequence[str]
-) -> None:
-    """Raises `InputError` where the columns look swapped, or the labels are no classes."""
-    text, label = rows[0][:2]
-    words = [sum(len(row[column].split()) for row in rows) for column in (0, 1)]
-    swapped = len(labels) > 2 * len({row.text for row in rows}) and words[1] > words[0]
-    check(
-        not swapped,
-        f"{path}: text and label look swapped: column {columns[0]!r} holds {text!r:.40}, and "
-        f"{columns[1]!r} holds {label!r:.60}; give --text-column {columns[1]} --label-column "
-        f"{columns[0]}",
-    )
-    check(
-        len(labels) <= max(20, len(rows) / 2),
-        f"{path}: column {columns[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
-        ", as an id or a measured number; name the classes with --label-column",
     )
 
 

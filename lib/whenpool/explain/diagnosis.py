@@ -38,7 +38,7 @@ from whenpool.base.paths import cache_directory, data_directory
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.sources import FEWEST, CorpusSource, Reading, check_classes, read_own
 from whenpool.corpora.tokens import WordVectors, find_vectors, load_vectors, tokenize, vectors_file
-from whenpool.explain.checkpoint import READS, TOKENIZERS, save_checkpoint
+from whenpool.explain.checkpoint import READS, TOKENIZERS
 from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
@@ -212,26 +212,21 @@ def diagnose(
     for pooling in dict.fromkeys(poolings):
         predicted[pooling] = np.empty_like(labels)
         model = PoolingClassifier(
-            pooling, epochs=epochs, vectors=file, device=device, class_weight=weights_for(labels)
+            pooling,
+            epochs=epochs,
+            vectors=file,
+            max_words=words,
+            device=device,
+            class_weight=weights_for(labels),
         )
         how: Any = {"cv": folds, "n_jobs": workers, "error_score": "raise"}
         made = cross_validate(model, texts, labels, return_estimator=True, **how)["estimator"]
         for fitted, (_, test) in zip(made, folds, strict=True):
             predicted[pooling][test] = fitted.predict(texts[test])
         models[pooling] = made[0]
-        right = predicted[pooling] == labels
-        say(f"{POOLING_NAMES[pooling]}: {100 * right.mean():.1f} %")
-        saved = made[0].checkpoint_
-        save_checkpoint(
-            folder / "models" / pooling,
-            saved.model,
-            saved.vocabulary,
-            saved.classes,
-            words,
-            READS,
-            run=f"{pooling}, {path.name}",
-            test_accuracy=100 * right[tested].mean(),
-        )
+        right = 100 * (predicted[pooling] == labels).mean()
+        say(f"{POOLING_NAMES[pooling]}: {right:.1f} %")
+        made[0].save(folder / "models" / pooling)
 
     some = tested[:PROBED]
     if is_uneven(labels):  # equally many of each class

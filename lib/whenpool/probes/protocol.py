@@ -50,11 +50,14 @@ def check_float(model: nn.Module) -> None:
 
 
 def whole_numbers(name: str, values: Any) -> Tensor:
-    """The values as a tensor. Raises `InputError` for other numbers."""
-    values = torch.as_tensor(values)
-    is_whole = not (values.is_floating_point() or values.is_complex())
-    check(is_whole, f"{name} must be whole numbers, not {values.dtype}")
-    return values
+    """The values as a tensor. Raises `InputError` for what are no whole numbers."""
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):  # of words, say
+        raise InputError(f"{name} must be whole numbers, not {values!r:.40}") from None
+    is_whole = not (tensor.is_floating_point() or tensor.is_complex())
+    check(is_whole, f"{name} must be whole numbers, not {tensor.dtype}")
+    return tensor
 
 
 def checked_batch(

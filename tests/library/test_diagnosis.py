@@ -3,7 +3,7 @@ from a file to a page."""
 
 import re
 from dataclasses import replace
-from html import escape
+from html import escape, unescape
 
 import numpy as np
 import pytest
@@ -196,7 +196,7 @@ def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
 
 def test_numbers_and_notes_on_the_page_are_those_of_the_trainings(made):
     _, found, said = made
-    page = found.report.read_text("utf-8")
+    page = unescape(found.report.read_text("utf-8"))
     *scores, _, _, _ = found.scores.itertuples(index=False)
     assert {row[1] for row in scores} == {*POOLINGS}
     assert float(scores[0][3]) >= float(scores[1][3])

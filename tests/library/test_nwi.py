@@ -145,7 +145,7 @@ def test_equal_importance_is_no_importance(pooling, dtype):
             "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k=",
         ),
         ({"points": 0}, "points must be at least 1, not 0"),
-        ({"unknown_index": -1}, "unknown_index must be the number of a word, not -1"),
+        ({"unknown_index": -1}, "unknown_index is -1, but the model's embedding has 30"),
         ({"unknown_index": 30}, "unknown_index is 30, but the model's embedding has 30"),
         (
             {"labels": torch.tensor([0, 1, 3, 0, 1])},

@@ -121,14 +121,10 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
 
 
 def explain_file(
-    checkpoint: Checkpoint,
-    file: Path,
-    out: Path,
-    text_column: str = "text",
-    label: str | None = None,
+    checkpoint: Checkpoint, file: Path, out: Path, text_column: str, label: str | None
 ) -> int:
     """Explain each text of a table into the CSV file ``out``, a row each: the text, the likeliest
-    class, its probability, and the words, each with its effect on ``label``, by default that class,
+    class, its probability, and the words, each with its effect on ``label``, or else that class,
     in brackets; without words a text has no answer. Returns how many texts have one. Raises
     `InputError` as `explain`, for a table that cannot be read, and where ``out`` cannot be
     written."""

@@ -39,6 +39,12 @@ NAMES = click.types.FuncParamType(names)
 count_option = partial(click.option, type=click.IntRange(1), show_default=True)
 
 
+def column_option(name: str) -> Callable[[Command], Command]:
+    """The option that names a column of the user's table."""
+    more: dict[str, Any] = {"default": name, "show_default": True}
+    return click.option(f"--{name}-column", help=f"Name of the column of {name}s.", **more)
+
+
 def options(*listed: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Several options as one decorator."""
     return lambda command: reduce(lambda made, option: option(made), reversed(listed), command)
@@ -132,12 +138,8 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("file", type=FILE_THERE)
-@click.option(
-    "--text-column", default="text", show_default=True, help="Name of the column of texts."
-)
-@click.option(
-    "--label-column", default="label", show_default=True, help="Name of the column of labels."
-)
+@column_option("text")
+@column_option("label")
 @click.option(
     "--encoding", default="", help="Encoding of the file, such as cp1252. [default: UTF-8]"
 )
@@ -183,9 +185,7 @@ def diagnose(file: Path, **options: Any) -> None:
     type=FILE_THERE,
     help="Table of texts to explain: .csv, .tsv, .jsonl, .json, .xlsx or .parquet.",
 )
-@click.option(
-    "--text-column", default="text", show_default=True, help="Name of its column of texts."
-)
+@column_option("text")
 @click.option(
     "--out",
     type=FILE,
@@ -208,11 +208,8 @@ def explain(
     from whenpool.explain.explanation import explain as explained
     from whenpool.explain.explanation import explain_file
 
-    check(bool(texts) != bool(file), "give what to explain: --text, or --file and --out")
-    check(
-        bool(file) == bool(out),
-        "--file needs --out, the .csv file to write, and --out needs --file",
-    )
+    complete = bool(texts) != bool(file) == bool(out)
+    check(complete, "give what to explain: --text, or --file and --out, the .csv file to write")
     torch.set_num_threads(1)  # for one text: threads would wait for each other
     made = load_checkpoint(model)
     if file and out:

@@ -257,7 +257,7 @@ def test_agrees_with_one_text_at_a_time(pooling):
         ({"texts": [], "labels": []}, "there is no text; give"),
         ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
         *(
-            ({"labels": labels}, "labels must be the numbers of the classes")
+            ({"labels": labels}, "labels must be whole numbers")
             for labels in ([0.9, 1], ["a", "b"])
         ),
         ({"texts": [[3], [99]]}, "ids have the word 99, but the model knows"),

@@ -55,15 +55,6 @@ def test_others_are_their_formulas(kind, inputs):
     torch.testing.assert_close(cell(inputs), (expected, expected[:, -1]), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("kind", [MinGRU, MinLSTM])
-def test_the_scan_is_the_loop_of_steps(kind, inputs):
-    cell = made(kind)
-    torch.testing.assert_close(cell(inputs)[0], torch.stack(cell.unroll(inputs)[0], dim=1))
-    a, b = (torch.rand(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    for derivatives in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
-        assert derivatives(cells.linear_recurrence, (a, b))
-
-
 @pytest.mark.parametrize("cell", OURS)
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("bidirectional", [True, False])

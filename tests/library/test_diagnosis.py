@@ -2,14 +2,15 @@
 from a file to a page."""
 
 import re
-from html import escape
+from dataclasses import replace
+from html import escape, unescape
 
 import numpy as np
 import pytest
 from called import told
 from sklearn.metrics import f1_score
 
-from whenpool import InputError, load
+from whenpool import InputError
 from whenpool.explain.diagnosis import (
     Score,
     diagnose,
@@ -26,8 +27,9 @@ TFIDF = "Use TF-IDF"
 
 def score(pooling, right, total=400, first=0, filled=0.0):
     """A pooling that gets some texts right, from the ``first`` on."""
+    labels = np.arange(total) % 2
     found = np.isin(np.arange(total), range(first, first + right))
-    return Score(pooling, pooling.upper(), found, filled)
+    return Score(pooling, pooling.upper(), np.where(found, labels, 1 - labels), labels, filled)
 
 
 def right(filled=None, **counts):
@@ -72,9 +74,9 @@ def right(filled=None, **counts):
     ],
 )
 def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
-    total = len(scores[0].right)
-    majority = [Score("", "", np.arange(total) % 2 == half) for half in range(2)]
-    baselines = [Score("", name, score("", count).right) for name, count in simple.items()]
+    labels = scores[0].labels
+    majority = [Score("", "", np.full_like(labels, half), labels) for half in range(2)]
+    baselines = [replace(score("", count), name=name) for name, count in simple.items()]
     pooling, head, sentences = verdict_on(scores, baselines, majority)
     assert head.startswith(title)
     assert re.search(words, " ".join(sentences))
@@ -86,8 +88,10 @@ def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
 def test_the_verdict_does_not_depend_on_which_of_two_classes_comes_first(order):
     """A model is above one of two equal classes by chance, which its texts show and the other's do
     not."""
-    classes = [Score("", "", np.arange(60) < 30), Score("", "", np.arange(60) >= 30)][::order]
-    title = verdict_on([score("mean", 34, 60, filled=50.0)], [], classes)[1]
+    labels = np.repeat([0, 1], 30)
+    classes = [Score("", "", np.full_like(labels, half), labels) for half in range(2)][::order]
+    predicted = np.where(np.arange(60) < 34, labels, 1 - labels)
+    title = verdict_on([Score("mean", "MEAN", predicted, labels, 50.0)], [], classes)[1]
     assert title == "No pooling learnt enough to be recommended"
 
 
@@ -106,7 +110,7 @@ def saying(right, wrong, name="max"):
     predicted = np.where(
         np.isin(np.arange(200), [*range(right), *range(15, 15 + wrong)]), "rare", "common"
     )
-    return Score.of(name, name.upper(), predicted, RARE)
+    return Score(name, name.upper(), predicted, RARE)
 
 
 def test_parts_of_macro_f1_have_its_mean_and_the_spread_of_drawing_texts_again():
@@ -133,51 +137,19 @@ def test_where_one_class_has_most_texts_the_verdict_is_by_macro_f1():
     assert verdict_on([never], [], [never])[1] == "No pooling learnt enough to be recommended"
 
 
-def test_the_page_has_the_f1_and_the_confusion_of_each_class(tmp_path):
-    rows = [
-        f"a {'fine' if n % 10 else 'dull'} film {n},{'good' if n % 10 else 'bad'}"
-        for n in range(120)
-    ]
-    (tmp_path / "own.csv").write_text("\n".join(["text,label", *rows]))
-    (tmp_path / "own.txt").write_text("fine 1 2\ndull 2 1\n")
-    found = diagnose(
-        tmp_path / "own.csv",
-        poolings=["max"],
-        epochs=1,
-        workers=1,
-        vectors=str(tmp_path / "own.txt"),
-        output=tmp_path / "out",
-        data=tmp_path,
-        say=str,
-    )
-    assert found.by_class["class"].tolist() == found.confusion["class"].tolist() == ["good", "bad"]
-    assert found.by_class["texts"].tolist() == ["108", "12"]
-    counts = found.confusion.to_numpy()[:, 1:].astype(int)
-    assert counts.sum(1).tolist() == [108, 12]
-    f1 = 200 * counts.diagonal() / (counts.sum(0) + counts.sum(1))
-    assert found.by_class["MaxPool"].astype(float).tolist() == pytest.approx(f1.tolist(), abs=0.06)
-    row = found.scores.set_index("option").loc["max"]
-    assert float(row["macro F1, %"]) == pytest.approx(f1.mean(), abs=0.06)
-    assert float(row["accuracy, %"]) == pytest.approx(100 * counts.trace() / 120, abs=0.06)
-    page = found.report.read_text()
-    for words in (
-        "F1 of each class",
-        "How MaxPool confuses them",
-        "8 test texts, equally many of each class,",
-    ):
-        assert words in page
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A whole diagnosis, as small as it gets, of texts of the embedded corpus with markup in text,
+    """A whole diagnosis, as small as it gets, of a rare and a common class with markup in text,
     label and names of columns: its folder, what was found and what was said."""
     folder = tmp_path_factory.mktemp("diagnosis")
     file, mark = folder / f"a & b {HOSTILE[:8]}.csv", HOSTILE.replace('"', '""')
-    corpus = load("synthetic:train=80,validation=20,test=20,shortest=8,longest=14")
-    texts = [*corpus.train, *corpus.validation, *corpus.test]
-    rows = [f'"{text} {mark}","{label}{mark}"' for text, label in texts]
+    classes = [("fine", "good") if n % 10 else ("dull", "bad") for n in range(120)]
+    rows = [
+        f'"a {word} film {n} and so on and so on and {mark}","{label}{mark}"'
+        for n, (word, label) in enumerate(classes)
+    ]
     file.write_text("\n".join([f'"body{mark}","stars{mark}"', *rows, rows[0], '"","1"']), "utf-8")
+    (folder / "own.txt").write_text("fine 1 2\ndull 2 1\n")
     said = []
     found = diagnose(
         file,
@@ -185,14 +157,31 @@ def made(tmp_path_factory):
         f"stars{HOSTILE}",
         poolings=POOLINGS,
         epochs=1,
-        words=12,
+        words=9,
         workers=1,
-        vectors="random",
+        vectors=str(folder / "own.txt"),
         output=folder / "out",
         data=folder,
         say=said.append,
     )
     return file, found, said
+
+
+def test_the_page_has_the_f1_and_the_confusion_of_each_class(made):
+    _, found, _ = made
+    classes = [f"{label}{HOSTILE}" for label in ("good", "bad")]
+    assert found.by_class["class"].tolist() == found.confusion["class"].tolist() == classes
+    assert found.by_class["texts"].tolist() == ["108", "12"]
+    counts = found.confusion.to_numpy()[:, 1:].astype(int)
+    assert counts.sum(1).tolist() == [108, 12]
+    f1 = 200 * counts.diagonal() / (counts.sum(0) + counts.sum(1))
+    page = found.report.read_text()
+    shown = re.search("How (.*) confuses them", page)[1]
+    assert found.by_class[shown].astype(float).tolist() == pytest.approx(f1.tolist(), abs=0.06)
+    row = found.scores.set_index("model").loc[shown]
+    assert float(row["macro F1, %"]) == pytest.approx(f1.mean(), abs=0.06)
+    assert float(row["accuracy, %"]) == pytest.approx(100 * counts.trace() / 120, abs=0.06)
+    assert "8 test texts, equally many of each class," in page
 
 
 def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
@@ -207,20 +196,15 @@ def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
 
 def test_numbers_and_notes_on_the_page_are_those_of_the_trainings(made):
     _, found, said = made
-    page = found.report.read_text("utf-8")
-    *scores, _, _ = found.scores.itertuples(index=False)
+    page = unescape(found.report.read_text("utf-8"))
+    *scores, _, _, _ = found.scores.itertuples(index=False)
     assert {row[1] for row in scores} == {*POOLINGS}
-    assert float(scores[0][2]) >= float(scores[1][2])
+    assert float(scores[0][3]) >= float(scores[1][3])
     for cell in [*scores[0], *found.sentences]:
         assert cell in page
         assert cell in found.text
     assert set(found.notes) < set(said)
-    for words in (
-        "121 rows of",
-        "1 rows repeat a text",
-        "1 rows were left out",
-        "longer than 12 words",
-    ):
+    for words in ("121 rows of", "1 rows repeat a text", "1 rows were left out", "than 9 words"):
         assert words in page
 
 

@@ -64,21 +64,17 @@ def test_words_that_the_model_has_never_seen_do_not_matter(checkpoint, words):
     assert (unknown.unknown, unknown.importance) == (("unheard",), (0.0,) * words)
 
 
-def test_long_texts_are_cut_as_in_training(tmp_path):
+def test_a_long_text_is_cut_as_in_training_and_its_first_thousand_words_are_explained(tmp_path):
     brief = load_checkpoint(made(tmp_path, max_words=3))
-    found = explain(brief, "a good film the end")
-    assert (found.words, found.left_out) == (("a", "good", "film"), 2)
-    (of_class,) = brief.probabilities(["a good film the end"]).tolist()  # of the same words
-    assert found.probabilities == pytest.approx(of_class, abs=1e-6)
-
-
-def test_of_a_long_text_all_words_predict_and_the_first_thousand_are_explained(tmp_path):
-    averaging, text = load_checkpoint(made(tmp_path, "mean")), "the " * 1_000 + "good " * 2_000
-    found, (whole,) = explain(averaging, text), averaging.probabilities([text]).tolist()
-    assert found.probabilities == pytest.approx(whole, abs=1e-6)
-    (first,) = averaging.probabilities(["the " * 1_000]).tolist()
-    assert found.probabilities != pytest.approx(first, abs=1e-3)
-    assert (found.words, found.left_out) == (("the",) * 1_000, 2_000)
+    averaging = load_checkpoint(made(tmp_path, "mean"))
+    good = ("the",) * 1_000
+    for model, text, words, left_out in (
+        (brief, "a good film the end", ("a", "good", "film"), 2),
+        (averaging, " ".join([*good, "good " * 2_000]), good, 2_000),
+    ):
+        found, (whole,) = explain(model, text), model.probabilities([text]).tolist()
+        assert (found.words, found.left_out) == (words, left_out)
+        assert found.probabilities == pytest.approx(whole, abs=1e-6)  # of all that is read
 
 
 def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
@@ -96,48 +92,27 @@ def test_the_command_explains_a_text_of_any_origin(tmp_path):
     model = str(made(tmp_path))
 
     def shown(*words, **options):
-        done = CliRunner().invoke(cli, ["explain", "--model", model, *words], **options)
-        assert done.exit_code == 0, done.output
-        return done.stdout
+        return CliRunner().invoke(cli, ["explain", "--model", model, *words], **options).stdout
 
-    plain = shown("--text", "A good film")
+    plain, other = (shown("--text", text) for text in ("A good film", "the bad"))
     assert "good(" in plain
     assert shown("--text", "-", input="A good film\n") == plain
     assert "for or against pos" in shown("--text", "A good film", "--label", "pos")
-    assert (
-        shown("--text", "A good film", "--text", "the bad")
-        == f"{plain}\n{shown('--text', 'the bad')}"
-    )
+    assert shown("--text", "A good film", "--text", "the bad") == f"{plain}\n{other}"
 
 
-@pytest.mark.parametrize(
-    ("name", "column", "content"),
-    [
-        ("a.csv", "body", 'id,body\n1,"A good film, the end"\n2,\n3,the bad\n'),
-        (
-            "a.jsonl",
-            "text",
-            '{"text": "A good film, the end"}\n{"text": null}\n{"text": "the bad"}\n',
-        ),
-    ],
-)
-def test_all_texts_of_a_file_are_explained_as_each_alone(tmp_path, name, column, content):
-    (tmp_path / name).write_text(content)
-    checkpoint, out = load_checkpoint(made(tmp_path)), tmp_path / "out.csv"
-    words = (
-        f"--model {tmp_path / 'model'} --file {tmp_path / name} --out {out} --text-column {column}"
-    )
+def test_all_texts_of_a_file_are_explained_as_each_alone(tmp_path):
+    (tmp_path / "a.csv").write_text('id,body\n1,"A good film, the end"\n2,\n3,the bad\n')
+    model, out = made(tmp_path), tmp_path / "out.csv"
+    words = f"--model {model} --file {tmp_path / 'a.csv'} --out {out} --text-column body"
     assert f"2 texts are explained in {out}" in told("explain", *words.split())
     first, empty, last = csv.DictReader(out.open(newline=""))
     assert {**empty} == {"text": "", "answer": "", "probability": "", "words": ""}
     for row, text in ((first, "A good film, the end"), (last, "the bad")):
-        found = explain(checkpoint, text)
+        found = explain(load_checkpoint(model), text)
         assert (row["text"], row["answer"]) == (text, found.label)
         assert float(row["probability"]) == pytest.approx(max(found.probabilities), abs=5e-4)
         assert row["words"] == repr(strip(found.words, found.effects[found.label]))
-    assert re.fullmatch(
-        r"a\(0\) good\(\S+\) film\(\S+\) ,\(\S+\) the\(\S+\) end\(0\)", first["words"]
-    )
 
 
 def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
@@ -152,23 +127,18 @@ def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
     ):
         (tmp_path / name).write_text(content)
         assert read_texts(tmp_path / name) == texts
-    (tmp_path / "a.csv").write_bytes("text\ncafé\n".encode("cp1252"))
-    with pytest.raises(InputError, match="line 2 is not UTF-8 text .*; save it as UTF-8$"):
-        read_texts(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "give what to explain: --text, or --file and --out"),
-        (["--text", "a", "--file", __file__], "give what to explain: --text, or --file and --out"),
-        (["--file", __file__], "--file needs --out, the .csv file to write"),
+        (["--file", __file__], "give what to explain: --text, or --file and --out, the .csv"),
         (["--file", __file__, "--out", "a.csv"], "is not a .csv, .tsv, .jsonl"),
         (
             ["--file", "a.csv", "--out", "b.csv"],
             "no column 'text'; name one of ['body'] with --text-column",
         ),
-        (["--file", "a.csv", "--out", "no/b.csv"], "folder no does not exist; make it"),
         (
             ["--file", "a.csv", "--out", "a.csv"],
             "a.csv is the file of the texts; write to another --out",
@@ -226,7 +196,5 @@ def test_the_attention_of_each_text(pooling):
     assert [row.sum().item() for row in weights] == pytest.approx([1, 1])
     torch.testing.assert_close(attention_weights(model, ids[1:, :2], lengths[1:]), weights[1:])
 
-    class Own(torch.nn.Module):  # a pooling may be the module's own part, as in the README
-        embed, encode, pool = model.embed, model.encode, model.pooling
-
-    torch.testing.assert_close(attention_weights(Own(), ids, lengths), weights)
+    model.pool = model.pooling  # as in the README
+    torch.testing.assert_close(attention_weights(model, ids, lengths), weights)

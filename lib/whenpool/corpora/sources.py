@@ -10,7 +10,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from decimal import Decimal
 from difflib import get_close_matches
 from itertools import chain, takewhile, zip_longest
 from os.path import isfile
@@ -38,9 +37,19 @@ NAMES = ("synthetic", *PUBLICATIONS)
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet")
 FORMATS = ".csv, .tsv, .jsonl, .json, .xlsx or .parquet (also .gz)"
 FEWEST = 10  # Texts of the rarest class
-NO_LABEL = {"nan", "null", "n/a", "#n/a", "<na>", "\\n"}  # How programs write that there is none
-SWITCHES = ("merge_case", "drop_rare")
+NOTHING = {"", "nan", "null", "n/a", "#n/a", "<na>", "\\n"}  # How programs write that there is none
 _HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file of the user's own is read."""
+
+    text_column: str = "text"
+    label_column: str = "label"
+    encoding: str = ""  # of a file without a byte order mark; "": UTF-8
+    merge_case: bool = False  # whether spellings of one label, see `folded`, are one class
+    drop_rare: bool = False  # whether classes of fewer than `FEWEST` different texts are left out
 
 
 @dataclass(frozen=True)
@@ -74,18 +83,15 @@ class CorpusSource:
         if self.path is None:
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
         if self.is_own:
-            return load_own(self.path, **dict(self.options), length=length)
+            return load_own(self.path, Reading(**dict(self.options)), length)
         return load_published(self.name, self.path, length)
 
     def load_filler(self) -> dict[str, list[str]]:
         """By split: Wikipedia's sentences, or invented ones; raises where a published corpus has
         none."""
-        file = self.filler_file
-        return (
-            load_filler(file)
-            if file
-            else {split: synthetic.encyclopedia(split) for split in SHARES}
-        )
+        if file := self.filler_file:
+            return load_filler(file)
+        return {split: synthetic.encyclopedia(split) for split in SHARES}
 
     def fingerprint(self, length: str) -> str:
         """A hash of the selected texts, their order, splits and labels."""
@@ -132,7 +138,7 @@ def load(
             ``.jsonl``, ``.json``, ``.xlsx`` or ``.parquet`` file. Options may follow a colon,
             ``synthetic:classes=10,density=0.1`` or
             ``reviews.csv:text_column=body,label_column=stars``, or be given as arguments; those of
-            a file are the arguments of `load_own`.
+            a file are those of `Reading`.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
         length: "long" (over 100 words; the default for the thesis's corpora), "short" or "any"; of
             generated texts "any" alone.
@@ -184,17 +190,7 @@ def find(
         check_known("corpus", name, [*NAMES, f"the path of a {FORMATS} file"])
     what = "is a folder" if path.is_dir() else "does not exist"
     check(isfile(path), f"corpus file {path} {what}; check its path")
-    for option, value in chosen.items():
-        check_known(
-            f"option of {path}", option, ("text_column", "label_column", "encoding", *SWITCHES)
-        )
-        if option in SWITCHES:
-            check_known(option, str(value).lower(), ("true", "false"))
-            chosen[option] = str(value).lower() == "true"
-        else:
-            check(isinstance(value, str), f"{option} must be a name, not {value!r}")
-    used = sorted((option, value) for option, value in chosen.items() if value is not False)
-    return CorpusSource(name, tuple(used), path, folder)
+    return CorpusSource(name, checked(Reading, chosen, f"file {path}"), path, folder)
 
 
 def suffix_of(path: str | Path) -> str:
@@ -211,19 +207,20 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
 
 
 def checked(grammar: Any, chosen: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
-    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one
+    """The options of a dataclass, such as `synthetic.Grammar`, in their own types and in one
     order."""
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
     for key, value in chosen.items():
-        check(
-            key in kinds, f"the {what} has no option {key!r:.60}; choose one of {', '.join(kinds)}"
-        )
+        check_known(f"option of the {what}", key, kinds)
+        kind = kinds[key]
         try:
-            options[key] = kinds[key](value)
-        except ValueError:
+            known = {"true": True, "false": False}
+            options[key] = known[str(value).lower()] if kind is bool else kind(value)
+        except (ValueError, KeyError):
+            names = "true or false" if kind is bool else "a number"
             raise InputError(
-                f"option {key} of the {what} must be a number, not {value!r:.60}"
+                f"option {key} of the {what} must be {names}, not {value!r:.60}"
             ) from None
     grammar(**options)  # raises where a value is out of range
     return tuple(sorted(options.items()))
@@ -238,24 +235,16 @@ def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
 # Files of the user's own
 
 
-def load_own(
-    path: Path,
-    text_column: str = "text",
-    label_column: str = "label",
-    length: str = "any",
-    encoding: str = "",
-    merge_case: bool = False,
-    drop_rare: bool = False,
-) -> Corpus:
+def load_own(path: Path, reading: Reading, length: str) -> Corpus:
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test.
     Repeated texts count once, with their first label, and each class gives as many as the rarest
-    one has. Raises `InputError` as `read_own` and `check_classes`, which explain the options."""
-    read, gaps, notes = read_own(path, text_column, label_column, encoding, merge_case)
+    one has. Raises `InputError` as `read_own` and `check_classes`."""
+    read, gaps, notes = read_own(path, reading)
     rows = [row for row in read if has_length(row.text, length)]
     check(rows or length == "any", f"{path} has no {length} texts; see whenpool.corpora.load")
     label_of_text = {row.text: row.label for row in reversed(rows)}
     counts = dict.fromkeys((row.label for row in rows), 0) | Counter(label_of_text.values())
-    rare = check_classes(counts, path, drop_rare)
+    rare = check_classes(counts, path, reading.drop_rare)
     kept = [row for row in rows if label_of_text[row.text] not in rare]
     if rare:
         notes.append(f"{len(rows) - len(kept):,} rows of {len(rare)} rare classes were left out.")
@@ -268,82 +257,70 @@ def load_own(
 
 
 def folded(label: str) -> str:
-    """What spellings of one label have in common: case, white space and composed letters do not
-    count."""
-    return " ".join(unicodedata.normalize("NFC", label).casefold().split())
+    """What spellings of one label have in common: case, white space, composed letters, and zeros at
+    the end of a decimal fraction do not count."""
+    words = " ".join(unicodedata.normalize("NFC", label).casefold().split())
+    return words.rstrip("0").rstrip(".") if re.fullmatch(r"-?\d+\.\d*", words) else words
 
 
 def usual_spellings(counts: Mapping[str, int]) -> dict[str, str]:
     """The most frequent of the labels that are one when they are `folded`."""
-    return {
-        folded(label): label for label in sorted(counts, key=lambda label: (counts[label], label))
-    }
+    return {folded(label): label for label in sorted(counts, key=lambda name: (counts[name], name))}
 
 
-def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool = False) -> list[str]:
+def check_classes(counts: Mapping[str, int], path: Path, drop_rare: bool) -> list[str]:
     """The classes to leave out: with ``drop_rare`` those of fewer than `FEWEST` different texts,
     else none.
     Raises `InputError` for fewer than two classes, and with a list of all classes that are rare or
     another spelling of one. ``counts`` has the texts of each class; a text with several labels is
     of the first."""
-    alone = (
+    only = (
         f"{path}: there is one class, {min(counts, default='')!r:.60}; give texts of at least two"
     )
-    check(len(counts) > 1, alone)
+    check(len(counts) > 1, only)
     usual = usual_spellings(counts)
     again = [label for label in counts if usual[folded(label)] != label]
     rare = [label for label in counts if counts[label] < FEWEST and label not in again]
     wrong, described = again + (rare if not drop_rare else []), []
     for label in wrong[:8]:
-        rest = [name for name in usual if name != folded(label)]
-        names = [folded(label)] if label in again else get_close_matches(folded(label), rest, 1)
-        near = "".join(f", like {usual[name]!r:.30}" for name in names)
-        count = counts[label]
-        size = f"{count} different texts" if count else "its texts have another label before"
-        described.append(f"{label!r:.30} ({size}{near})")
-    options = ["--merge-case to merge spellings"] if again else []
-    options += (
-        [f"--drop-rare to leave out those of fewer than {FEWEST} texts"] if wrong != again else []
-    )
+        rest = [name for name, best in usual.items() if best != label]
+        near = [f", like {usual[name]!r:.30}" for name in get_close_matches(folded(label), rest, 1)]
+        size = f"{counts[label]} different texts"
+        size = size if counts[label] else "its texts have another label before"
+        described.append(f"{label!r:.30} ({size}{''.join(near)})")
     check(
         not wrong,
-        f"{path}: {len(wrong)} of {len(counts)} classes are not usable: "
-        f"{'; '.join(described)}{'; …' * (len(wrong) > 8)}. Add texts, correct labels, or give "
-        f"{' and '.join(options)} (in Python merge_case, drop_rare)",
+        f"{path}: {len(wrong)} of {len(counts)} classes are not usable: {'; '.join(described)}"
+        f"{'; …' * (len(wrong) > 8)}. Add texts, correct labels, or give --merge-case to merge "
+        f"spellings and --drop-rare to leave out those of fewer than {FEWEST} texts (in Python "
+        "merge_case, drop_rare)",
     )
     enough = f"{path}: fewer than two classes have {FEWEST} different texts; add texts"
     check(len(counts) - len(rare) > 1, enough)
     return rare
 
 
-def read_own(
-    path: Path, text_column: str, label_column: str, encoding: str = "", merge_case: bool = False
-) -> tuple[list[Raw], list[str], list[str]]:
+def read_own(path: Path, reading: Reading) -> tuple[list[Raw], list[str], list[str]]:
     """The rows of a file, a line for each row that has no text or no label and is left out, and a
-    sentence for each thing that was read in another way than it may be meant. A file without a byte
-    order mark is read in an ``encoding``, by default UTF-8; with ``merge_case`` spellings that
-    differ in case, white space or composed letters are one label. Raises `InputError` for a row
-    that cannot be read, named by its line, columns that hold no texts or no classes, or where no
-    row is left."""
-    check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
-    same = f"{path}: text and label are both in column {text_column!r}; name two columns"
-    check(text_column != label_column, same)
-    columns = (text_column.strip(), label_column.strip())
-    rows, notes = _rows(path, columns, encoding)
+    sentence for each thing that was read in another way than it may be meant. Raises `InputError`
+    for a row that cannot be read, named by its line, columns that hold no texts or no classes, or
+    where no row is left."""
+    columns = reading.text_column.strip(), reading.label_column.strip()
+    same = f"{path}: text and label are both in column {columns[0]!r}; name two columns"
+    check(columns[0] != columns[1], same)
+    rows, notes = _rows(path, columns, reading.encoding)
     read, gaps, named = list[Raw](), list[str](), dict[str, None]()
     for where, row in rows:
         named |= dict.fromkeys(row)
         text, label = values = [*map(row.get, columns)]
-        empty = [value is None or value != value or not str(value).strip() for value in values]
+        empty = [value is None or str(value).strip().lower() in NOTHING for value in values]
         if any(empty):
-            gaps.append(f"{where}: column {columns[empty.index(True)]!r} is empty")
-            continue
-        if str(label).strip().lower() in NO_LABEL:
-            gaps.append(f"{where}: the label {label!r} says that there is none")
+            place = empty.index(True)
+            gaps.append(f"{where}: column {columns[place]!r} holds nothing: {values[place]!r}")
             continue
         check(
             isinstance(text, str) and isinstance(label, Hashable),
-            f"{where}: column {text_column!r} must hold a text, and {label_column!r} a word or a "
+            f"{where}: column {columns[0]!r} must hold a text, and {columns[1]!r} a word or a "
             f"number, not {text!r:.40} and {label!r:.40}",
         )
         read.append(Raw(whole_characters(str(text)), whole_characters(str(label).strip())))
@@ -352,27 +329,23 @@ def read_own(
         check_column(path, column, named or columns, how)
     check(read, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     labels = Counter(row.label for row in read)
-    _check_contents(read, labels, path, columns)
-    written: dict[Decimal | str, str] = {}
+    check(
+        len(labels) <= max(20, len(read) / 2),
+        f"{path}: column {columns[1]!r} has {len(labels):,} different labels in {len(read):,} rows"
+        ", as a text, an id or a measured number; name the classes with --label-column",
+    )
     for label in sorted(labels):
-        # others, as 01, are codes
-        is_number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*)?", label, re.ASCII)
-        other = written.setdefault(Decimal(label) if is_number else label, label)
-        check(
-            other == label,
-            f"{path}: labels {other!r} and {label!r} are one number; write it in one way",
-        )
-        said = (
-            f"{labels[label]:,} rows are of a class {label!r}; empty the field if it means no "
-            "class."
-        )
-        notes += [said] if folded(label) in ("none", "na") else []
-    if merge_case:
+        if folded(label) in ("none", "na"):
+            count = f"{labels[label]:,} rows are of a class {label!r}"
+            notes.append(f"{count}; empty the field if it means no class.")
+    if reading.merge_case:
         usual = usual_spellings(labels)
         merged = sorted(label for label in labels if usual[folded(label)] != label)
-        count = sum(labels[label] for label in merged)
-        said = f"{count:,} rows spell their class in a rarer way and were merged: {merged!r:.200}."
-        notes += [said] if merged else []
+        if merged:
+            count = (
+                f"{sum(labels[label] for label in merged):,} rows spell their class in a rarer way"
+            )
+            notes.append(f"{count} and were merged: {merged!r:.200}.")
         read = [row._replace(label=usual[folded(row.label)]) for row in read]
     check(
         not without_spaces(row.text for row in read),
@@ -397,32 +370,13 @@ def check_column(path: Path, column: str, named: Collection[str], how: str) -> N
     )
 
 
-def _check_contents(
-    rows: Sequence[Raw], labels: Collection[str], path: Path, columns: Sequence[str]
-) -> None:
-    """Raises `InputError` where the columns look swapped, or the labels are no classes."""
-    text, label = rows[0][:2]
-    words = [sum(len(row[column].split()) for row in rows) for column in (0, 1)]
-    swapped = len(labels) > 2 * len({row.text for row in rows}) and words[1] > words[0]
-    check(
-        not swapped,
-        f"{path}: text and label look swapped: column {columns[0]!r} holds {text!r:.40}, and "
-        f"{columns[1]!r} holds {label!r:.60}; give --text-column {columns[1]} --label-column "
-        f"{columns[0]}",
-    )
-    check(
-        len(labels) <= max(20, len(rows) / 2),
-        f"{path}: column {columns[1]!r} has {len(labels):,} different labels in {len(rows):,} rows"
-        ", as an id or a measured number; name the classes with --label-column",
-    )
-
-
 def _rows(
     path: Path, names: Sequence[str], encoding: str | None
 ) -> tuple[Iterable[tuple[str, Mapping[str, Any]]], list[str]]:
     """Where each row of a file stands, with its fields by their names, and notes as `read_own` has
     them."""
     suffix, expected = suffix_of(path), f"a JSON object with {names[0]!r}"
+    check(suffix in SUFFIXES, f"{path} is not a {FORMATS} file")
     if suffix in (".csv", ".tsv"):
         return _table(path, names, encoding)
     if suffix == ".jsonl":
@@ -492,7 +446,6 @@ def _workbook(path: Path, names: Sequence[str]) -> list[tuple[str, Mapping[str, 
 def read_texts(path: Path, text_column: str = "text") -> list[str]:
     """The texts of a file without labels, "" where a row has none. Raises `InputError` for a file
     that cannot be read, or has no such column or no row."""
-    check(suffix_of(path) in SUFFIXES, f"{path} is not a {FORMATS} file")
     column = text_column.strip()
     fields = [row for _, row in _rows(path, (column,), None)[0]]
     check(fields, f"{path} has no rows; give at least one text")
@@ -510,65 +463,54 @@ def _table(
     lines = list(lines_of(path, encoding))
     # blank lines, comments and the line by which Excel names the separator may stand above the
     # header
-    above = re.compile(r'\s*(?:$|#)|"?sep=([^\w"])"?\s*$', re.IGNORECASE)
-    named = [match and match[1] for match in takewhile(bool, map(above.match, lines))]
+    above = [*takewhile(re.compile(r'\s*($|#|"?sep=)', re.IGNORECASE).match, lines)]
     # other marks than commas may separate a .csv: the one by which the header has the columns that
     # are wanted, or most columns
-    marks = next(filter(None, named), "\t" if suffix_of(path) == ".tsv" else ",;\t|")
     heads = {
         (number, mark): [*map(str.strip, next(csv.reader([line], delimiter=mark)))]
-        for (number, line), separator in zip(enumerate(lines), [*named, None], strict=False)
-        if line.strip() and not separator
-        for mark in marks
+        for number, line in enumerate(lines[: len(above) + 1])
+        if line.strip()
+        for mark in ("\t" if suffix_of(path) == ".tsv" else ",;\t|")
     }
     check(heads, f"{path} has no header; write the names of its columns into the first line")
-    start, mark = max(heads, key=lambda key: ({*names} <= {*heads[key]}, len(heads[key])))
+    start, mark = max(heads, key=lambda key: ({*names} <= {*heads[key]}, len(heads[key]), key[0]))
     reader = csv.reader(lines[start:], delimiter=mark, strict=True, quoting=quoting)
-    rows, joined, first = list[tuple[str, Mapping[str, Any]]](), list[tuple[int, int]](), start
-    where = f"{path}, line {first + 1}"
+    read, last = list[tuple[int, int, list[str]]](), start  # lines before and up to it, and a row
     try:
-        header = [name.strip() for name in next(reader)]
-        header = header if quoting == csv.QUOTE_MINIMAL else heads[start, mark]
-        first = start + reader.line_num
-        where = f"{path}, line {first + 1}"
         for row in reader:
-            check(
-                not any(row[len(header) :]),
-                f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
-                f"; put fields that hold {mark!r} in quotes",
-            )
-            last = start + reader.line_num
-            if any(row):
-                fields: dict[str, str] = {}
-                for name, value in zip_longest(header, row[: len(header)], fillvalue=""):
-                    fields.setdefault(name, value)  # of two columns of one name the first
-                rows.append((where, fields))
-                if last > first + 1 and any(mark in field for field in row):
-                    joined.append((first, last))
-            first, where = last, f"{path}, line {last + 1}"
+            first, last = last, start + reader.line_num
+            read.append((first, last, row))
     except csv.Error as error:
         if mark == "\t" and quoting == csv.QUOTE_MINIMAL:
             return _table(path, names, encoding, csv.QUOTE_NONE)
         raise InputError(
-            f"{where}: a quote is not closed ({error}); "
+            f"{path}, line {last + 1}: a quote is not closed ({error}); "
             "end each quoted field with a quote, and write a quote within it twice"
         ) from None
+    header = [*map(str.strip, read.pop(0)[2])]
+    header = header if quoting == csv.QUOTE_MINIMAL else heads[start, mark]
+    rows, joined = list[tuple[str, Mapping[str, Any]]](), list[str]()
+    for first, last, row in read:
+        where = f"{path}, line {first + 1}"
+        check(
+            not any(row[len(header) :]),
+            f"{where}: the line has {len(row)} fields, but the header has {len(header)}"
+            f"; put fields that hold {mark!r} in quotes",
+        )
+        if any(row):
+            fields: dict[str, str] = {}
+            for name, value in zip_longest(header, row[: len(header)], fillvalue=""):
+                fields.setdefault(name, value)  # of two columns of one name the first
+            rows.append((where, fields))
+            if last > first + 1 and any(mark in field for field in row):
+                joined.append(f"{first + 1} to {last}")
     if not joined:
         return rows, []
     # between the quotes may be a text of several lines, or rows: then every line of the table has
-    # all fields, and a label as other rows have it; without labels only quotes between tabs may be
-    # letters
-    labels = {fields.get(name) for _, fields in rows for name in names[1:]}
-    plain = (line.rstrip("\r\n").split(mark) for line in lines[start + 1 :] if line.strip())
-    are_rows = (labels or mark == "\t") and all(
-        len(line) == len(header)
-        and {*map(dict(zip(header, line, strict=True)).get, names[1:])} <= labels
-        for line in plain
-    )
-    spans = ", ".join(f"{first + 1} to {last}" for first, last in joined[:5]) + " …" * (
-        len(joined) > 5
-    )
-    if are_rows:
+    # all fields
+    spans = ", ".join(joined[:5]) + " …" * (len(joined) > 5)
+    plain = (line.split(mark) for line in lines[start + 1 :] if line.strip())
+    if mark == "\t" and all(len(row) == len(header) for row in plain):
         said = f"Quotes are read as letters, since they would make one row of lines {spans}."
         return _table(path, names, encoding, csv.QUOTE_NONE)[0], [said]
     several = f"{len(joined):,} rows span several lines between quotes, with {mark!r} in them"

@@ -105,10 +105,10 @@ def _with_articles(text: str) -> str:
 
 def _weighted_picker(lists: dict[str, list[str]], rng: random.Random):
     """Draws a word of a kind, early ones of its list more often, as in natural text (Zipf)."""
-    weights = {
-        kind: [1 / (rank + 2) for rank in range(len(words))] for kind, words in lists.items()
+    sums = {
+        kind: [*accumulate(1 / (rank + 2) for rank in range(len(words)))]
+        for kind, words in lists.items()
     }
-    sums = {kind: list(accumulate(of_kind)) for kind, of_kind in weights.items()}
     return lambda kind: rng.choices(lists[kind], cum_weights=sums[kind])[0]
 
 

@@ -165,13 +165,6 @@ def _copy_of(path: Path, cache_directory: Path) -> Path:
     return cache_directory / "word_vectors" / name
 
 
-_CONVERT = (
-    "unpack a .zip, save UTF-16 as UTF-8, and write a .bin of word2vec as text, with gensim: "
-    "KeyedVectors.load_word2vec_format('vectors.bin', "
-    "binary=True).save_word2vec_format('vectors.txt')"
-)
-
-
 def _is_number(field: bytes) -> bool:
     with suppress(ValueError):
         float(field)
@@ -183,7 +176,6 @@ def _parse(path: Path) -> WordVectors:
     words, values, size = list[str](), array("f"), 0
     try:
         with stream_of(path) as file:
-            is_binary = re.search(rb"[\0-\x08\x0e-\x1f]", file.peek(1_000))
             for number, line in enumerate(file, 1):
                 fields = line.removeprefix(b"\xef\xbb\xbf").split()
                 if not fields or (number == 1 and len(fields) == 2 and b"".join(fields).isdigit()):
@@ -193,17 +185,16 @@ def _parse(path: Path) -> WordVectors:
                 word, row = fields[: len(fields) - size], array("f")
                 with suppress(ValueError):
                     row = array("f", map(float, fields[len(word) :]))
-                expected = f"expected a word and {size or 'its'} numbers, but found {line[:40]!r}"
                 # also as they are stored
                 is_row = len(row) == size > 0 and all(map(math.isfinite, row))
                 is_row = is_row and len(word) > 0 and not any(map(_is_number, word[1:][-1:]))
                 check(
-                    is_row or number > 2 or not is_binary,
-                    f"word vectors {path} are not plain text; {_CONVERT}",
-                )
-                check(
                     is_row,
-                    f"word vectors {path}, line {number}: {expected}; correct or delete the line",
+                    f"word vectors {path}, line {number}: expected a word and {size or 'its'} "
+                    f"numbers, but found {line[:40]!r}; correct or delete the line; if the file is "
+                    "no plain text, unpack a .zip, save UTF-16 as UTF-8, and write a .bin of "
+                    "word2vec as text, with gensim: KeyedVectors.load_word2vec_format("
+                    "'vectors.bin', binary=True).save_word2vec_format('vectors.txt')",
                 )
                 with suppress(UnicodeDecodeError):  # words that are not UTF-8 are left out
                     words.append(b" ".join(word).decode("utf-8"))

@@ -71,13 +71,23 @@ class Checkpoint:
     tokenizer: str = "basic_english"
 
     def __post_init__(self) -> None:
-        _check_names(
-            self.vocabulary, self.classes, self.max_words, self.tokenizer, "the checkpoint"
-        )
+        words, classes, limit = self.vocabulary, self.classes, self.max_words
+        start = f"vocabulary must begin with {UNKNOWN} and {PADDING}"
+        check([*words[:2]] == [UNKNOWN, PADDING], start)
+        for name, names in (("vocabulary", words), ("classes", classes)):
+            check(
+                len({*names}) == len(names) > 1 and {*map(type, names)} == {str},
+                f"{name} must be a list of at least two different strings",
+            )
+        check_known("tokenizer", self.tokenizer, TOKENIZERS)
+        whole = type(limit) is int and limit >= 1
+        check(limit is None or whole, f"max_words must be at least 1, or null, not {limit}")
         has = self.model.embedding.num_embeddings, self.model.classifier.out_features
-        named = len(self.vocabulary), len(self.classes)
-        texts = [f"{words} words and {classes} classes" for words, classes in (has, named)]
-        check(has == named, f"the model has {texts[0]}, but the checkpoint names {texts[1]}")
+        check(
+            has == (len(words), len(classes)),
+            f"the model has {has[0]} words and {has[1]} classes, but the checkpoint names "
+            f"{len(words)} words and {len(classes)} classes",
+        )
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -170,7 +180,7 @@ def save_checkpoint(
         "vocabulary": list(vocabulary),
     }
     text = json.dumps(facts, ensure_ascii=False, indent=1, default=_plain)
-    _made(json.loads(text), tensors, "the checkpoint")  # so that it can be read again
+    _made(json.loads(text), tensors, Path("the checkpoint"))  # so that it can be read again
     write_atomically(folder / WEIGHTS_FILE, weights)
     write_atomically(folder / FACTS_FILE, text)
     return folder
@@ -211,9 +221,7 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
             hashlib.sha256(weights).hexdigest() == facts["weights"],
             f"{weights_file} does not belong to its {FACTS_FILE}; save the model again",
         )
-        model = _made(facts, safetensors.torch.load(weights), str(facts_file))
-        more = facts["about"], facts["max_words"], facts["tokenizer"]
-        return Checkpoint(model, tuple(facts["vocabulary"]), tuple(facts["classes"]), *more)
+        return _made(facts, safetensors.torch.load(weights), facts_file)
     except InputError:
         raise
     except (LookupError, TypeError, ValueError) as error:
@@ -225,16 +233,19 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
 def _arguments(model: TextClassifier) -> dict[str, Any]:
     """What the constructor is given to make a model of this shape; how it started is no part of
     it."""
-    exchanged = isinstance(model.pooling, StraightThrough)
-    read, learn = (model.pooling.read, model.pooling.learn) if exchanged else (model.pooling, None)
-    names: dict[Any, str] = {kind: name for name, kind in POOLINGS.items()}
-    for part in filter(None, (read, learn)):
+    pooling = model.pooling
+    exchanged = isinstance(pooling, StraightThrough)
+    parts = (pooling.read, pooling.learn) if exchanged else (pooling, None)
+    names: dict[Any, str | None] = {kind: name for name, kind in POOLINGS.items()}
+    names[type(None)] = None
+    for part in parts:
         other = f"pooling {type(part).__name__} is not in whenpool.POOLINGS; take one"
         check(type(part) in names, other)
+    read, learn = (names[type(part)] for part in parts)
     encoder = model.encoder
     return {
-        "pooling": names[type(read)],
-        "through": names.get(type(learn)),
+        "pooling": read,
+        "through": learn,
         "cell": encoder.cell,
         "embedding_size": encoder.input_size,
         "hidden_size": encoder.hidden_size,
@@ -246,36 +257,15 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     }
 
 
-def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TextClassifier:
-    """The model that some facts describe, with its weights; raises `InputError` where they do not
+def _made(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], file: Path) -> Checkpoint:
+    """What the facts of a file describe, with its weights. Raises `InputError` where they do not
     fit."""
-    words, classes = facts["vocabulary"], facts["classes"]
-    _check_names(words, classes, facts["max_words"], facts["tokenizer"], where)
+    words, classes = tuple(facts["vocabulary"]), tuple(facts["classes"])
     try:
         with torch.random.fork_rng(devices=[]):
             model = TextClassifier(len(words), len(classes), **facts["model"], forget_bias=None)
         model.load_state_dict(tensors)
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # names that are unknown, or other shapes
-        raise InputError(f"{where} does not describe the weights: {error!s:.400}") from None
-    return model.eval()
-
-
-def _check_names(
-    words: Sequence[str], classes: Sequence[str], limit: int | None, tokenizer: str, where: str
-) -> None:
-    check(
-        [*words[:2]] == [UNKNOWN, PADDING],
-        f"{where}: vocabulary must begin with {UNKNOWN} and {PADDING}",
-    )
-    for name, names in (("vocabulary", words), ("classes", classes)):
-        check(
-            len({*names}) == len(names) > 1 and {*map(type, names)} == {str},
-            f"{where}: {name} must be a list of at least two different strings",
-        )
-    check_known(f"{where}: tokenizer", tokenizer, TOKENIZERS)
-    whole = type(limit) is int and limit >= 1
-    check(limit is None or whole, f"{where}: max_words must be at least 1, or null, not {limit}")
+        more = facts["about"], facts["max_words"], facts["tokenizer"]
+        return Checkpoint(model.eval(), words, classes, *more)
+    except (TypeError, ValueError, RuntimeError) as error:  # unknown names, or other shapes
+        raise InputError(f"{file} does not describe the weights: {error!s:.400}") from None

@@ -11,8 +11,9 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -35,9 +36,9 @@ from whenpool.base.errors import check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory
 from whenpool.corpora.batches import PADDING_INDEX
-from whenpool.corpora.sources import FEWEST, CorpusSource, check_classes, read_own
+from whenpool.corpora.sources import FEWEST, CorpusSource, Reading, check_classes, read_own
 from whenpool.corpora.tokens import WordVectors, find_vectors, load_vectors, tokenize, vectors_file
-from whenpool.explain.checkpoint import READS, TOKENIZERS, save_checkpoint
+from whenpool.explain.checkpoint import READS, TOKENIZERS
 from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
@@ -51,22 +52,14 @@ PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "te
 
 
 def survey(
-    path: Path,
-    text_column: str = "text",
-    label_column: str = "label",
-    *,
-    limit: int = 2_000,
-    words: int = 1_000,
-    encoding: str = "",
-    merge_case: bool = False,
-    drop_rare: bool = False,
+    path: Path, reading: Reading, limit: int = 2_000, words: int = 1_000
 ) -> tuple[pd.DataFrame, list[str]]:
     """Read a file of labelled texts, see `diagnose`, and choose about ``limit`` of them: which ones
     depends on the texts alone; each class keeps its share, and at least `FEWEST` texts. Texts are
     cut before they are compared, so that none is there twice. Returns the columns "text", words
     with spaces between them, and "label", and a sentence for each thing that was cut or left out.
     Raises `InputError` for texts that cannot be used."""
-    rows, gaps, read_otherwise = read_own(path, text_column, label_column, encoding, merge_case)
+    rows, gaps, read_otherwise = read_own(path, reading)
     table = pd.DataFrame(rows)
     read = table["text"].map(TOKENIZERS[READS])
     table["text"], table["length"] = read.map(lambda text: " ".join(text[:words])), read.map(len)
@@ -76,7 +69,7 @@ def survey(
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
     texts = table.drop_duplicates("text")
     counts = texts["label"].value_counts().reindex(table["label"].unique(), fill_value=0)
-    rare = check_classes(counts.to_dict(), path, drop_rare)
+    rare = check_classes(counts.to_dict(), path, reading.drop_rare)
     kept, counts = texts[~texts["label"].isin(rare)], counts.drop(rare)
     # shuffled, however the file is sorted; then the first texts of each class
     shuffled = kept.sort_values("text").sample(frac=1, random_state=0)
@@ -99,32 +92,26 @@ def survey(
     return used[["text", "label"]], sentences
 
 
-class Score(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Score:
     """How well one pooling, or a baseline, did."""
 
     pooling: str  # its name as an option; "" of a baseline
     name: str
-    right: np.ndarray  # (N,), which texts it got right
+    predicted: np.ndarray  # (N,), the classes that it named
+    labels: np.ndarray  # (N,), those of the texts
     filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
-    predicted: np.ndarray | None = None  # (N,), the classes that it named
-    # (N,), see `f1_parts`, where macro F1 is compared; else accuracy
-    parts: np.ndarray | None = None
-
-    @classmethod
-    def of(
-        cls, pooling: str, name: str, predicted: np.ndarray, labels: np.ndarray, filled: float = 0
-    ) -> "Score":
-        parts = f1_parts(labels, predicted) if is_uneven(labels) else None
-        return cls(pooling, name, predicted == labels, filled, predicted, parts)
 
     @property
     def accuracy(self) -> float:
-        return 100 * float(self.right.mean())
+        return 100 * float((self.predicted == self.labels).mean())
 
-    @property
+    @cached_property
     def credit(self) -> np.ndarray:
-        """(N,) what each text adds to what is compared."""
-        return self.right if self.parts is None else self.parts
+        """(N,) what each text adds to what is compared, accuracy or macro F1."""
+        if is_uneven(self.labels):
+            return f1_parts(self.labels, self.predicted)
+        return (self.predicted == self.labels).astype(float)
 
     @property
     def value(self) -> float:
@@ -197,14 +184,14 @@ def diagnose(
 ) -> Diagnosis:
     """Cross-validate a small model with each pooling on a user's labelled texts, read them among
     filler, and write the page, the texts and the models into the folder ``output``. The options are
-    those of the command `whenpool diagnose`, of which ``reading`` are those of `survey`; ``say`` is
-    called with each line of progress. Raises `InputError` for texts that cannot be used, or
-    senseless options."""
+    those of the command `whenpool diagnose`; ``reading`` are further ones of
+    `whenpool.corpora.sources.Reading`, and ``say`` is called with each line of progress. Raises
+    `InputError` for texts that cannot be used, or senseless options."""
     for pooling in poolings:
         check_known("pooling", pooling, POOLINGS)
     check_device(device)
     data = data or data_directory()
-    table, notes = survey(path, text_column, label_column, limit=limit, words=words, **reading)
+    table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
     named = None if vectors == "random" else vectors or find_vectors(data)
     file = named and (Path(named) if Path(named).is_file() else vectors_file(named, data))
     folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
@@ -225,26 +212,21 @@ def diagnose(
     for pooling in dict.fromkeys(poolings):
         predicted[pooling] = np.empty_like(labels)
         model = PoolingClassifier(
-            pooling, epochs=epochs, vectors=file, device=device, class_weight=weights_for(labels)
+            pooling,
+            epochs=epochs,
+            vectors=file,
+            max_words=words,
+            device=device,
+            class_weight=weights_for(labels),
         )
         how: Any = {"cv": folds, "n_jobs": workers, "error_score": "raise"}
         made = cross_validate(model, texts, labels, return_estimator=True, **how)["estimator"]
         for fitted, (_, test) in zip(made, folds, strict=True):
             predicted[pooling][test] = fitted.predict(texts[test])
         models[pooling] = made[0]
-        right = predicted[pooling] == labels
-        say(f"{POOLING_NAMES[pooling]}: {100 * right.mean():.1f} %")
-        saved = made[0].checkpoint_
-        save_checkpoint(
-            folder / "models" / pooling,
-            saved.model,
-            saved.vocabulary,
-            saved.classes,
-            words,
-            READS,
-            run=f"{pooling}, {path.name}",
-            test_accuracy=100 * right[tested].mean(),
-        )
+        right = 100 * (predicted[pooling] == labels).mean()
+        say(f"{POOLING_NAMES[pooling]}: {right:.1f} %")
+        made[0].save(folder / "models" / pooling)
 
     some = tested[:PROBED]
     if is_uneven(labels):  # equally many of each class
@@ -254,13 +236,12 @@ def diagnose(
     sweep = pd.concat(Parallel(workers)(jobs))
     filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()
     scores = [
-        Score.of(name, POOLING_NAMES[name], predicted[name], labels, filled[name])
-        for name in models
+        Score(name, POOLING_NAMES[name], predicted[name], labels, filled[name]) for name in models
     ]
     word_vectors = load_vectors(file, cache_directory()) if file else None
     simple = baselines(texts, labels, folds, word_vectors)
     majority = [
-        Score.of("", "most frequent class", np.full_like(labels, name), labels)
+        Score("", "most frequent class", np.full_like(labels, name), labels)
         for name in table["label"].mode()
     ]
     chosen, title, sentences = verdict_on(scores, simple, majority)
@@ -269,8 +250,8 @@ def diagnose(
     diagnosis = Diagnosis(
         path.name,
         notes,
-        scores_table(scores, every[len(scores) :], labels),
-        f1_table(every, labels),
+        scores_table(scores, every[len(scores) :]),
+        f1_table(every),
         confusion_table(predicted[shown], labels),
         title,
         sentences,
@@ -329,7 +310,7 @@ def baselines(
         regression = LogisticRegression(max_iter=2_000, class_weight=weights_for(labels))
         chosen = GridSearchCV(regression, {"C": strengths}, scoring=measure, cv=3)
         predicted = cross_val_predict(make_pipeline(features, chosen), data, labels, cv=folds)
-        scores.append(Score.of("", f"{name} with logistic regression", predicted, labels))
+        scores.append(Score("", f"{name} with logistic regression", predicted, labels))
     return scores
 
 
@@ -344,7 +325,7 @@ def ranked(scores: Iterable[Score]) -> list[Score]:
 def difference(best: Score, other: Score, tests: int = 1) -> tuple[float, float, float]:
     """By how many points one score is better than another, and the ends of its interval: Student's,
     text by text; several ``tests`` hold at 95 % together (Bonferroni's)."""
-    points = 100 * (best.credit.astype(float) - other.credit)  # (N,)
+    points = 100 * (best.credit - other.credit)  # (N,)
     half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1) * sem(points))
     return points.mean(), points.mean() - half, points.mean() + half
 
@@ -365,27 +346,25 @@ def verdict_on(
     accuracy where the classes are uneven. ``majority`` has each class that no other outnumbers."""
 
     def learnt(among: Sequence[Score]) -> list[Score]:
-        tests = len(among)
         return [
             score
             for score in ranked(among)
-            if all(difference(score, chance, tests)[1] > 0 for chance in majority)
+            if all(difference(score, chance, len(among))[1] > 0 for chance in majority)
         ]
 
-    best, gaps, uneven = ranked(scores)[0], differences(scores), scores[0].parts is not None
+    best, gaps, uneven = ranked(scores)[0], differences(scores), is_uneven(scores[0].labels)
     has, of = ("has a macro F1 of", "on") if uneven else ("is right on", "of")
     sentences = [
-        f"{best.name} {has} {best.value:.1f} % {of} {len(best.right):,} texts, and the most "
+        f"{best.name} {has} {best.value:.1f} % {of} {len(best.labels):,} texts, and the most "
         f"frequent class {has} {majority[0].value:.1f} %. Chance in the choice of texts counts, "
         "that in training does not."
     ]
     if uneven:
         sentences.append(
-            f"The largest class has {majority[0].accuracy:.1f} % of the texts, so that a "
-            "model that always "
-            "names it is right that often. Therefore models are compared by macro F1, the "
-            "mean of the F1 of "
-            'all classes, and all classes weigh alike in training (class_weight="balanced").'
+            f"The largest class has {majority[0].accuracy:.1f} % of the texts, so that a model "
+            "that always names it is right that often. Therefore models are compared by macro F1, "
+            "the mean of the F1 of all classes, and all classes weigh alike in training "
+            '(class_weight="balanced").'
         )
     tied = [score for score in learnt(scores) if score is best or gaps[score.pooling][1] <= 0]
     if tied:
@@ -414,19 +393,18 @@ def verdict_on(
 # The page
 
 
-def scores_table(
-    scores: Sequence[Score], simple: Sequence[Score], labels: np.ndarray
-) -> pd.DataFrame:
+def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFrame:
     """The poolings, the best first, then the baselines, as texts."""
     gaps, rows = differences(scores), []
     for score in ranked(scores) + ranked(simple):
         gap = gaps.get(score.pooling)
+        macro = 100 * f1_score(score.labels, score.predicted, average="macro")
         rows.append(
             {
                 "model": score.name,
                 "option": score.pooling,
                 "accuracy, %": f"{score.accuracy:.1f}",
-                "macro F1, %": f"{100 * f1_score(labels, score.predicted, average='macro'):.1f}",
+                "macro F1, %": f"{macro:.1f}",
                 "behind the best, points": "{:.1f} ({:.1f} to {:.1f})".format(*gap) if gap else "",
                 "among filler, %": f"{score.filled:.1f}" if score.pooling else "",
             }
@@ -434,14 +412,13 @@ def scores_table(
     return pd.DataFrame(rows)
 
 
-def f1_table(scores: Sequence[Score], labels: np.ndarray) -> pd.DataFrame:
+def f1_table(scores: Sequence[Score]) -> pd.DataFrame:
     """The F1 of each class in %, the largest class first, and of each model, as texts."""
-    counts = pd.Series(labels).value_counts()
+    counts = pd.Series(scores[0].labels).value_counts()
     rows: dict[str, Any] = {"class": counts.index, "texts": [f"{count:,}" for count in counts]}
     for score in scores:
-        of_class = f1_score(
-            labels, score.predicted, labels=counts.index, average=None, zero_division=0
-        )
+        how: Any = {"labels": counts.index, "average": None, "zero_division": 0}
+        of_class = f1_score(score.labels, score.predicted, **how)
         rows[score.name] = [f"{100 * value:.1f}" for value in of_class]
     return pd.DataFrame(rows)
 

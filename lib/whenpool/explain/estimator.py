@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from whenpool.base.devices import check_device
 from whenpool.base.errors import InputError, check
@@ -345,15 +345,10 @@ def _taken(texts: list[list[str]], rows: np.ndarray) -> list[list[str]]:
 
 def _checked_weights(sample_weight: Any, texts: int) -> np.ndarray:
     """(N,) of as many ``texts``; raises `InputError` for what cannot weigh them."""
-    if sample_weight is None:
-        return np.ones(texts)
     try:
-        weights = column_or_1d(sample_weight).astype(float)
+        rows = np.empty((texts, 1))
+        weights = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
     except (TypeError, ValueError) as error:
-        raise InputError(f"sample_weight must be one number for each text: {error}") from None
-    check(
-        len(weights) == texts and bool((np.isfinite(weights) & (weights >= 0)).all()),
-        f"sample_weight must be {texts} numbers from 0, one for each text",
-    )
+        raise InputError(f"sample_weight must be a number from 0 for each text: {error}") from None
     check(weights.any(), "no text has a weight above 0; give some texts a larger sample_weight")
     return weights

@@ -62,15 +62,16 @@ class Explanation:
     def text(self) -> str:
         """For a terminal, without what it would obey."""
         width = max(map(len, self.classes))
+        how = "when the unknown word replaces the word."
         lines = [
-            f"{name:{width}}  {p:6.1%}  {'█' * round(30 * p)}" for name, p in self.by_probability
-        ]
-        lines += [
+            *(
+                f"{name:{width}}  {p:6.1%}  {'█' * round(30 * p)}"
+                for name, p in self.by_probability
+            ),
             "",
             *map(repr, self.strips),
             "",
-            "A number says how far the log-probability "
-            "of the class falls when the unknown word replaces the word.",
+            f"A number says how far the log-probability of the class falls {how}",
         ]
         if self.unknown:
             lines.append(f"Words that the model does not know: {', '.join(self.unknown[:10])}.")
@@ -120,14 +121,10 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
 
 
 def explain_file(
-    checkpoint: Checkpoint,
-    file: Path,
-    out: Path,
-    text_column: str = "text",
-    label: str | None = None,
+    checkpoint: Checkpoint, file: Path, out: Path, text_column: str, label: str | None
 ) -> int:
     """Explain each text of a table into the CSV file ``out``, a row each: the text, the likeliest
-    class, its probability, and the words, each with its effect on ``label``, by default that class,
+    class, its probability, and the words, each with its effect on ``label``, or else that class,
     in brackets; without words a text has no answer. Returns how many texts have one. Raises
     `InputError` as `explain`, for a table that cannot be read, and where ``out`` cannot be
     written."""
@@ -136,13 +133,8 @@ def explain_file(
     from whenpool.corpora.sources import read_texts
 
     check(out.suffix == ".csv", f"{out} must end with .csv, as --out explained.csv")
-    check(
-        out.parent.is_dir(),
-        f"folder {out.parent} does not exist; make it, or write to another --out",
-    )
-    check(
-        out.resolve() != file.resolve(), f"{out} is the file of the texts; write to another --out"
-    )
+    same = out.resolve() == file.resolve()
+    check(not same, f"{out} is the file of the texts; write to another --out")
     texts = read_texts(file, text_column)
     rows = Parallel(-1, prefer="threads")(delayed(_row)(checkpoint, text, label) for text in texts)
     table = io.StringIO()

@@ -10,6 +10,7 @@ D = H x directions.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -109,8 +110,8 @@ class Encoder(nn.Module):
         super().__init__()
         check_known("cell", cell, CELLS)
         listed, quoted = LISTED_CELLS[cell], f"cell {cell!r}"
-        sizes = min(input_size, hidden_size, layers)
-        check(sizes >= 1, f"input_size, hidden_size and layers must be at least 1, not {sizes}")
+        least = min(input_size, hidden_size, layers)
+        check(least >= 1, f"input_size, hidden_size and layers must be at least 1, not {least}")
         gated = ", ".join(name for name, each in LISTED_CELLS.items() if each.forgets)
         check(
             forget_bias is None or listed.forgets,
@@ -134,24 +135,19 @@ class Encoder(nn.Module):
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
         self.drop_connect, self.masked, self.backward = drop_connect, masked, backward
-        stacked = []  # for each layer one recurrence a direction
-        for size in [input_size] + [self.output_size] * (layers - 1):
-            layer = [CELLS[cell](size, hidden_size, batch_first=True)]
-            if bidirectional:
-                layer.append(CELLS[cell](size, hidden_size, batch_first=True))
-            stacked.append(nn.ModuleList(layer))
-        self.layers: Any = nn.ModuleList(stacked)
-        modules: list[Any] = [module for layer in stacked for module in layer]
-        if forget_bias is not None:
-            for module in modules:
+        sizes = [input_size] + [self.output_size] * (layers - 1)
+        made: list[list[Any]] = [  # for each layer one recurrence a direction
+            [CELLS[cell](size, hidden_size, batch_first=True) for _ in range(self.directions)]
+            for size in sizes
+        ]
+        self.layers: Any = nn.ModuleList(map(nn.ModuleList, made))
+        for module in chain(*made):
+            if forget_bias is not None:
                 _set_forget_bias(module, forget_bias, chrono_words)
-        if input_bias is not None:
-            for module in modules:
+            if input_bias is not None:
                 _set_gate(module, 0, input_bias)
-        if orthogonal:
-            for module in modules:
-                for gate in module.weight_hh_l0.split(hidden_size):
-                    nn.init.orthogonal_(gate)  # (H, H)
+            for gate in module.weight_hh_l0.split(hidden_size) if orthogonal else ():
+                nn.init.orthogonal_(gate)  # (H, H)
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T, E), right-padded with finite numbers, and (B,) lengths of at least 1 -> (B, T, D),

@@ -4,7 +4,6 @@ Letters: B texts, T words of the longest, E units of an embedding, D units of a 
 directions together), C classes.
 """
 
-from inspect import signature
 from typing import Any, Literal
 
 import torch
@@ -28,11 +27,10 @@ class TextClassifier(nn.Module):
         vocabulary_size: rows of the embedding.
         classes: how many there are, C.
         pooling: a name in `whenpool.POOLINGS`.
-        cell, hidden_size, layers, bidirectional, chrono_words, input_bias, orthogonal,
-        drop_connect, masked,
-            backward: see `whenpool.Encoder`; the cell "transformer" is a
-                `whenpool.TransformerEncoder`. With ``masked=False`` pads also reach the pooling, as
-                in the authors' code, so that a text's logits depend on the batch it stands in.
+        cell, hidden_size, layers, bidirectional, masked: see `whenpool.Encoder`; the cell
+            "transformer" is a `whenpool.TransformerEncoder`. With ``masked=False`` pads also reach
+            the pooling, as in the authors' code, so that a text's logits depend on the batch it
+            stands in.
         embedding_size: numbers of a word's vector, E.
         forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
             initialisation for the others (§1.3.1).
@@ -40,6 +38,8 @@ class TextClassifier(nn.Module):
             ``pooling``, which is read (`whenpool.models.pooling.StraightThrough`).
         padding_index: the row of the embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, E), the embedding to start from, such as GloVe's.
+        options: further ones of `whenpool.Encoder`: ``chrono_words``, ``input_bias``,
+            ``orthogonal``, ``drop_connect`` and ``backward``.
 
     Examples:
         >>> model = TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -61,13 +61,9 @@ class TextClassifier(nn.Module):
         padding_index: int | None = None,
         *,
         vectors: Tensor | None = None,
-        chrono_words: int = 400,
-        input_bias: float | None = None,
-        orthogonal: bool = False,
-        drop_connect: float = 0.0,
-        masked: bool = True,
         through: str | None = None,
-        backward: str | None = None,
+        masked: bool = True,
+        **options: Any,
     ) -> None:
         super().__init__()
         check_known("pooling", pooling, POOLINGS)
@@ -78,28 +74,19 @@ class TextClassifier(nn.Module):
         self.masked = masked
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         start_from(self.embedding, vectors)
-        options: dict[str, Any] = {
-            "forget_bias": forget_bias,
-            "chrono_words": chrono_words,
-            "input_bias": input_bias,
-            "orthogonal": orthogonal,
-            "drop_connect": drop_connect,
-            "masked": masked,
-            "backward": backward,
-        }
+        options |= {"forget_bias": forget_bias, "masked": masked}
         self.encoder: Any
+        sizes = embedding_size, hidden_size
         if cell == "transformer":
-            usual = signature(Encoder).parameters
-            extra = [f"{name}={v!r}" for name, v in options.items() if v != usual[name].default]
-            check(not extra, f"cell 'transformer' does not take {', '.join(extra)}; leave that out")
+            usual: Any = Encoder.__init__.__kwdefaults__
+            extra = options.items() - (usual | {"forget_bias": None}).items()
+            lacked = ", ".join(f"{name}={value!r}" for name, value in extra)
+            check(not extra, f"cell 'transformer' does not take {lacked}; leave that out")
             from whenpool.models.transformer import TransformerEncoder
 
-            sizes = embedding_size, hidden_size, layers
-            self.encoder = TransformerEncoder(*sizes, bidirectional=bidirectional)
+            self.encoder = TransformerEncoder(*sizes, layers, bidirectional=bidirectional)
         else:
-            self.encoder = Encoder(
-                embedding_size, hidden_size, cell, layers, bidirectional, **options
-            )
+            self.encoder = Encoder(*sizes, cell, layers, bidirectional, **options)
         shape = self.encoder.output_size, bidirectional
         self.pooling = POOLINGS[pooling](*shape)
         if through:

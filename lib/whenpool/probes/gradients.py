@@ -20,7 +20,7 @@ D units of a state, K directions, C classes, n words of one text.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -44,6 +44,7 @@ from whenpool.probes.protocol import (
     checked_batch,
     evaluating,
     interpolate,
+    whole_numbers,
 )
 
 
@@ -135,16 +136,13 @@ def tagging_gradient_norms(
         torch.Size([2, 40])
     """
     check_steps(model, "tagging_gradient_norms")
-    ids, tags = torch.as_tensor(ids), torch.as_tensor(tags)
-    check(not tags.is_floating_point(), f"tags must be whole numbers, not {tags.dtype}")
-    tags = tags.long()
+    ids, tags = torch.as_tensor(ids), whole_numbers("tags", tags).long()
     lengths = checked_batch(model, ids[..., 0] if ids.dim() == 3 else ids, lengths)[1]
     shape = tuple(ids.shape[:2])
     check(tags.shape == shape, f"tags must be (B, T) = {shape}, not {tuple(tags.shape)}")
     counted = tags
     if word is not None:
-        word = torch.as_tensor(word, device=lengths.device)
-        check(not word.is_floating_point(), f"word must be whole numbers, not {word.dtype}")
+        word = whole_numbers("word", word).to(lengths.device)
         check(
             word.shape == lengths.shape and bool(((word >= 0) & (word < lengths)).all()),
             "word must be (B,), with a place in each sentence, counted from 0",
@@ -177,14 +175,13 @@ def _total_norms(
         before = len(taps)  # a recurrence over letters, say, is a part of the embedding
         states = model.encode(embedded.clone(), lengths)  # which may write into it
         kind = type(states).__name__
-        check(
-            kind == "Tensor", f"{name}.encode returned a {kind}; return the states (B, T, D) alone"
-        )
-        (B, T), longest = states.shape[:2], int(lengths.max())
-        steps = f"{T} states of {B} texts for ids of the shape {tuple(ids.shape[:2])}"
+        alone = f"{name}.encode returned a {kind}; return the states (B, T, D) alone"
+        check(kind == "Tensor", alone)
+        (B, T), shape, longest = states.shape[:2], tuple(ids.shape[:2]), int(lengths.max())
+        steps = f"{name}.encode makes {T} states of {B} texts for ids of the shape {shape}"
         # up to the longest text, or its padding
-        is_each_word = len(ids) == B and T in (longest, ids.shape[1])
-        check(is_each_word, f"{name}.encode makes {steps}; make one for each word")
+        is_each_word = len(ids) == B and T in (longest, shape[1])
+        check(is_each_word, f"{steps}; make one for each word")
         made, states = states, states if states.requires_grad else _leaf(states)
         loss = loss_of(model.classify(states, lengths))
         # one that is frozen under no_grad is an input as any other
@@ -199,8 +196,9 @@ def _total_norms(
             "through; delete what is not used, or probe the model as it was before torch.compile "
             "and no_grad",
         )
+        begin = get_gradient_edge(embedded).node if embedded.requires_grad else None
         check(
-            called or _comes_from(made, embedded),
+            called or (made.requires_grad and begin in [None, *_graph(made)]),
             f"no gradient comes back to the words through encode of {name}, so a probe cannot "
             "look in; leave out no_grad, detach and other runtimes; freeze weights by "
             "requires_grad_(False)",
@@ -219,36 +217,29 @@ def _total_norms(
                 "torch.stack(states, dim=1) of the states that go into the next steps",
             )
         used = used or [Tap(model, embedded, states, [states], list)]
-        wanted = [tensor for tap in used for tensor in tap.wanted]
-        grads: Iterator[Any] = iter([None] * len(wanted))
-        if loss.requires_grad:
-            grads = iter(torch.autograd.grad(loss, wanted, allow_unused=True))
+        wanted = [point for tap in used for point in tap.wanted]
+        grads = dict(zip(wanted, _grads(loss, wanted), strict=True))
     totals: list[Tensor] = []  # (B, T, ·) of each direction
-    unused = (
-        f"the loss of {name} has no gradient at the states of the recurrence that encode calls last"
-    )
     for tap in used:
-        at_wanted = [next(grads) for _ in tap.wanted]
         check(
-            any(grad is not None for grad in at_wanted),
-            f"{unused}; return them from encode, and leave out no_grad and detach",
+            any(grads[point] is not None for point in tap.wanted),
+            f"the loss of {name} has no gradient at the states of the recurrence that encode calls "
+            "last; return them from encode, and leave out no_grad and detach",
         )
-        pairs = zip(tap.wanted, at_wanted, strict=True)
-        at_points = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
-        totals += tap.total(at_points)
+        totals += tap.total(
+            [torch.zeros_like(at) if grads[at] is None else grads[at] for at in tap.wanted]
+        )
     if encoder and len(totals) == 2:  # the second direction has read each text in reverse
         totals[1] = encoder.reading(lengths, T).reversed(totals[1])
     gradients = torch.cat(totals, dim=-1)
-    read = tuple(gradients.shape[:2])
-    steps = f"{name} calls last a recurrence over {read[1]} steps of {read[0]} sequences"
-    check(
-        read[0] == B and read[1] in (longest, ids.shape[1]),
-        f"{steps}; it must read each word of each text",
-    )
+    texts, T = gradients.shape[:2]
+    steps = f"{name} calls last a recurrence over {T} steps of {texts} sequences"
+    is_each_word = texts == B and T in (longest, shape[1])
+    check(is_each_word, f"{steps}; it must read each word of each text")
     # (1e-25)² is 0 in float32
     exact = torch.linalg.vector_norm(gradients, dim=-1, dtype=torch.float64)
-    norms = pad(exact.to(gradients.dtype), (0, ids.shape[1] - exact.shape[1]))  # fewer where packed
-    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+    norms = pad(exact.to(gradients.dtype), (0, shape[1] - T))  # fewer where packed
+    return norms.masked_fill(~word_mask(lengths, shape[1]), torch.nan)
 
 
 class Tap(NamedTuple):
@@ -269,17 +260,11 @@ def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
     if encoder:
         by_module = {tap.module: tap for tap in taps}  # a module's last call
         return [by_module[module] for module in encoder.layers[-1]]
-    two = f"{name} reads its input with two separate recurrences, whose states cannot be matched"
     for other in taps[:-1]:
-        last = taps[-1].inputs
-        reached = (
-            last.requires_grad
-            and torch.autograd.grad(
-                last.sum(), other.outputs, retain_graph=True, allow_unused=True
-            )[0]
-        )
         check(
-            isinstance(reached, Tensor), f"{two}; use one bidirectional one or a whenpool.Encoder"
+            _grads(taps[-1].inputs.sum(), [other.outputs])[0] is not None,
+            f"{name} reads its input with two separate recurrences, whose states cannot be matched"
+            "; use one bidirectional one or a whenpool.Encoder",
         )
     return taps[-1:]
 
@@ -290,6 +275,14 @@ def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
 def _leaf(values: Tensor) -> Tensor:
     """The same values, at which a graph begins; what embed returns may also be word numbers."""
     return values.detach().requires_grad_(values.is_floating_point())
+
+
+def _grads(of: Tensor, at: Sequence[Any]) -> Sequence[Tensor | None]:
+    """The gradients of a value at some places of its graph, which is kept; None where it has
+    none."""
+    if not of.requires_grad:
+        return [None] * len(at)
+    return torch.autograd.grad(of, at, retain_graph=True, allow_unused=True)
 
 
 def _graph(of: Tensor, below: Iterable[Any] = ()) -> list[Any]:
@@ -303,14 +296,6 @@ def _graph(of: Tensor, below: Iterable[Any] = ()) -> list[Any]:
             nodes.append(node)
             waiting += [each for each, _ in node.next_functions]
     return nodes
-
-
-def _comes_from(states: Tensor, embedded: Tensor) -> bool:
-    """Whether a gradient at states comes back to what embed returns, as far as that can have
-    one."""
-    if not (states.requires_grad and embedded.requires_grad):
-        return states.requires_grad
-    return get_gradient_edge(embedded).node in _graph(states)
 
 
 def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
@@ -335,12 +320,11 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
     )
     custom = {type(node).__name__ for node in nodes if isinstance(node, BackwardCFunction)}
     if custom:
-        inside = f"encode of {type(model).__name__} calls {', '.join(sorted(custom))}"
-        missed = (
-            "which a probe cannot look into: if it is a recurrence, norms are of the direct "
-            "gradient"
+        warnings.warn(
+            f"encode of {type(model).__name__} calls {', '.join(sorted(custom))}, which a probe "
+            "cannot look into: if it is a recurrence, norms are of the direct gradient",
+            stacklevel=4,
         )
-        warnings.warn(f"{inside}, {missed}", stacklevel=4)
     # torch's kernels without a module
     return sizes[0] != sizes[1] or any("Rnn" in name for name in names)
 
@@ -352,10 +336,8 @@ def _mixes(states: Tensor, read: list[Tensor], lengths: Tensor) -> bool:
     if not all(of.requires_grad for of in read):
         return True
     for t in (0, int(lengths[row]) - 1):
-        grads = torch.autograd.grad(
-            states[row, t].sum(), read, retain_graph=True, allow_unused=True
-        )
-        if any(grad is not None and grad[row].flatten(1).any(1).sum() > 1 for grad in grads):
+        grads = filter(torch.is_tensor, _grads(states[row, t].sum(), read))
+        if any(grad[row].flatten(1).any(1).sum() > 1 for grad in grads):
             return True
     return False
 

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +49,17 @@ def check_float(model: nn.Module) -> None:
     )
 
 
+def whole_numbers(name: str, values: Any) -> Tensor:
+    """The values as a tensor. Raises `InputError` for what are no whole numbers."""
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):  # of words, say
+        raise InputError(f"{name} must be whole numbers, not {values!r:.40}") from None
+    is_whole = not (tensor.is_floating_point() or tensor.is_complex())
+    check(is_whole, f"{name} must be whole numbers, not {tensor.dtype}")
+    return tensor
+
+
 def checked_batch(
     model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,13 +70,9 @@ def checked_batch(
     check(ids.dim() == 2, f"ids must be word numbers (B, T), not {tuple(ids.shape)}{hint}")
     B, T = ids.shape
     check(B and T, f"the batch has no texts or no words: ids have the shape {(B, T)}")
-    lengths = torch.as_tensor(lengths)
-    labels = ids.new_zeros(B) if labels is None else torch.as_tensor(labels)
-    for name, values in (("ids", ids), ("lengths", lengths), ("labels", labels)):
-        check(
-            not (values.is_floating_point() or values.is_complex()),
-            f"{name} must be whole numbers, not {values.dtype}",
-        )
+    whole_numbers("ids", ids)
+    lengths = whole_numbers("lengths", lengths)
+    labels = ids.new_zeros(B) if labels is None else whole_numbers("labels", labels)
     for name, values in (("lengths", lengths), ("labels", labels)):
         check(
             values.shape == (B,),

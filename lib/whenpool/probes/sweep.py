@@ -3,6 +3,7 @@
 Letters: N texts, B of them in a batch, T words of the longest in the batch, C classes.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,12 +12,12 @@ from itertools import cycle, product
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from whenpool.base.errors import check, check_known
-from whenpool.corpora.batches import Ragged, Texts, batches_for
+from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.settings import compose, filler_lengths
-from whenpool.probes.protocol import check_labels, checked_batch, evaluating
+from whenpool.probes.protocol import check_labels, checked_batch, evaluating, whole_numbers
+from whenpool.training.loop import Score, evaluate
 
 SHARES = tuple(tenth / 10 for tenth in range(10))  # As on the axis of the thesis's Figure 1.4
 SWEPT = ("left", "mid", "right")  # Where the original can stand
@@ -75,15 +76,7 @@ def padding_sweep(
         [('mid', 0.0, 2.5), ('mid', 0.5, 5.0)]
     """
     rows, sentences = _numbers(texts, "text"), _numbers(filler, "filler sentence")
-    try:
-        classes = torch.as_tensor(labels).cpu()
-    except (TypeError, ValueError, RuntimeError):  # of words, say
-        classes = torch.empty(0)
-    check(
-        not classes.is_floating_point(),
-        "labels must be the numbers of the classes, from 0, one for each text",
-    )
-    classes = classes.long()
+    classes = whole_numbers("labels", labels).cpu().long()
     check(
         classes.shape == (len(rows),),
         f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}",
@@ -97,8 +90,9 @@ def padding_sweep(
     def point(setting: str, share: float) -> SweepPoint:
         stream = cycle(sentences)
         ids = Ragged.of(compose(row, stream, setting, share) for row in rows)
-        accuracy, loss = _score(model, Texts(ids, classes), padding_index, max_words)
-        return SweepPoint(setting, share, accuracy, loss, ids.lengths.double().mean().item())
+        score = _score(model, Texts(ids, classes), padding_index, max_words)
+        words = ids.lengths.double().mean().item()
+        return SweepPoint(setting, share, score.accuracy, score.loss, words)
 
     return [  # without filler the texts are the same in each setting
         replace(point(setting if share else SWEPT[0], share), setting=setting, share=share)
@@ -106,25 +100,18 @@ def padding_sweep(
     ]
 
 
-@torch.inference_mode()
-def _score(
-    model: nn.Module, texts: Texts, padding_index: int, max_words: int
-) -> tuple[float, float]:
-    """Accuracy in %, and mean cross-entropy."""
+def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -> Score:
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     moved = texts.to(device)
     # of all words
     checked_batch(model, torch.stack(moved.ids.flat.aminmax())[None], torch.tensor([2]))
-    loss, right = torch.zeros(2, dtype=torch.float64, device=device)
-    with evaluating(model):
-        for indices in batches_for(model, texts.ids.lengths, max_words):
-            batch = moved.batch(indices, padding_index)
-            logits = model(batch.ids, batch.lengths)  # (B, C)
-            check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
-            loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
-            right += (logits.argmax(1) == batch.labels).sum()
-    check(not loss.isnan(), f"{type(model).__name__} gives logits that are no numbers (NaN)")
-    return 100 * right.item() / len(texts), loss.item() / len(texts)
+    with evaluating(model), torch.inference_mode():
+        first = moved.batch(torch.tensor([0]), padding_index)
+        check_labels(texts.labels, model(first.ids, first.lengths))
+        score = evaluate(model, moved, padding_index, max_words)
+    nan = f"{type(model).__name__} gives logits that are no numbers (NaN)"
+    check(not math.isnan(score.loss), nan)
+    return score
 
 
 def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:

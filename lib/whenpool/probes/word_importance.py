@@ -11,6 +11,7 @@ longest text, R rows, each a text with a window replaced, L words of a segment, 
 units of a state of one direction.
 """
 
+import math
 from bisect import bisect_left
 from typing import Any, TypeGuard
 
@@ -137,10 +138,9 @@ def occlusion(
             f"text {text} has {lengths[text]} words, fewer than one window of k={k}"
             f"; leave such texts out, or take k={lengths[text]} or less"
         )
-    check(unknown_index >= 0, f"unknown_index must be the number of a word, not {unknown_index}")
-    vocabulary = getattr(getattr(model, "embedding", None), "num_embeddings", unknown_index + 1)
+    vocabulary = getattr(getattr(model, "embedding", None), "num_embeddings", math.inf)
     check(
-        unknown_index < vocabulary,
+        0 <= unknown_index < vocabulary,
         f"unknown_index is {unknown_index}, but the model's embedding has {vocabulary} rows"
         "; give the number of <unk> in your vocabulary",
     )

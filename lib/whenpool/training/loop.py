@@ -85,25 +85,32 @@ def evaluation_words(device: torch.device) -> int:
 
 
 @torch.inference_mode()
-def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Tensor]]:
-    """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode."""
+def answers(
+    model: nn.Module, texts: Texts, padding_index: int = PADDING_INDEX, words: int | None = None
+) -> Iterator[tuple[Tensor, Batch, Tensor]]:
+    """Of each batch, of so many padded ``words``, the numbers of its texts (B,), the batch, and the
+    logits in evaluation mode."""
     was_training = model.training
     model.eval()
-    for indices in batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
-        batch = texts.batch(indices, PADDING_INDEX)
+    words = words or evaluation_words(texts.labels.device)
+    for indices in batches_for(model, texts.ids.lengths, words):
+        batch = texts.batch(indices, padding_index)
         yield indices, batch, model(batch.ids, batch.lengths)
     model.train(was_training)
 
 
 @torch.inference_mode()
-def evaluate(model: nn.Module, texts: Texts) -> Score:
-    """Loss and accuracy over labelled texts."""
-    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
-    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
-    for _, batch, logits in answers(model, texts):
-        loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
-        right += (logits.argmax(1) == batch.labels).sum()
-    return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
+def evaluate(model: nn.Module, texts: Texts, *how: int, weights: Tensor | None = None) -> Score:
+    """Loss and accuracy over labelled texts, each of which counts as its weight (N,) says, by
+    default 1; ``how`` as for `answers`."""
+    # in float64, so that ties between epochs are ties
+    sums = torch.zeros(2, dtype=torch.float64, device=texts.labels.device)
+    for indices, batch, logits in answers(model, texts, *how):
+        losses = functional.cross_entropy(logits, batch.labels, reduction="none")
+        measured = torch.stack([losses, logits.argmax(1) == batch.labels]).double()  # (2, B)
+        sums += (measured if weights is None else measured * weights[indices].to(sums)).sum(1)
+    loss, right = sums.tolist()
+    return Score(loss / len(texts), 100 * right / len(texts))
 
 
 class Weighted(Objective):
@@ -125,15 +132,7 @@ class Weighted(Objective):
         return (self.learnt[indices].to(losses) * losses).mean(), logits
 
     def evaluate(self, model: Any, texts: Texts) -> Score:
-        # not rounded more than ties between epochs can bear
-        sums = torch.zeros(2, dtype=torch.float64)
-        for indices, batch, logits in answers(model, texts):
-            losses = functional.cross_entropy(logits, batch.labels, reduction="none")
-            right = logits.argmax(1) == batch.labels
-            measured = torch.stack([losses, right]).double().cpu()  # (2, B)
-            sums += measured @ self.judged[indices].double()
-        loss, right = (sums / len(texts)).tolist()
-        return Score(loss, 100 * right)
+        return evaluate(model, texts, weights=self.judged)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from paper.runs.request import NARROWING, Request, corpora_named, placed
 from paper.runs.run import Place, Run
 from paper.tables import COMPUTED, CORPUS_NAMES, CaptionedTable, Note, doors
 from paper.verdicts.claims import (
-    LEVEL,
     SCALE_NAMES,
     Decision,
     Finding,
@@ -233,42 +232,6 @@ class Chapter:
             for scale in decision.at:
                 glue(f"{scale}_{name}", decision.spoken(scale))
         return decided
-
-    def claims_table(
-        self, decided: Mapping[str, Decision], caption: str, name: str
-    ) -> CaptionedTable:
-        """A row for each claim: its rule, its verdict on the thesis's numbers, and ours at both
-        scales."""
-
-        def text(finding: Finding | None) -> str:
-            if finding is None:
-                return ""
-            numbers = f"<br>{finding.measured}, n = {finding.n}" if finding.n else ""
-            return f"**{finding.verdict}**{numbers}" + "<br>part of the corpus" * finding.part
-
-        found = [finding for decision in decided.values() for finding in decision.at.values()]
-        cells = (
-            (
-                f"{d.claim.statement} ({d.claim.source})",
-                d.claim.ruled,
-                *map(text, (d.thesis, d.at.get("thesis"), d.at.get("compact"))),
-            )
-            for d in decided.values()
-        )
-        rows = pd.DataFrame(
-            cells, columns=["claim", "rule", "the thesis", "thesis's scale", "compact"]
-        )
-        rows, line = rows.loc[:, rows.ne("").any()], "No runs: computed as this page was made."
-        if all(MEASURES[decision.claim.measure].drawn for decision in decided.values()):
-            rows = rows.rename(columns={"thesis's scale": "computed here"})
-        else:
-            keys = {key for finding in found for key in finding.keys}
-            line = doors(self.name, name, rows, self.finished.of(keys))
-        wider = (
-            "An interval above 95 % is one of 1 − 0.05/k, by which a claim of k comparisons fails."
-        )
-        legend = wider * any(finding.level > LEVEL for finding in found)
-        return CaptionedTable(rows, caption, name, line, legend, prose=True)
 
     def provenance(self, rows: pd.DataFrame, name: str) -> Note:
         """Where the figure or table ``name`` comes from, by its rows, which have the ``key`` of a

@@ -118,7 +118,8 @@ def draw_gains(axes: Axes, gains: DataFrame) -> None:
     """Draw the map of `weakest_gains`: the deeper a cell, the larger the gain that is written in
     it, up to 40 points; cells without runs are hatched."""
     for (row, share), (column, size) in product(enumerate(gains.index), enumerate(gains)):
-        gain, look = gains.loc[share, size], {"fill": False, "hatch": "////", "ec": "#c8c8c8"}
+        gain = gains.loc[share, size]
+        look: dict[str, Any] = {"fill": False, "hatch": "////", "ec": "#c8c8c8"}
         if gain == gain:
             look = {"fc": "#e0a800", "alpha": 0.7 * min(max(gain, 0) / 40, 1)}
             axes.text(column + 0.5, row + 0.5, signed(gain + 1e-9, 0), ha="center", va="center")

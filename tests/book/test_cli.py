@@ -208,23 +208,6 @@ def test_a_machine_that_is_ready_is_described_line_by_line(corpora, tmp_path):
     assert not list((tmp_path / "runs").iterdir())
 
 
-def test_a_gpu_is_described_and_one_that_is_not_there_or_cannot_compute_is_refused(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert re.search(
-        "device cuda: .*sees no GPU", "\n".join(look(device="cuda", mark="missing")[1])
-    )
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A card")
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (79e9, 80e9))
-    monkeypatch.setattr(torch, "ones", lambda *_, device: torch.zeros(1))
-    assert re.search(
-        "device cuda: A card, 79 GB free, CUDA None; ", "\n".join(look(device="cuda")[1])
-    )
-    failure = RuntimeError("CUDA error: no kernel image is available\nmore lines")
-    monkeypatch.setattr(torch, "ones", Mock(side_effect=failure))
-    assert "device cuda: CUDA error: no kernel image is available" in look(device="cuda")[1]
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

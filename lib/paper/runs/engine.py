@@ -204,34 +204,25 @@ def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]
     place of the filler alone, so that their batches have the same lengths and share their padding.
     On a GPU, where a recurrence ends with its own texts, plain texts go with them, since their
     batches have the same order, and so do other seeds where one does not fill it."""
-    tasks: list[Task] = [(job,) for job in sorted(jobs, key=lambda job: job.run.rank())]
-    tasks = _grouped(tasks, size, lambda run: _shape(run, on_gpu))
-    if on_gpu:
-        tasks = _grouped(tasks, size, lambda run: _shape(run, on_gpu, any_seed=True))
-    return tasks
-
-
-def _grouped(tasks: Sequence[Task], size: int, shape: Callable[[Run], Run]) -> list[Task]:
-    """Tasks of one shape put together, up to ``size`` runs each."""
     groups: list[list[Job]] = []
     last: dict[Run, list[Job]] = {}  # the last group of each shape
-    for task in tasks:
-        group = last.get(alike := shape(task[0].run))
-        if group is None or len(group) + len(task) > size:
+    for job in sorted(jobs, key=lambda job: job.run.rank()):
+        group = last.get(alike := _shape(job.run, on_gpu))
+        if group is None or len(group) >= size:
             groups.append(group := [])
             last[alike] = group
-        group += task
+        group.append(job)
     return [tuple(group) for group in groups]
 
 
-def _shape(run: Run, on_gpu: bool, any_seed: bool = False) -> Run:
+def _shape(run: Run, on_gpu: bool) -> Run:
     """What the trainings of one task have in common; any other run as it is."""
     if not isinstance(run, Training) or run.cell != "lstm" or not run.masked:
         return run
     if run.trick or run.drop_connect or run.fresh:
         return run
     where = "standard" if run.setting == "standard" and not on_gpu else "mid"
-    seed = 0 if any_seed else run.seed
+    seed = 0 if on_gpu else run.seed
     start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
     return replace(run, pooling="max", setting=where, seed=seed, orthogonal=False, **start)
 
@@ -443,10 +434,11 @@ def begin_work() -> None:
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
 
     def listen() -> None:
-        with suppress(EOFError, OSError):
+        try:
             while True:
                 tasks.put(connection.recv())
-        os._exit(1)  # the command that began this process has ended
+        finally:  # the command that began this process has ended
+            os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()
     # a lock between processes would be left behind when this one is ended

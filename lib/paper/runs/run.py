@@ -5,7 +5,6 @@ A new kind of run is one file in ``paper/runs/kinds``, with a frozen dataclass t
 """
 
 import platform
-import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -89,7 +88,7 @@ class Run:
     @property
     def about(self) -> Any:
         """What has data, a seed and a model: the run itself, of a probe the training."""
-        return self
+        return self.training or self
 
     @property
     def recurrent(self) -> bool:
@@ -212,7 +211,8 @@ def key(run: Run, place: Place) -> str:
 
 def _value_of(row: Any, column: Field[Any]) -> Any:
     """What a row of a table has of a column, see `Run.of_row`."""
-    value, types, default = row.get(column.name), str(column.type), column.default
+    types, default = str(column.type), column.default
+    value = row[column.name] if default is MISSING else row.get(column.name)
     if value is None or value != value:  # NaN stands for None in tables
         return None if "None" in types or default is MISSING else default
     if isinstance(default, bool | int | float):
@@ -259,21 +259,25 @@ def commit() -> str:
 def kind_of_processor() -> str:
     """What several processors of one name differ in: family and model, and the instruction sets
     that torch uses there, such as "family 25, model 1, AVX2"; the order of sums depends on them."""
-    kind = []
+    about = _about_processor()
+    kind = [f"{n.removeprefix('cpu ')} {about[n]}" for n in ("cpu family", "model") if n in about]
     tests = {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
-    with suppress(OSError):
-        about = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
-        numbers = dict(re.findall(r"^(cpu family|model)\s*: (\d+)$", about, re.M))
-        kind = [f"{name.removeprefix('cpu ')} {number}" for name, number in numbers.items()]
     kind.append(torch.backends.cpu.get_cpu_capability())
     kind += [name for name, test in tests.items() if getattr(torch.cpu, test, lambda: False)()]
     return ", ".join(kind)
 
 
 @cache
+def _about_processor() -> dict[str, str]:
+    """What Linux says of this machine's first processor; elsewhere nothing."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
+        parts = (line.partition(":") for line in lines)
+        return {name.strip(): value.strip() for name, _, value in parts}
+    return {}
+
+
 def processor() -> str:
     """The name of this machine's processor."""
-    with suppress(OSError, IndexError):
-        about = Path("/proc/cpuinfo").read_text().split("model name")[1]
-        return about.partition("\n")[0].lstrip("\t: ")
-    return platform.processor() or platform.machine()
+    name = _about_processor().get("model name")
+    return name or platform.processor() or platform.machine()

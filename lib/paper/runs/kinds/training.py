@@ -68,8 +68,13 @@ def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
         "best_epoch": outcome.best_epoch,
     }
     if labels is not None:
-        scores["majority_accuracy"] = 100 * int(labels.bincount().max()) / len(labels)
+        scores["majority_accuracy"] = majority_accuracy(labels)
     return scores
+
+
+def majority_accuracy(labels: Tensor) -> float:
+    """How often the commonest label is right, in %."""
+    return 100 * int(labels.bincount().max()) / len(labels)
 
 
 RECIPE = "epochs batch_size learning_rate weight_decay clip"

@@ -70,7 +70,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
             ["run", "--redo", __file__, "--unmasked"],
             "--redo computes all runs of its file; leave out --unmasked",
         ),
-        (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
         (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
         (
             ["run", "--chapter", "index"],
@@ -100,14 +99,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
         (
             ["claims", "--chapter", "none"],
             "chapter 'none' is unknown; choose one of gradient_propagation, ",
-        ),
-        (
-            ["claims", "--verdict", "true"],
-            "verdict 'true' is unknown; choose one of holds, does not hold, ",
-        ),
-        (
-            ["claims", "--format", "yaml"],
-            "format 'yaml' is unknown; choose one of table, json, csv",
         ),
         (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
         (["nonsense"], "No such command"),

@@ -49,16 +49,16 @@ def check_machine(
     looks = {
         "torch": lambda: version("torch"),
         f"device {device}": lambda: described(device),
-        "torchtext": lambda: version("torchtext"),
         "corpora": corpora,
-        "word vectors": lambda: find_vectors(place.data) or place.vectors_file(VECTORS[0]).name,
-        "filler": lambda: find_filler(place.data).name,
         "store": disk,
     }
-    for name in ("word vectors", "filler") if profile in ("smoke", "quick") else ():
-        del looks[name]
-    if (place.data / "cache").is_dir():  # packed texts are numbers
-        del looks["torchtext"]
+    if not (place.data / "cache").is_dir():  # packed texts are numbers
+        looks["torchtext"] = lambda: version("torchtext")
+    if profile not in ("smoke", "quick"):
+        looks["filler"] = lambda: find_filler(place.data).name
+        looks["word vectors"] = lambda: (
+            find_vectors(place.data) or place.vectors_file(VECTORS[0]).name
+        )
     ready = True
     for what, look in looks.items():
         try:

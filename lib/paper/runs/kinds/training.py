@@ -25,7 +25,7 @@ from whenpool.base.errors import InputError, StorageError, check, check_known
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
-from whenpool.corpora.corpus import VALIDATION_LIMIT
+from whenpool.corpora.corpus import SPLITS, VALIDATION_LIMIT
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.models.batched_lstm import kernels_on
@@ -266,9 +266,7 @@ class Prepared:
             **scores_of(outcome, dataset.test.labels),
             "classes": len(dataset.classes),
             "corpus_complete": encoded.complete,
-            "train_texts": len(dataset.train),
-            "validation_texts": len(dataset.validation),
-            "test_texts": len(dataset.test),
+            **{f"{split}_texts": len(getattr(dataset, split)) for split in SPLITS},
             "vocabulary": len(dataset.vocabulary),
             "parameters": sum(p.numel() for p in model.parameters()),
             "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),

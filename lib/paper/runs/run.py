@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import safetensors.torch
 import torch
@@ -23,6 +23,9 @@ from whenpool.base.paths import cache_directory, data_directory, project_root, s
 from whenpool.corpora import CorpusSource, find
 from whenpool.corpora.tokens import WordVectors, load_vectors, vectors_file
 from whenpool.models.precision import precision_used
+
+if TYPE_CHECKING:
+    from paper.runs.kinds.training import Training
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Run:
     histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
     order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
 
-    training: Any = None  # the `Training` itself, or that whose model is probed
+    training: "Training | None" = None  # the run itself, or that whose model is probed
     vectors: str | None  # the name of word vectors, of most kinds
 
     @property
@@ -81,8 +84,8 @@ class Run:
         raise NotImplementedError
 
     @property
-    def needs(self) -> Any:
-        """The `Training` whose weights must be here before, or None."""
+    def needs(self) -> "Training | None":
+        """The training whose weights must be here before."""
         return None
 
     @property

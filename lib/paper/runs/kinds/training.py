@@ -133,7 +133,7 @@ class Training(Run):
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
 
     @property
-    def training(self) -> "Training":
+    def training(self) -> "Training":  # type: ignore[override]
         return self
 
     @property

@@ -6,17 +6,15 @@
 It reads the very texts, splits, words and word vectors that our runs read: IMDb, long, standard.
 Their `train.py` runs as it is, on the processor, in a process of its own, in which stand-ins take
 the place of what no longer loads; none of their code is copied. A row with the accuracies that it
-writes, which are means over batches, goes to the output the moment a run ends. Runs that are there
-already are not run again, so the same command goes on after a break.
+writes, which are means over batches, goes to
+data/results/authors.csv the moment a run ends. Runs that are there already are not run again, so
+the same command goes on after a break.
 
-`last1` is their model without pooling, its forget bias 1 in both bias vectors, 2 in sum; `last`
-starts as torch does.
+`last1` is their model without pooling, its forget bias 1 in both bias vectors, 2 in sum.
 """
 
 import ast
-import csv
 import importlib.util
-import io
 import json
 import os
 import runpy
@@ -31,19 +29,19 @@ from types import ModuleType
 from typing import Any
 
 import click
+import pandas as pd
 import torch
 import torchtext
 
 from paper.corpora.dataset import Dataset, encode, make_dataset
 from paper.runs.kinds.training import Training
 from paper.runs.run import Place, provenance
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import write_atomically
 from whenpool.corpora.tokens import load_vectors
 
 POOLINGS: dict[str, tuple[str, float | None]] = {
     "last1": ("last", 2.0),
-    "last": ("last", None),
     "mean": ("mean", None),
     "max": ("max", None),
     "att_luong": ("attention", None),
@@ -51,21 +49,13 @@ POOLINGS: dict[str, tuple[str, float | None]] = {
 }
 """Their names -> ours, and the sum of the forget gate's two biases, None as torch draws them."""
 
-TASK, VECTORS = "IMDB_LONG", "glove.6B.100d"
+SEEDS, TASK, VECTORS = 3, "IMDB_LONG", "glove.6B.100d"
 FILES = {"train": "train", "validation": "dev", "test": "test"}
 """Our splits -> the names of their files."""
 
-IDENTITY = (
-    *("pooling", "seed", "corpus", "length", "setting", "size", "vectors", "epochs", "forget_bias"),
-    *("authors_commit", "data_corpus", "data_vectors"),
-)
+RESULTS = Path(__file__).resolve().parents[1] / "data" / "results" / "authors.csv"
+IDENTITY = ["pooling", "seed", "size", "vectors", "authors_commit", "data_corpus", "data_vectors"]
 """The columns by which a run is known to be there already."""
-COLUMNS = (
-    *("source", *IDENTITY[:9], "masked", "test_accuracy", "validation_accuracy"),
-    *("train_texts", "validation_texts", "test_texts", "seconds", *IDENTITY[9:]),
-    *("torch", "python", "device", "finished"),
-)
-Row = dict[str, str]
 
 
 def commit_of(clone: Path) -> str:
@@ -85,14 +75,12 @@ def commit_of(clone: Path) -> str:
     return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
 
 
-def trainings(pools: list[str], seeds: int) -> Iterator[tuple[str, Training]]:
+def trainings() -> Iterator[tuple[str, Training]]:
     """Their names of poolings, and the training of ours that each run stands beside: those of the
-    first seed first. Raises `InputError` for an unknown pooling."""
+    first seed first."""
     common = {"length": "long", "vectors": VECTORS, "masked": False, "epochs": 20}
-    for seed in range(seeds):
-        for pool in pools:
-            check_known("pooling", pool, POOLINGS)
-            ours, bias = POOLINGS[pool]
+    for seed in range(SEEDS):
+        for pool, (ours, bias) in POOLINGS.items():
             yield pool, Training("imdb", "standard", 1_000, ours, seed, forget_bias=bias, **common)
 
 
@@ -111,37 +99,11 @@ def write_texts(run: Training, place: Place, folder: Path) -> Dataset:
     return dataset
 
 
-def identity(run: Training, place: Place, commit: str) -> Row:
-    """What makes a run this one, as it stands in the output. Raises `InputError` for data that are
-    not there."""
-    data = run.identity(place)["data"]
-    origin = {"data_corpus": data["corpus"], "data_vectors": data["vectors"]}
-    values = {name: getattr(run, name, None) for name in IDENTITY} | origin
-    return {name: _cell(value) for name, value in (values | {"authors_commit": commit}).items()}
-
-
-def read_rows(output: Path) -> list[Row]:
-    """The rows that are stored. Raises `InputError` for a file of another kind."""
-    if not output.exists():
-        return []
-    with output.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        other = f"{output} is not a table of runs of the authors' code; name another --output"
-        check(tuple(reader.fieldnames or ()) == COLUMNS, other)
-        return list(reader)
-
-
-def append_row(output: Path, row: dict[str, Any]) -> None:
-    """Add a row, all rows or none reaching the disk."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows([*read_rows(output), {name: _cell(row[name]) for name in COLUMNS}])
-    write_atomically(output, text.getvalue())
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
+def identity(run: Training, place: Place, commit: str) -> dict[str, Any]:
+    """What makes a run this one. Raises `InputError` for data that are not there."""
+    names = "pooling seed corpus length setting size vectors epochs forget_bias masked"
+    data = {f"data_{name}": value for name, value in run.identity(place)["data"].items()}
+    return run.values(names) | data | {"source": "authors' code", "authors_commit": commit}
 
 
 def execute(pool: str, run: Training, clone: Path, place: Place, work: Path) -> dict[str, Any]:
@@ -184,8 +146,6 @@ def execute(pool: str, run: Training, clone: Path, place: Place, work: Path) -> 
         f"the authors' code failed on {pool} seed {run.seed}: {last:.300}; see {log}",
     )
     facts = {
-        "source": "authors' code",
-        "masked": run.masked,
         "test_accuracy": _numbers(folder, "test.txt")[-1],
         "validation_accuracy": max(_numbers(folder, "dev.txt")),
         **{f"{split}_texts": len(getattr(dataset, split)) for split in FILES},
@@ -213,7 +173,7 @@ def drive() -> None:
     Its tokenizer splits at white space, since our words are given; its word vectors are ours; what
     it asks of a GPU by name stays on the processor; what it imports in vain gets a stand-in.
     """
-    clone, vectors, cache, *theirs = sys.argv[1:]
+    clone, vectors, cache, *options = sys.argv[1:]
     sys.path[:0] = [clone, f"{clone}/my_models"]
     for name in _imported(Path(clone)):
         if importlib.util.find_spec(name) is None:
@@ -223,7 +183,7 @@ def drive() -> None:
     torch.Tensor.to = _never_cuda(torch.Tensor.to)
     torchtext.data.field.get_tokenizer = lambda *_: str.split
     torchtext.vocab.pretrained_aliases[VECTORS] = _vectors(Path(vectors), Path(cache))
-    sys.argv = ["train.py", *theirs]
+    sys.argv = ["train.py", *options]
     runpy.run_path(f"{clone}/train.py", run_name="__main__")
 
 
@@ -275,16 +235,15 @@ def _vectors(path: Path, cache: Path) -> Callable[..., torchtext.vocab.Vectors]:
     """What torchtext calls for word vectors; it would fetch them otherwise."""
 
     def loaded(unk_init: Any = None, **_: Any) -> torchtext.vocab.Vectors:
-        read, found = load_vectors(path, cache), object.__new__(torchtext.vocab.Vectors)
-        found.itos, found.vectors, found.dim = read.words, read.matrix, read.size
-        found.stoi = {word: row for row, word in enumerate(read.words)}
-        found.unk_init = unk_init or torch.Tensor.zero_
-        return found
+        read, vectors = load_vectors(path, cache), object.__new__(torchtext.vocab.Vectors)
+        vectors.itos, vectors.vectors, vectors.dim = read.words, read.matrix, read.size
+        vectors.stoi = {word: row for row, word in enumerate(read.words)}
+        vectors.unk_init = unk_init or torch.Tensor.zero_
+        return vectors
 
     return loaded
 
 
-RESULTS = Path(__file__).resolve().parents[1] / "data" / "results" / "authors.csv"
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True)
 
 
@@ -292,18 +251,18 @@ FOLDER = click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=T
 @click.argument("clone", type=FOLDER)
 @click.option("--data", type=FOLDER, required=True, help="Folder with corpora and word vectors.")
 @click.option("--work", type=click.Path(path_type=Path, resolve_path=True), required=True)
-@click.option("--poolings", default="last1,mean,max,att_luong,att_max", show_default=True)
-@click.option("--seeds", default=3, show_default=True, help="Number of seeds, counted from 0.")
-@click.option("--output", type=click.Path(path_type=Path, resolve_path=True), default=RESULTS)
-def main(clone: Path, data: Path, work: Path, poolings: str, seeds: int, output: Path) -> None:
+def main(clone: Path, data: Path, work: Path) -> None:
     try:
         commit, place = commit_of(clone), Place.default(data)
-        for pool, run in trainings(poolings.split(","), seeds):
+        for pool, run in trainings():
             identical = identity(run, place, commit)
-            if any(identical.items() <= row.items() for row in read_rows(output)):
+            table = pd.read_csv(RESULTS)
+            same = table[IDENTITY].eq([identical[name] for name in IDENTITY])
+            if same.all(axis=1).any():
                 continue
             row = execute(pool, run, clone, place, work) | identical
-            append_row(output, row)
+            table.loc[len(table)] = [row[name] for name in table.columns]
+            write_atomically(RESULTS, table.to_csv(index=False, lineterminator="\n"))
             print(f"{pool} seed {run.seed}: test {row['test_accuracy']:.2f}", flush=True)
     except InputError as error:
         print(f"authors_code: {error}", file=sys.stderr)

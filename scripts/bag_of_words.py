@@ -15,8 +15,6 @@ same accuracies. The texts of left and right differ in their order alone, so the
 accuracies.
 """
 
-import csv
-import io
 import sys
 import time
 from collections.abc import Iterator
@@ -26,12 +24,13 @@ from typing import Any
 
 import click
 import numpy as np
+import pandas as pd
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 
-from paper.corpora.dataset import Dataset, encode, make_dataset
-from paper.runs.kinds.training import Training
+from paper.corpora.dataset import Dataset
+from paper.runs.kinds.training import Training, prepare
 from paper.runs.plans import COMPACT, COMPACT_SIZES, COMPACT_TEST
 from paper.runs.run import Place, provenance
 from whenpool.base.errors import InputError
@@ -52,13 +51,7 @@ COLUMNS = (
     *("scale", "corpus", "setting", "size", "C", "validation_accuracy", "test_accuracy"),
     *("test_texts", "seconds", "commit", "finished"),
 )
-
-
-def read_texts(run: Training, place: Place) -> Dataset:
-    """The texts that a training reads."""
-    encoded = encode(place.source(run), run.length, place.cache)
-    options = "size setting share validation test max_words draw"
-    return make_dataset(encoded, **{name: getattr(run, name) for name in options.split()})
+RESULTS = Path(__file__).resolve().parents[1] / "data" / "results" / "bag_of_words.csv"
 
 
 def counts(texts: Texts, words: int) -> csr_matrix:
@@ -93,28 +86,18 @@ def rows(place: Place) -> Iterator[dict[str, Any]]:
     """A row for each scale, size and setting."""
     for scale, size, setting in product(SCALES, COMPACT_SIZES[CORPUS], SETTINGS):
         run = Training(CORPUS, setting, size, "last", **SCALES[scale])
-        row = {"scale": scale} | {
-            name: getattr(run, name) for name in ("corpus", "setting", "size")
-        }
-        row |= measure(read_texts(run, place)) | provenance("cpu")
-        yield {name: row[name] for name in COLUMNS}
-
-
-RESULTS = Path(__file__).resolve().parents[1] / "data" / "results" / "bag_of_words.csv"
+        row = run.values("corpus setting size") | {"scale": scale}
+        row |= measure(prepare(run, place).dataset) | provenance("cpu")
+        print(*row.values(), flush=True)
+        yield row
 
 
 @click.command(help=__doc__)
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
-@click.option("--output", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
-def main(data: Path, output: Path) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
+def main(data: Path) -> None:
     try:
-        for row in rows(Place.default(data.resolve())):
-            writer.writerow(row)
-            print(*row.values(), flush=True)
-        write_atomically(output.resolve(), text.getvalue())
+        table = pd.DataFrame(rows(Place.default(data.resolve())), columns=COLUMNS)
+        write_atomically(RESULTS, table.to_csv(index=False, lineterminator="\n"))
     except InputError as error:
         print(f"bag_of_words: {error}", file=sys.stderr)
         sys.exit(2)

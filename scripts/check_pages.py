@@ -39,26 +39,13 @@ def as_python(chapter: str) -> str:
 
 def lint(chapter: Path, root: Path) -> str:
     """What ruff says of a chapter's cells, a finding a line; nothing when there is none."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--quiet",
-        "--output-format",
-        "concise",
-        "--extension",
-        "md:python",
-        "--ignore",
-        ",".join(IGNORED),
-        "--config",
-        "builtins = ['display']",
-        "--config",
-        "lint.pycodestyle.max-line-length = 110",  # cells are not formatted
-        "--stdin-filename",
-        str(chapter.relative_to(root)),
-        "-",
-    ]
+    # cells are not formatted, so that lines may be longer
+    options = (
+        f"check --quiet --output-format concise --extension md:python --ignore {','.join(IGNORED)} "
+        "--config lint.pycodestyle.max-line-length=110 --config builtins=['display'] "
+        f"--stdin-filename {chapter.relative_to(root)} -"
+    )
+    command = [sys.executable, "-m", "ruff", *options.split()]
     source = as_python(chapter.read_text("utf-8"))
     done = subprocess.run(
         command, cwd=root, input=source, capture_output=True, text=True, check=False

@@ -51,8 +51,8 @@ def main() -> None:
             sentences = cycle(page.filler[start:] + page.filler[:start])
             texts.append(compose(words, sentences, "left", share / 100))
         for model in COMPARED:
-            found = (probabilities(page, model, texts, label) < 0.5).nonzero().flatten().tolist()
-            rows += [(number, model, share) for number in found]
+            lost = (probabilities(page, model, texts, label) < 0.5).nonzero().flatten().tolist()
+            rows += [(number, model, share) for number in lost]
     table = pd.DataFrame(rows, columns=["review", "model", "share"])
     first = table.groupby(["model", "review"], sort=True)["share"].min().reset_index()
     first.to_csv(FILE, index=False)

@@ -216,14 +216,14 @@ def notebook(chapter: Path, root: Path) -> str:
 def main(root: Path = ROOT, check: bool = False) -> int:
     """Write the notebooks that differ from what their chapters give and remove those without a
     chapter, or only say which; the exit code is 1 when a ``check`` finds some."""
-    wanted = {path.with_suffix(".ipynb"): notebook(path, root) for path in chapters(root)}
+    made = {path.with_suffix(".ipynb"): notebook(path, root) for path in chapters(root)}
     there = {path: path.read_text("utf-8") for path in sorted((root / "book").glob("*.ipynb"))}
-    differ = [path for path in wanted | there if wanted.get(path) != there.get(path)]
+    differ = [path for path in made | there if made.get(path) != there.get(path)]
     for path in differ:
         if check:
             print(f"{path.relative_to(root)} does not match its chapter; run scripts/notebooks.py")
-        elif path in wanted:
-            path.write_text(wanted[path], "utf-8")
+        elif path in made:
+            path.write_text(made[path], "utf-8")
             print(f"{path.relative_to(root)} was written")
         else:
             path.unlink()

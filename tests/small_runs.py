@@ -115,7 +115,7 @@ def record(
         identity["probe"] = run.changed() | {"protocol": values["probe_protocol"]}
     else:
         values |= {"test_accuracy": accuracy, "validation_accuracy": accuracy, "best_epoch": 1}
-    return place.store.put(identity, run.row(), values, MADE | (made or {}), history)
+    return place.store.put(identity, run.row(), values, MADE | (made or {}), history, kind=run.kind)
 
 
 def on_record(place, kind="training"):

@@ -101,7 +101,7 @@ class Chapter:
         for run, key in standing(runs, self.place).done.items():
             texts: Any = run.training or run
             corpora.setdefault((texts.corpus, getattr(texts, "length", "any")), {})[run] = key
-        scales = {}
+        scales: dict[str, dict[str, Any]] = {}
         for (corpus, length), keys in corpora.items():
             name = Path(corpus.partition(":")[0]).name
             title = CORPUS_NAMES.get(name) or re.sub(r"[^\w.,+ -]", "", name)

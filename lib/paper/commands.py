@@ -146,8 +146,6 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
     corpora, data = corpora_named(options["corpus"]), options["data"]
-    mine = options["profile"] == "smoke" and (options["labels"] or options["unlabelled"])
-    check(not mine, "the profile smoke has its own --labels and --unlabelled; leave them out")
     request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
     if options["packed"]:
         data = options["packed"].resolve()

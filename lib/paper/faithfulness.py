@@ -21,14 +21,15 @@ from whenpool.probes.word_importance import occlusion
 from whenpool.training.loop import answers
 
 IG_STEPS = 32  # Points of the path along which gradients are summed
+WINDOW = 5  # Words of a window of the thesis's importance
+PART = 0.1  # Of a text's words, those that matter most
 Importance = Callable[[Any, Tensor, int], Tensor]
 """Of a model, the words (n,) of a text and a class: how much each word speaks for the class,
 (n,)."""
 
 
-def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
-    """Each method by name; ``k`` is the words of a window of the thesis's importance. Raises
-    `InputError` where captum is not installed."""
+def methods(seed: int = 0) -> dict[str, Importance]:
+    """Each method by name. Raises `InputError` where captum is not installed."""
     try:
         from captum.attr import LayerIntegratedGradients, Occlusion
     except ModuleNotFoundError:
@@ -38,8 +39,10 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
     def by_window(model: Any, ids: Tensor, label: int) -> Tensor:
         """By how much log P falls when the word's window is replaced; 0 behind the last full
         one."""
-        changes = occlusion(model, ids.unsqueeze(0), torch.tensor([len(ids)]), k)[1][0, :, label]
-        return torch.cat([-changes.repeat_interleave(k), changes.new_zeros(len(ids) % k)])
+        changes = occlusion(model, ids.unsqueeze(0), torch.tensor([len(ids)]), WINDOW)[1][
+            0, :, label
+        ]
+        return torch.cat([-changes.repeat_interleave(WINDOW), changes.new_zeros(len(ids) % WINDOW)])
 
     def log_probability(ids: Tensor, model: Any) -> Any:
         return model(ids, torch.full((len(ids),), ids.shape[1])).log_softmax(1)
@@ -74,10 +77,8 @@ def methods(k: int = 5, seed: int = 0) -> dict[str, Importance]:
     }
 
 
-def faithfulness(
-    model: Any, texts: Texts, part: float = 0.1, k: int = 5, seed: int = 0
-) -> list[dict[str, Any]]:
-    """What is left of a model's predictions without the ``part`` of each text's words that matters
+def faithfulness(model: Any, texts: Texts, seed: int = 0) -> list[dict[str, Any]]:
+    """What is left of a model's predictions without the tenth of each text's words that matters
     most, and with it alone; by each of `methods` a row:
 
     - ``confidence``: the mean probability of the class that the model predicts from the whole text;
@@ -95,7 +96,7 @@ def faithfulness(
         predicted = whole.argmax(1)
         rows: list[dict[str, Any]] = []
         first: list[Series] = []  # ranks by the thesis's method
-        for name, importance in methods(k, seed).items():
+        for name, importance in methods(seed).items():
             started, pairs = time.process_time(), zip(words, predicted.tolist(), strict=True)
             of_words = [importance(model, ids, label).detach().double() for ids, label in pairs]
             row = {"method": name, "seconds": time.process_time() - started}
@@ -105,7 +106,7 @@ def faithfulness(
             # of each text the places of its words from the most to the least important, the first
             # of equals
             places = [of.argsort(descending=True, stable=True).argsort() for of in of_words]
-            matters = [place < max(1, round(part * len(place))) for place in places]
+            matters = [place < max(1, round(PART * len(place))) for place in places]
             row |= _scores("", whole, predicted, labels)
             for part_name, is_kept in (("without", False), ("kept", True)):
                 left = [ids[chosen == is_kept] for ids, chosen in zip(words, matters, strict=True)]

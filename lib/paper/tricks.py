@@ -75,9 +75,11 @@ class TeacherForcing(Objective):
         self._targets = torch.empty(0)
 
     def begin(self, model: TextClassifier, texts: Texts) -> None:
-        mine, theirs = (of.classifier.weight.shape for of in (model, self.teacher))
-        sizes = f"the teacher has (C, D) = {tuple(theirs)}, the model {tuple(mine)}; give one size"
-        check(mine == theirs, sizes)
+        shape, of_teacher = (of.classifier.weight.shape for of in (model, self.teacher))
+        sizes = (
+            f"the teacher has (C, D) = {tuple(of_teacher)}, the model {tuple(shape)}; give one size"
+        )
+        check(shape == of_teacher, sizes)
         model.classifier.load_state_dict(self.teacher.classifier.state_dict())
         model.classifier.requires_grad_(False)
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)

@@ -39,19 +39,17 @@ class Crews(list):
         self.before = lambda task: None  # called with each task
 
     def __call__(self, place, workforce):
-        from paper.runs.cluster import ThreadWorker
         from paper.runs.engine import do
 
-        tasks, crews = [], self
+        tasks = []
         self.append(tasks)
 
-        class Here(ThreadWorker):
-            def execute(self, task):
-                tasks.append(task)
-                crews.before(task)
-                return do(task, place, workforce.device, workforce.precision)
+        def receive():
+            self.before(tasks[-1])
+            return do(tasks[-1], place, workforce.device, workforce.precision)
 
-        return SimpleNamespace(room=lambda: 1, begin=lambda: Here(place), close=lambda: None)
+        worker = SimpleNamespace(send=tasks.append, receive=receive, stop=lambda: None)
+        return SimpleNamespace(room=lambda: 1, begin=lambda: worker, close=lambda: None)
 
     @property
     def runs(self):

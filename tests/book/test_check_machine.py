@@ -25,4 +25,11 @@ def test_the_check_says_whether_kernels_are_used_and_why_not(monkeypatch, error,
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (8e9, 8e9))
     assert check_machine.described("cuda").endswith(f"kernels of --models-per-batch {words}")
     monkeypatch.setattr(check_machine, "find_spec", lambda name: None)
-    assert "without Triton: pip install" in check_machine.described("cuda")
+    described = check_machine.described("cuda")
+    assert described.startswith("A card, 8 GB free, CUDA ")
+    assert "without Triton: pip install" in described
+    failure = RuntimeError("CUDA error: no kernel image is available\nmore lines")
+    monkeypatch.setattr(torch, "ones", MagicMock(side_effect=failure))
+    said = []
+    assert not check_machine.check_machine("cuda", "smoke", None, None, said.append)
+    assert "missing device cuda: CUDA error: no kernel image is available" in said

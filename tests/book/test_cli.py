@@ -70,7 +70,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
             ["run", "--redo", __file__, "--unmasked"],
             "--redo computes all runs of its file; leave out --unmasked",
         ),
-        (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
         (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
         (
             ["run", "--chapter", "index"],
@@ -100,14 +99,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
         (
             ["claims", "--chapter", "none"],
             "chapter 'none' is unknown; choose one of gradient_propagation, ",
-        ),
-        (
-            ["claims", "--verdict", "true"],
-            "verdict 'true' is unknown; choose one of holds, does not hold, ",
-        ),
-        (
-            ["claims", "--format", "yaml"],
-            "format 'yaml' is unknown; choose one of table, json, csv",
         ),
         (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
         (["nonsense"], "No such command"),
@@ -206,23 +197,6 @@ def test_a_machine_that_is_ready_is_described_line_by_line(corpora, tmp_path):
     ):
         assert re.search(words, "\n".join(said))
     assert not list((tmp_path / "runs").iterdir())
-
-
-def test_a_gpu_is_described_and_one_that_is_not_there_or_cannot_compute_is_refused(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert re.search(
-        "device cuda: .*sees no GPU", "\n".join(look(device="cuda", mark="missing")[1])
-    )
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A card")
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (79e9, 80e9))
-    monkeypatch.setattr(torch, "ones", lambda *_, device: torch.zeros(1))
-    assert re.search(
-        "device cuda: A card, 79 GB free, CUDA None; ", "\n".join(look(device="cuda")[1])
-    )
-    failure = RuntimeError("CUDA error: no kernel image is available\nmore lines")
-    monkeypatch.setattr(torch, "ones", Mock(side_effect=failure))
-    assert "device cuda: CUDA error: no kernel image is available" in look(device="cuda")[1]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from paper.runs.kinds.probe import (
     Probe,
     WordImportance,
 )
-from paper.runs.kinds.training import TRICKS, Training, trained
+from paper.runs.kinds.training import Training, trained
 from paper.runs.run import key
 from whenpool import InputError, LastState
 
@@ -32,33 +32,24 @@ pytestmark = pytest.mark.usefixtures("here")
 
 def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
     run = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
-    trick = replace(run, pooling="last", trick=TRICKS[1])
-    probes = {
-        PaddingSweep(run): {"setting_added": "mid", "share_added": 0.1, "accuracy": 60.0},
-        WordImportance(run, shortest=400, longest=500): {"position": 1, "mean": 0.5},
-    }
-    for one in (run, trick):
-        small_runs.record(place, one)
+    probe = PaddingSweep(run)
+    small_runs.record(place, run)
     for vectors in ("glove.6B.100d", None):  # of several the one with GloVe stands for all
         small_runs.record(place, replace(run, seed=2, vectors=vectors))
     elsewhere = small_runs.on_record(place)
-    for probe, point in probes.items():
-        small_runs.record(place, probe, [point])
+    small_runs.record(place, probe, [{"setting_added": "mid", "share_added": 0.1}])
     small_runs.on_record(place, "probe")
-    reference = [run, trick, *probes]
-    asked = [replace(one, vectors="glove.6B.100d") for one in (run, trick)]
-    asked += [replace(probe, training=asked[0]) for probe in probes]
-    others = [replace(asked[0], seed=1), replace(asked[1], trick=None), WordImportance(asked[0])]
-    found = standing([*asked, TINY, *others, STUDENT], elsewhere)
-    assert (list(found.done), found.elsewhere, list(found.absent)) == (asked, set(asked), others)
-    assert found.missing == [TINY, STUDENT]
-    assert all("aclImdb_v1.tar.gz is not in" in why for why in found.absent.values())
-    assert [one.shape for one in asked] == [one.shape for one in reference]
+    here_by_name = replace(run, vectors="glove.6B.100d")
+    asked = [here_by_name, replace(probe, training=here_by_name)]
+    others = [replace(here_by_name, seed=1), WordImportance(here_by_name)]
+    stand = standing([*asked, TINY, *others], elsewhere)
+    assert (list(stand.done), stand.elsewhere, list(stand.absent)) == (asked, set(asked), others)
+    assert stand.missing == [TINY]
+    assert all("aclImdb_v1.tar.gz is not in" in why for why in stand.absent.values())
     (said,), report = ask([*asked, *others], elsewhere, skip_absent=lambda run: True)
-    assert said.startswith("3 runs are left out: corpus 'imdb'")
+    assert said.startswith("2 runs are left out: corpus 'imdb'")
     assert (report.done, here.runs) == (0, [])
     assert rows_of([replace(run, seed=2)], elsewhere)["vectors"].tolist() == ["glove.6B.100d"]
-    assert rows_of([*asked[2:], others[2]], elsewhere)["probe"].tolist() == ["sweep", "nwi"]
     with pytest.raises(InputError, match="aclImdb"):
         compute([*asked, *others], elsewhere)
 
@@ -95,31 +86,16 @@ def test_the_teacher_is_computed_first_once_and_with_weights(place, here):
     assert result_of(STUDENT, place)["diverged"] is False
 
 
-@pytest.mark.parametrize("untraced", [True, False])
-def test_a_probe_on_a_student_brings_student_and_teacher(place, here, untraced):
-    probe = GradientProfile(STUDENT, texts=8) if untraced else GradientTrace(STUDENT, 8, 16)
+def test_a_trace_of_a_student_brings_the_teacher_and_a_finished_student_needs_none(place, here):
+    probe = GradientTrace(STUDENT, 8, 16)
     ask([probe], place)
-    assert here.runs == [TEACHER, *([STUDENT] if untraced else []), probe]
-    assert has_weights(STUDENT, place)
-    place.store.weights_file(
-        key(TEACHER, place)
-    ).unlink()  # of a finished student nobody needs them
+    assert here.runs == [TEACHER, probe]
+    place.store.weights_file(key(TEACHER, place)).unlink()
     assert ask([STUDENT], place, keep_weights=True) == ([], ask([], place)[1])
     with pytest.raises(
         InputError, match=f"the weights of {TEACHER} are not stored; run it again with"
     ):
         STUDENT.execute(place)
-
-
-def test_a_model_is_looked_at_before_training_without_any_training(place, here):
-    before = replace(PROFILE, untrained=True)
-    other = replace(before, training=replace(TINY, trick=TRICKS[1], epochs=7))
-    ask([before, other], place)
-    assert set(here.runs) == {before, other}
-    ask([PROFILE], place)
-    runs = (before, other, PROFILE)
-    first, alike, last = (place.store.get(key(one, place))["history"] for one in runs)
-    assert first == alike != last  # before training all models without pooling are alike
 
 
 @pytest.mark.parametrize(

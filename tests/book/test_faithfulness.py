@@ -27,7 +27,7 @@ class OneWord(torch.nn.Module):
 def test_a_faithful_importance_names_the_one_word_that_counts(monkeypatch):
     ids, sure = [[2, 3, 4, 5, 6, 8, 2, 7, 3, 4], [*[3] * 9, 7, 3]], 1 / (1 + math.exp(-4))
     texts = Texts(Ragged.of(ids), torch.tensor([1, 0]))
-    rows = {row.pop("method"): row for row in faithfulness(OneWord(), texts, k=5)}
+    rows = {row.pop("method"): row for row in faithfulness(OneWord(), texts)}
     for name in ("occlusion", "integrated_gradients"):
         scores = [rows[name][part] for part in ("confidence", "without", "kept")]
         assert scores == pytest.approx([sure, 0.5, sure])

@@ -104,22 +104,14 @@ def disturb(parent, place, chance, found):
     return others
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_what_is_stopped_stops_its_workers_and_the_same_command_goes_on(
-    place, tmp_path, undisturbed, stop
-):
+def test_ctrl_c_stops_the_workers_and_the_same_command_goes_on(place, tmp_path, undisturbed):
     parent = start(place, tmp_path / "grid.py")
     wait_for(lambda: stored(place))
     pids = children(parent.pid)
-    if stop == signal.SIGINT:
-        os.killpg(parent.pid, stop)  # as a terminal does: parent and workers alike
-        assert parent.wait(600) == 130
-        assert not any(alive(pid) for pid in pids)
-        assert not list(place.store.directory.rglob("*.lock"))
-    else:
-        parent.terminate()
-        assert parent.wait(600) == -stop
-        wait_for(lambda: not any(alive(pid) for pid in pids))
+    os.killpg(parent.pid, signal.SIGINT)  # as a terminal does: parent and workers alike
+    assert parent.wait(600) == 130
+    assert not any(alive(pid) for pid in pids)
+    assert not list(place.store.directory.rglob("*.lock"))
     kept = stored(place)
     run_all(RUNS, place)
     assert kept.items() <= stored(place).items()

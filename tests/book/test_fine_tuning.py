@@ -176,11 +176,11 @@ def uda_by_hand(threshold, temperature, confidence):
 @pytest.mark.parametrize("done", [0, 7, 30])
 @pytest.mark.parametrize(("temperature", "confidence"), [(1.0, 0.0), (0.4, BETWEEN), (0.7, 0.999)])
 def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confidence):
-    objective = uda(done=done, temperature=temperature, confidence=confidence, weight=1.3)
+    objective = uda(done=done, temperature=temperature, confidence=confidence)
     loss, logits = objective.loss(MODEL, BATCH, INDICES)
     threshold = min(1, done / 20) * 2 / 3 + 1 / 3
     supervised, consistent, left_out, sure = uda_by_hand(threshold, temperature, confidence)
-    assert loss.item() == pytest.approx(supervised + 1.3 * consistent, rel=1e-10)
+    assert loss.item() == pytest.approx(supervised + consistent, rel=1e-10)
     torch.testing.assert_close(logits, MODEL(IDS, LENGTHS), rtol=0, atol=1e-12)
     means = {"left_out": left_out, "confident": sure, "consistency": consistent}
     assert objective.end_epoch(MODEL, None) == pytest.approx(means)
@@ -211,14 +211,11 @@ def mixtext_by_hand(seed, temperature, margin):
 )
 @pytest.mark.parametrize("done", [0, 5, 33])
 def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, sharpness, margin, done):
-    how = {"temperature": sharpness, "margin": margin, "weight": 1.3, "margin_weight": 0.6}
-    objective = mixtext(seed=seed, done=done, **how)
+    objective = mixtext(seed=seed, done=done, temperature=sharpness, margin=margin)
     loss, logits = objective.loss(MODEL, BATCH, INDICES)
     supervised, consistent, even, _ = expected = mixtext_by_hand(seed, sharpness, margin)
     grown = min(1, done / 20)
-    assert loss.item() == pytest.approx(
-        supervised + grown * (1.3 * consistent + 0.6 * even), rel=1e-10
-    )
+    assert loss.item() == pytest.approx(supervised + grown * (consistent + even), rel=1e-10)
     names = "supervised", "consistency", "margin", "confidence"
     assert objective.end_epoch(MODEL, None) == pytest.approx(
         dict(zip(names, expected, strict=True))

@@ -17,6 +17,7 @@ import pytest
 
 from paper.fewshot.pretrained import MINILM
 from paper.runs.compute import compute
+from paper.runs.kinds import KINDS as ALL_KINDS
 from paper.runs.kinds import probe as kinds
 from paper.runs.kinds.few_shot import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot
 from paper.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
@@ -196,6 +197,9 @@ def results(folder):
     every = [with_own_file(run) for runs, _ in KINDS.values() for run in runs.values()]
     report = compute(every, place, say=lambda line: None)
     assert not report.failed, report.failed
+    for kind in ALL_KINDS.values():  # each row gives its run back
+        for row in place.store.current(kind.kind).to_dict("records"):
+            assert key(kind.of_row(row), place) == row["key"]
     return {
         kind: {
             name: of(place.store.get(key(with_own_file(run), place))) for name, run in runs.items()

@@ -137,27 +137,17 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
     [
         ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
         ({"cell": "transformer", "masked": False}, "does not take masked=False"),
-        ({"held": "W_ih"}, "held must be None, 'W_hh' or 'encoder', not 'W_ih'"),
+        ({"held": "W_ih"}, "held 'W_ih' is unknown; choose one of W_hh, encoder"),
         ({"pooling": "max", "through": "max"}, "through must be another pooling than 'max'"),
         ({"through": "least"}, "through 'least'"),
-        ({"trick": "hope"}, "trick must be None or one of teacher_forcing, .*, not 'hope'"),
+        ({"trick": "hope"}, "trick 'hope' is unknown; choose one of teacher_forcing"),
         ({"epochs": 0}, "epochs must be at least 1, not 0"),
-        ({"max_words": 0}, "max_words must be at least 1, not 0"),
         (
             {"through": "max", "trick": TRICKS[1]},
             "through cannot be combined with penalty_attention",
         ),
         ({"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
-        ({"cell": "gru", "backward": "even"}, "backward needs cell='lstm'"),
-        (
-            {"backward": "open", "trick": TRICKS[3]},
-            "backward cannot be combined with gradient_directed",
-        ),
         ({"clip": 0.0}, "clip must be above 0, not 0.0"),
-        (
-            {"fresh": True, "trick": TRICKS[1]},
-            "fresh filler cannot be combined with penalty_attention",
-        ),
     ],
 )
 def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(
@@ -173,9 +163,7 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(
 
 
 def test_a_probe_of_another_version_does_not_count():
-    rows = pd.DataFrame(
-        {"protocol": Training.protocol, "probe_protocol": 1, "probe": ["nwi", "another"]}
-    )
+    rows = pd.DataFrame({"protocol": 1, "probe_protocol": 1, "probe": ["nwi", "another"]})
     assert Probe.is_current(rows).tolist() == [True, False]
 
 

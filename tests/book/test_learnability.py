@@ -331,23 +331,3 @@ def test_every_trick_learns_on_a_device_that_is_not_the_processor():
     done = subprocess.run(command, cwd=folder, **CAPTURED)
     assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in
     assert done.returncode == 5 or done.stdout.count("\nPASSED") == 3
-
-
-absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, absent])])
-@pytest.mark.parametrize(
-    ("trick", "tolerance"), [(tricks.PenaltyAttention, 1e-5), (tricks.GradientDirected, 1e-3)]
-)
-def test_tricks_agree_with_float64(device, trick, tolerance):
-    """The latter takes a difference of gradients."""
-    vectors = []
-    for where, dtype in ((device, torch.float32), ("cpu", torch.float64)):
-        model, objective = classifier().to(where, dtype), trick(4)
-        objective.start_epoch(1)
-        moved = Batch(*(values.to(where) for values in BATCH))
-        found = gradients(model, objective, moved).values()
-        vectors.append(torch.cat([gradient.double().cpu().flatten() for gradient in found]))
-    mine, exact = vectors
-    assert (mine - exact).norm() / exact.norm() < tolerance

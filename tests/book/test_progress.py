@@ -44,7 +44,7 @@ def done(place, run, seconds, identity=None):
     }
     result = {"seconds": seconds, "probe_protocol": PROBE_PROTOCOL}
     provenance = {"device": "cpu: this one", "precision": "float32"}
-    return place.store.put(identity, run.row(), result, provenance)
+    return place.store.put(identity, run.row(), result, provenance, kind=run.kind)
 
 
 def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):

@@ -1,6 +1,5 @@
 """The store of finished runs."""
 
-import json
 import re
 import subprocess
 import sys
@@ -56,19 +55,9 @@ def test_a_damaged_file_is_named_and_not_counted(tmp_path, content):
     assert (store.keys(), len(store.rows("training"))) == ({good}, 1)
     said = f"{file} is not counted: it is damaged, or another version of whenpool made it"
     assert store.damaged == [said]
-    assert file.read_bytes() == content
-    assert (put(store, seed=2), store.keys()) == (bad, {good, bad})  # and the run can be done again
-
-
-def test_files_that_are_not_what_they_say_are_foreign(tmp_path):
-    store = Store(tmp_path)
-    file = tmp_path / f"{put(store)}.json"
-    row = json.loads(file.read_text())
-    file.rename(tmp_path / f"{'0' * 20}.json")
-    assert store.keys() == set()
-    row["identity"]["run"]["seed"] = 7
-    file.write_text(json.dumps(row))
-    assert store.get(file.stem) is None
+    assert (put(store, seed=2), store.keys()) == (bad, {good, bad})  # the run can be done again
+    file.rename(tmp_path / f"{'0' * 20}.json")  # which belongs to another run
+    assert store.keys() == {good}
 
 
 def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):

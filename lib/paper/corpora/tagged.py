@@ -109,26 +109,27 @@ def find_tagged(name: str, data: Path) -> TaggedCorpus:
     hash of each sentence: 80 % train, 10 % validation, 10 % test.
     Raises `InputError` for an unknown name or option, or files that are missing or cannot be
     read."""
-    name, given = parsed(name)
+    name, options = parsed(name)
     if name == GENERATED:
-        options = checked(SentenceGrammar, given, "generated corpus")
-        return replace(make_tagged(SentenceGrammar(**dict(options))), label=label_of(name, options))
+        chosen = checked(SentenceGrammar, options, "generated corpus")
+        return replace(make_tagged(SentenceGrammar(**dict(chosen))), label=label_of(name, chosen))
+    allowed: tuple[set[str], ...] = (set(),)
     if name in PUBLISHED:
         folder = data / name if (data / name).is_dir() else data
-        wanted, options = [folder / file for file in PUBLISHED[name]], ()
+        files = [folder / file for file in PUBLISHED[name]]
     else:
-        path, options = Path(name).expanduser(), tuple(sorted(given.items()))
-        wanted = [path, *(path.with_name(file) for _, file in options)]
+        allowed = set(), {"dev", "test"}
+        path = Path(name).expanduser()
+        files = [path, *(path.with_name(file) for _, file in sorted(options.items()))]
     takes = f"{name} takes no options, and a file of your own dev= and test= together"
-    check(dict(options) == given and {*given} in (set(), {"dev", "test"}), takes)
-    paths = tuple(file if isfile(file) else Path(f"{file}.gz") for file in wanted)
-    for file, path in zip(wanted, paths, strict=True):
+    check({*options} in allowed, takes)
+    paths = tuple(file if isfile(file) else Path(f"{file}.gz") for file in files)
+    for file, path in zip(files, paths, strict=True):
         lacks = f"tagged corpus {name!r:.200}: {file.name} is not in {file.parent}"
         advice = f"give {GENERATED}, {' or '.join(PUBLISHED)} with --data, or the path of a file"
         check(isfile(path), f"{lacks}; {advice}")
-    return _load(
-        name, label_of(name, options), paths, tuple(path.stat().st_mtime_ns for path in paths)
-    )
+    label = label_of(name, tuple(sorted(options.items())))
+    return _load(name, label, paths, tuple(path.stat().st_mtime_ns for path in paths))
 
 
 @lru_cache(maxsize=4)  # runs of one corpus follow each other
@@ -249,34 +250,31 @@ def in_io(tags: Sequence[str]) -> list[str]:
 
 
 def entity_scores(
-    true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], kind: str | None = None
+    true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> dict[str, float]:
     """Scores of the tags of some sentences together (micro-averaged), as conlleval and seqeval
-    count, of all entities or of one type: "entity_precision", "entity_recall" and "entity_f1" in %,
-    and how many are "entities_true" and so on. A predicted one is "right" when its first word, its
+    count: "entity_precision", "entity_recall" and "entity_f1" in %, and how many are
+    "entities_true" and so on. A predicted one is "right" when its first word, its
     last word and its type are. Of the others "boundary" overlap a true entity in other borders,
     "mistyped" have its borders and another type, and "spurious" overlap none; "missed" are true
     ones that none overlaps."""
     counts = Counter(dict.fromkeys(COUNTED, 0))
     for tags, answer in zip(true, predicted, strict=True):
-        expected, given = (
-            [entity for entity in entities(of) if kind in (None, entity.type)]
-            for of in (tags, answer)
-        )
-        judged = [_judged(entity, expected) for entity in given]
-        missed = [_judged(entity, given) for entity in expected].count("spurious")
-        counts.update(judged, true=len(expected), predicted=len(given), missed=missed)
+        expected, answered = entities(tags), entities(answer)
+        judged = [_judged(entity, expected) for entity in answered]
+        missed = [_judged(entity, answered) for entity in expected].count("spurious")
+        counts.update(judged, true=len(expected), predicted=len(answered), missed=missed)
     precision, recall = (100 * counts["right"] / max(counts[of], 1) for of in ("predicted", "true"))
     f1 = 2 * precision * recall / max(precision + recall, 1e-9)
     rates = {"entity_precision": precision, "entity_recall": recall, "entity_f1": f1}
     return rates | {f"entities_{name}": count for name, count in counts.items()}
 
 
-def _judged(entity: Entity, others: Sequence[Entity]) -> str:
+def _judged(entity: Entity, expected: Sequence[Entity]) -> str:
     """What a predicted entity is, compared with the true ones of its sentence."""
-    if entity in others:
+    if entity in expected:
         return "right"
-    if any(entity[1:] == other[1:] for other in others):
+    if any(entity[1:] == true[1:] for true in expected):
         return "mistyped"
-    overlaps = any(entity.start < other.stop and other.start < entity.stop for other in others)
+    overlaps = any(entity.start < true.stop and true.start < entity.stop for true in expected)
     return "boundary" if overlaps else "spurious"

@@ -176,7 +176,6 @@ class SemiSupervised(Objective):
     seed: int  # of the order of the unlabelled texts, and of every other random choice
     batch_size: int = 8  # unlabelled texts in a batch, U
     temperature: float = 1.0  # below 1 sharpens the predictions that are to be reached
-    weight: float = 1.0  # of the consistency
     measured: ClassVar[Sequence[str]]  # what each step notes; an epoch ends with their means
 
     def __post_init__(self) -> None:
@@ -227,7 +226,7 @@ class UDA(SemiSupervised):
     confidence: float = 0.8
     measured = "left_out", "confident", "consistency"
     """The share of labelled texts left out, that of unlabelled ones predicted with confidence, and
-    the consistency loss before its weight."""
+    the consistency loss."""
 
     @property
     def threshold(self) -> float:
@@ -254,7 +253,7 @@ class UDA(SemiSupervised):
         divergence = each.sum(1)  # (U,)
         consistency = (divergence * confident).mean()
         self.end_step(1 - kept.float().mean(), confident.float().mean(), consistency)
-        return supervised + self.weight * consistency, labelled
+        return supervised + consistency, labelled
 
 
 @dataclass(eq=False)
@@ -277,9 +276,8 @@ class MixText(SemiSupervised):
     temperature: float = 0.5
     alpha: float = 16.0
     margin: float = 0.7
-    margin_weight: float = 1.0
     measured = "supervised", "consistency", "margin", "confidence"
-    """The three losses before their weights, and the mean largest probability of the guessed
+    """The three losses, and the mean largest probability of the guessed
     labels."""
 
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> Learnt:
@@ -303,7 +301,6 @@ class MixText(SemiSupervised):
             logits[B:].log_softmax(1), targets[B:], reduction="batchmean"
         )
         evenness = (self.margin - plain.square().sum(1)).clamp(min=0).mean()
-        more = self.weight * divergence + self.margin_weight * evenness
-        loss = supervised + self.progress * more
+        loss = supervised + self.progress * (divergence + evenness)
         self.end_step(supervised, divergence, evenness, guessed.amax(1).mean())
         return loss, logits[:B]

@@ -29,10 +29,8 @@ def check_machine(
 ) -> bool:
     """Look at everything that runs need; returns whether they can start. ``say`` is called with
     each line: a mark, "ok" or "missing", and a text that ends with what helps."""
-    place, names = (
-        Place.default(data, store, profile == "smoke"),
-        Request(profile).corpora_or(*THESIS_CORPORA),
-    )
+    place = Place.default(data, store, profile == "smoke")
+    names = Request(profile).corpora_or(*THESIS_CORPORA)
     here = [
         name for name in names if name not in PUBLICATIONS or PUBLICATIONS[name].find(place.data)
     ]
@@ -44,26 +42,23 @@ def check_machine(
 
     def disk() -> str:
         place.store.check_writable()
-        free, advice = (
-            shutil.disk_usage(place.store.directory).free / 1e9,
-            "name another with --store",
-        )
-        check(free >= 1, f"only {free:.1f} GB are free in its folder, but runs need 1; {advice}")
+        free = shutil.disk_usage(place.store.directory).free / 1e9
+        check(free >= 1, f"only {free:.1f} GB are free, but runs need 1; name another with --store")
         return f"{place.store.directory}, {free:.0f} GB free"
 
     looks = {
         "torch": lambda: version("torch"),
         f"device {device}": lambda: described(device),
-        "torchtext": lambda: version("torchtext"),
         "corpora": corpora,
-        "word vectors": lambda: find_vectors(place.data) or place.vectors_file(VECTORS[0]).name,
-        "filler": lambda: find_filler(place.data).name,
         "store": disk,
     }
-    for name in ("word vectors", "filler") if profile in ("smoke", "quick") else ():
-        del looks[name]
-    if (place.data / "cache").is_dir():  # packed texts are numbers
-        del looks["torchtext"]
+    if not (place.data / "cache").is_dir():  # packed texts are numbers
+        looks["torchtext"] = lambda: version("torchtext")
+    if profile not in ("smoke", "quick"):
+        looks["filler"] = lambda: find_filler(place.data).name
+        looks["word vectors"] = lambda: (
+            find_vectors(place.data) or place.vectors_file(VECTORS[0]).name
+        )
     ready = True
     for what, look in looks.items():
         try:

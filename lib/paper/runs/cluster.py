@@ -1,67 +1,23 @@
-"""Workers on a Ray cluster: threads of this process, each of which claims runs and lets a node
-compute them. The nodes need no store; they send back what runs leave."""
+"""Workers on a Ray cluster. The nodes need no store; they send back what runs leave."""
 
 import logging
 import math
 import os
 import platform
-import queue
 import socket
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paper.runs.engine import VARIABLES, Change, Task, Workforce, do, set_up, work
+from paper.runs.engine import VARIABLES, Task, WorkerDiedError, Workforce, do, set_up
 from paper.runs.run import Place, key
 from paper.runs.store import Store
 from whenpool.base.devices import check_device
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory
-
-
-class WorkerDiedError(Exception):
-    """What was to do a task on a node was lost, as the message says."""
-
-
-class ThreadWorker:
-    """A thread of this process in the loop; see `LocalWorker`."""
-
-    def __init__(self, place: Place) -> None:
-        self.events, self._mine = Pipe()
-        self._news: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
-        self._death = ""
-        self._thread = threading.Thread(target=self._work, args=(place,), daemon=True)
-        self._thread.start()
-
-    def execute(self, task: Task) -> Mapping[str, str]:
-        """See `work`. Raises `WorkerDiedError`."""
-        raise NotImplementedError
-
-    def _work(self, place: Place) -> None:
-        try:
-            work(self._news, place, self.execute, self._mine.send)
-        except WorkerDiedError as error:
-            self._death = str(error)
-        except InputError as error:
-            self._mine.send(error)
-        finally:
-            self._mine.close()
-
-    def give(self, change: Change | None) -> None:
-        self._news.put(change)
-
-    def death(self) -> str:
-        self._thread.join()
-        return self._death
-
-    def stop(self) -> None:
-        self.give(None)
-        self._thread.join(10.0)
 
 
 class Sent(NamedTuple):
@@ -137,6 +93,9 @@ class Cluster:
         # there is always one, which waits in Ray's own queue where no node is left
         return max(1, min(room, self._workforce.workers or room))
 
+    def begin(self) -> "RayWorker":
+        return RayWorker(self)
+
     def send(self, task: Task) -> Any:
         """Hand a task to Ray; returns the reference to what comes back."""
         needed = {key(job.run.needs, self.place) for job in task if job.run.needs}
@@ -150,19 +109,19 @@ class Cluster:
             self.ray.shutdown()
 
 
-class RayWorker(ThreadWorker):
-    """A thread that lets nodes do its tasks."""
+class RayWorker:
+    """Lets any node do a task, see `paper.runs.engine.crew_of`."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._reference, self._stopped = cluster, None, False
-        super().__init__(cluster.place)
+        self._cluster, self._reference = cluster, None
+        self._task: Task = ()
 
-    def execute(self, task: Task) -> Mapping[str, str]:
+    def send(self, task: Task) -> None:
+        self._task, self._reference = task, self._cluster.send(task)
+
+    def receive(self) -> Mapping[str, str]:
         """Raises `InputError` where all other tasks would end like it."""
-        self._reference = self._cluster.send(task)
-        if self._stopped:
-            self._cancel()
-        ray = self._cluster.ray
+        ray, store = self._cluster.ray, self._cluster.place.store
         try:
             sent: Sent = ray.get(self._reference)
         except ray.exceptions.RayTaskError as error:  # no run's own, which `do` reports
@@ -172,7 +131,7 @@ class RayWorker(ThreadWorker):
             raise InputError(f"a node of the Ray cluster cannot work ({error}); {advice}") from None
         except ray.exceptions.RayError as error:
             raise WorkerDiedError(type(error).__name__) from None
-        asked, store = {job.key for job in task}, self._cluster.place.store
+        asked = {job.key for job in self._task}
         # also what a run of the task needs, which may be on record here
         for name, content, weights in sent.stored:
             if name in asked or not store.has(name):
@@ -180,11 +139,6 @@ class RayWorker(ThreadWorker):
         return sent.failures
 
     def stop(self) -> None:
-        self._stopped = True
-        self._cancel()
-        super().stop()
-
-    def _cancel(self) -> None:
         if self._reference is not None:
             with suppress(self._cluster.ray.exceptions.RayError):  # it may be what was lost
                 self._cluster.ray.cancel(self._reference)  # so that it tidies up

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -13,9 +13,8 @@ import torch
 from paper.fewshot.pretrained import locate
 from paper.runs.engine import Report, Workforce, run_all
 from paper.runs.kinds import KINDS, FewShot, Training
-from paper.runs.kinds.probe import PROBES, Probe
 from paper.runs.run import Place, Run, key, processor
-from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.tokens import VECTORS
 
 
@@ -82,10 +81,12 @@ def compute(
         say(f"{count} runs are left out: {reason}")
     for line in place.store.damaged:
         say(line)
-    kept = []  # trainings whose weights are wanted
-    for run in (*before.done, *before.missing):
-        if keep_weights and isinstance(run, Training) and run not in before.elsewhere:
-            kept.append(run)
+    asked = [*before.done, *before.missing]
+    kept = [  # trainings whose weights are to be here
+        run
+        for run in asked
+        if keep_weights and isinstance(run, Training) and run not in before.elsewhere
+    ]
     todo = [*before.missing, *(run for run in kept if not has_weights(run, place))]
     kept += weights_needed(todo, place)
     todo, report = list(dict.fromkeys([*todo, *kept])), Report()
@@ -101,16 +102,14 @@ def compute(
     notes = {row["result"].get("corpus_notes"): None for row in rows if row}
     for note in filter(None, notes):
         say(f"note: {note}")
-    by_message: dict[str, list[Run]] = defaultdict(list)
-    for run, message in report.failed.items():
-        by_message[message].append(run)
-    for message, (first, *more) in by_message.items():
-        alike = f" and {len(more)} others like it" if more else ""
-        say(f"failed: {first}{alike}: {message}")
-    if report.failed and not (report.done or report.shared or report.left or before.done):
-        raise InputError(
-            f"all {len(report.failed)} runs failed: {next(iter(report.failed.values()))}"
-        )
+    alike = Counter(report.failed.values())
+    first = {message: run for run, message in reversed(report.failed.items())}
+    for message, count in alike.items():
+        others = f" and {count - 1} others like it" if count > 1 else ""
+        say(f"failed: {first[message]}{others}: {message}")
+    some = report.done or report.shared or report.left or before.done
+    if report.failed and not some:
+        raise InputError(f"all {len(report.failed)} runs failed: {next(iter(alike))}")
     return report
 
 
@@ -135,29 +134,12 @@ def runs_of_file(file: Path) -> list[Run]:
     """The runs of a CSV file as the book has it under its figures: a row each, with its kind and
     what else it is. Raises `InputError` for another file."""
     try:
-        rows = pd.read_csv(file, dtype={"key": str})
-    except ValueError as error:
-        raise InputError(f"file of runs {file} cannot be read: {error!s:.300}") from None
-    advice = "take one of the book's"
-
-    def check_columns(*names: str) -> None:
-        for name in names:
-            check(name in rows, f"file of runs {file} has no column {name!r}; {advice}")
-
-    check_columns("kind", "corpus", "seed")
-    for kind in rows["kind"].unique():
-        check_known(f"kind in {file}", kind, KINDS)
-        about = KINDS[kind]
-        if about is Probe:
-            check_columns("probe")
-            for probe in rows.loc[rows["kind"] == kind, "probe"].unique():
-                check_known(f"probe in {file}", probe, PROBES)
-            about = Training
-        check_columns(*(column.name for column in about.columns() if column.default is MISSING))
-    try:
-        runs = [KINDS[row["kind"]].of_row(row) for row in rows.to_dict("records")]
-    except ValueError as error:
-        raise InputError(f"file of runs {file}: {error}; {advice}") from None
+        rows = pd.read_csv(file, dtype={"key": str}).to_dict("records")
+        runs = [KINDS[row["kind"]].of_row(row) for row in rows]
+    except (ValueError, TypeError, KeyError) as error:
+        advice = "take one that is below a figure of the book"
+        reason = f"{type(error).__name__}: {error!s:.200}"
+        raise InputError(f"{file} is no file of runs ({reason}); {advice}") from None
     return list(dict.fromkeys(runs))
 
 

@@ -1,9 +1,9 @@
-"""Running many runs. One loop, `work`, takes the runs of a list that nobody has claimed, does them
-and stores them.
+"""Running many runs. `run_all` gives tasks to workers, one each at a time, until all runs have
+ended.
 
-On one machine several processes go through this loop side by side on one store, whose locks say
-what is claimed. On a Ray cluster threads of this process do, see `paper.runs.cluster`. `run_all`
-begins these workers and hears what they tell.
+Workers are processes of this machine (`Processes`), or nodes of a Ray cluster
+(`paper.runs.cluster`). Locks in the store say which runs this command is at, so that several
+commands share the work.
 """
 
 import math
@@ -14,12 +14,14 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +40,8 @@ from whenpool.models.batched_lstm import models_that_fill
 from whenpool.models.precision import PRECISIONS, precision, processor_has_bfloat16
 
 TRIES = 2  # How often a run is begun that was alone with a worker that died
-EARLY = 10  # Processes that may die one after another before any has begun a run
-WAIT = 0.5  # Seconds between two looks at the clock, and at what others have claimed
+EARLY = 10  # Processes that may die one after another before they are ready for a task
+WAIT = 0.5  # Seconds between two looks at the clock, and at what other commands have locked
 
 VARIABLES = {  # where the user has not set them
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time
@@ -127,23 +129,12 @@ class Job(NamedTuple):
 Task = tuple[Job, ...]  # What a worker does in one go: a run, or several trainings together
 
 
-class Change(NamedTuple):
-    """What a worker is given: ``tasks`` that come first, and runs that it leaves out besides."""
+class WorkerDiedError(Exception):
+    """A worker was lost, as the message says, with its task or before it was ready for one."""
 
-    tasks: Sequence[Task]
-    left_out: Collection[str] = ()  # keys
-
-    def of(self, tasks: Iterable[Task]) -> list[Task]:
-        """The tasks of a worker after this change."""
-        parts = (tuple(job for job in task if job.key not in self.left_out) for task in tasks)
-        return [*self.tasks, *filter(None, parts)]
-
-
-class Told(NamedTuple):
-    """What a worker tells."""
-
-    begun: tuple[str, ...] = ()  # keys of the task that it does now
-    ended: Mapping[str, str] = {}  # keys of runs that it has done or found stored: why they failed
+    def __init__(self, reason: str, was_ready: bool = True) -> None:
+        super().__init__(reason)
+        self.was_ready = was_ready
 
 
 @dataclass
@@ -190,7 +181,7 @@ def run_all(
     tasks = tasks_of(jobs, workforce.models_at_once(), workforce.on_gpu)
     crew = crew_of(place, workforce)
     try:
-        _Watch(tasks, place.store, crew, report, label).follow(until)
+        _Execution(tasks, place.store, crew, report, label).follow(until)
     finally:
         crew.close()
     return report
@@ -213,71 +204,46 @@ def tasks_of(jobs: Sequence[Job], size: int, on_gpu: bool = False) -> list[Task]
     place of the filler alone, so that their batches have the same lengths and share their padding.
     On a GPU, where a recurrence ends with its own texts, plain texts go with them, since their
     batches have the same order, and so do other seeds where one does not fill it."""
-    tasks: list[Task] = [(job,) for job in sorted(jobs, key=lambda job: job.run.rank())]
-    tasks = _grouped(tasks, size, lambda run: _shape(run, on_gpu))
-    if on_gpu:
-        tasks = _grouped(tasks, size, lambda run: _shape(run, on_gpu, any_seed=True))
-    return tasks
-
-
-def _grouped(tasks: Sequence[Task], size: int, shape: Callable[[Run], Run]) -> list[Task]:
-    """Tasks of one shape put together, up to ``size`` runs each."""
     groups: list[list[Job]] = []
     last: dict[Run, list[Job]] = {}  # the last group of each shape
-    for task in tasks:
-        group = last.get(alike := shape(task[0].run))
-        if group is None or len(group) + len(task) > size:
+    for job in sorted(jobs, key=lambda job: job.run.rank()):
+        group = last.get(alike := _shape(job.run, on_gpu))
+        if group is None or len(group) >= size:
             groups.append(group := [])
             last[alike] = group
-        group += task
+        group.append(job)
     return [tuple(group) for group in groups]
 
 
-def _shape(run: Run, on_gpu: bool, any_seed: bool = False) -> Run:
+def _shape(run: Run, on_gpu: bool) -> Run:
     """What the trainings of one task have in common; any other run as it is."""
     if not isinstance(run, Training) or run.cell != "lstm" or not run.masked:
         return run
     if run.trick or run.drop_connect or run.fresh:
         return run
     where = "standard" if run.setting == "standard" and not on_gpu else "mid"
-    seed = 0 if any_seed else run.seed
+    seed = 0 if on_gpu else run.seed
     start: dict[str, Any] = {"forget_bias": "thesis", "input_bias": None, "chrono_words": 400}
     return replace(run, pooling="max", setting=where, seed=seed, orthogonal=False, **start)
-
-
-def _halves(jobs: Sequence[Job]) -> list[Task]:
-    """Some runs in two tasks, since they may have been too much for the memory."""
-    middle = (len(jobs) + 1) // 2
-    return [tuple(half) for half in (jobs[:middle], jobs[middle:]) if half]
 
 
 # the loop
 
 
 class Locks:
-    """The runs of a store that one worker computes, so that others leave them alone."""
+    """The runs of a store that this command is at, so that others leave them alone."""
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "claims"
-        self._choosing = FileLock(store / ".claims")  # no two workers share out a task
         self.held: dict[str, FileLock] = {}
 
-    def take(self, task: Task) -> Task:
-        """Lock what nobody else has locked of a task; returns what is ours now."""
-        with self._choosing:
-            return tuple(job for job in task if self._take(job.key))
-
-    def _take(self, key: str) -> bool:
-        lock = FileLock(self._folder / f"{key}.lock")
+    def take(self, job: Job) -> bool:
+        """Lock a run; returns whether no other command has locked it."""
+        lock = FileLock(self._folder / f"{job.key}.lock", blocking=False)
         with suppress(Timeout):
-            lock.acquire(blocking=False)
-            self.held[key] = lock
-        return key in self.held
-
-    def remove_left(self, jobs: Iterable[Job]) -> None:
-        """Remove what workers that were stopped have left of their locks."""
-        left = (job for job in jobs if (self._folder / f"{job.key}.lock").exists())
-        self.release(*(job.key for job in self.take(tuple(left))))
+            lock.acquire()
+            self.held[job.key] = lock
+        return job.key in self.held
 
     def release(self, *keys: str) -> None:
         """Let go of some runs. The file goes first: who has opened it sees it without a name, and
@@ -287,50 +253,134 @@ class Locks:
             lock.release()
 
 
-def work(
-    news: "queue.SimpleQueue[Change | None]",
-    place: Place,
-    execute: Callable[[Task], Mapping[str, str]],
-    tell: Callable[[Any], None],
-) -> None:
-    """Do and store what nobody else has claimed of the tasks in the ``news``, until these have a
-    None. ``execute`` does a task and returns why runs of it have failed, by key; those that neither
-    failed nor are stored are tried again, half of them at a time. ``tell`` is called with each
-    `Told`."""
-    locks, tasks = Locks(place.store.directory), list[Task]()
+class _Execution:
+    """Some tasks, and the workers of a crew that do them."""
 
-    def is_stored(job: Job) -> bool:
-        return place.store.has(job.key, job.keep_weights)
+    def __init__(
+        self, tasks: Sequence[Task], store: Store, crew: Any, report: Report, label: str
+    ) -> None:
+        self._waiting, self._store, self._crew, self._report = deque(tasks), store, crew, report
+        self._locks, self._idle = Locks(store.directory), list[Any]()  # workers without a task
+        self._running: dict[Future[Any], tuple[Any, Task]] = {}  # workers and what each does
+        self._threads = ThreadPoolExecutor(len(tasks))  # one waits for each worker
+        self._left = sum(map(len, tasks))  # runs that have not ended
+        self._deaths = Counter[str]()  # of workers with which a run was alone
+        self._early = 0  # workers that have died one after another before they were ready
+        live = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
+        times = "{elapsed} elapsed, {remaining} left"
+        self._bar = tqdm(
+            total=sum(round(job.run.cost) for task in tasks for job in task),
+            bar_format=f"{label} |{{bar:20}}| {{percentage:3.0f}}% {times}",
+            miniters=0,
+            mininterval=0.5 if live else 60.0,  # a line a minute in a file
+        )
 
-    def end(reasons: Mapping[str, str]) -> None:
-        if reasons:
-            tell(Told(ended=reasons))
-        locks.release(*reasons)
+    def follow(self, until: float) -> None:
+        """Raises `InputError` when nothing can be stored any more."""
+        try:
+            while self._left and (seconds := until - time.monotonic()) > 0:
+                self._begin_tasks()
+                if self._running:
+                    ended, _ = wait_for(self._running, min(WAIT, seconds), FIRST_COMPLETED)
+                    for future in ended:
+                        self._end_task(future)
+                elif self._waiting:  # other commands are at the rest
+                    time.sleep(min(WAIT, seconds))
+                self._bar.update(0)  # the time goes on
+        finally:
+            for worker in (*self._idle, *(worker for worker, _ in self._running.values())):
+                worker.stop()
+            self._threads.shutdown()
+            for job in (job for _, task in self._running.values() for job in task):
+                if self._is_stored(job):  # just before its worker was stopped
+                    self._report.done += 1
+                    self._end(job)
+            self._locks.release(*self._locks.held)
+            self._bar.close()
+        self._report.left += self._left
 
-    try:
-        while True:
-            while not news.empty():
-                change = news.get()
-                if change is None:
-                    return
-                tasks = change.of(tasks)
-            claimed = next(filter(None, map(locks.take, tasks)), ())
-            tasks = Change((), locks.held).of(tasks)
-            end({job.key: "" for job in claimed if is_stored(job)})
-            parts = deque([tuple(job for job in claimed if job.key in locks.held)])
-            while parts and (part := parts.popleft()):
-                tell(Told(begun=tuple(job.key for job in part)))
-                failures, ended = execute(part), {}
-                for job in part:
-                    if len(part) == 1 or job.key in failures or is_stored(job):
-                        ended[job.key] = failures.get(job.key, "")
-                end(ended)
-                rest = [job for job in part if job.key in locks.held]
-                parts.extendleft(reversed(_halves(rest)))
-            if not claimed:  # others are at the rest
-                time.sleep(WAIT)
-    finally:
-        locks.release(*locks.held)
+    def _begin_tasks(self) -> None:
+        """Give each worker that has none the next task, of the runs that nobody else is at."""
+        elsewhere: list[Task] = []
+        room = self._crew.room()
+        while self._waiting and len(self._running) < room:
+            task = self._waiting.popleft()
+            ours = tuple(filter(self._locks.take, task))
+            if len(ours) < len(task):
+                elsewhere.append(tuple(job for job in task if job not in ours))
+            missing = []
+            for job in ours:
+                if self._is_stored(job):
+                    self._report.shared += 1
+                    self._end(job)
+                else:
+                    missing.append(job)
+            if missing:
+                worker = self._idle.pop() if self._idle else self._crew.begin()
+                worker.send(tuple(missing))
+                future = self._threads.submit(worker.receive)
+                self._running[future] = worker, tuple(missing)
+        self._waiting.extendleft(reversed(elsewhere))
+
+    def _end_task(self, future: Future[Any]) -> None:
+        """Count what has ended of a task. What neither failed nor is stored is tried again, half of
+        it at a time, since it may have been too much for the memory."""
+        worker, task = self._running.pop(future)
+        failures: Mapping[str, str] = {}
+        try:
+            failures = future.result()
+            self._idle.append(worker)
+            self._early = 0
+        except WorkerDiedError as death:
+            if not death.was_ready:
+                self._end_early(death)
+            elif len(task) == 1:  # nothing else can be blamed
+                self._deaths[task[0].key] += 1
+                if self._deaths[task[0].key] >= TRIES:
+                    died = f"its process died {TRIES} times ({death})"
+                    failures = {task[0].key: f"{died}; it may need more memory"}
+        again = []
+        for job in task:
+            if self._is_stored(job):
+                self._report.done += 1
+                self._end(job)
+            elif job.key in failures:
+                self._report.failed[job.run] = failures[job.key]
+                self._end(job)
+            else:
+                again.append(job)
+        self._locks.release(*(job.key for job in again))
+        middle = (len(again) + 1) // 2
+        halves = tuple(again[middle:]), tuple(again[:middle])
+        self._waiting.extendleft(filter(None, halves))
+
+    def _end_early(self, death: WorkerDiedError) -> None:
+        """Raises `InputError` where no other process could do better."""
+        check(str(death) != "exit code 1", "a process could not start; its error is above")
+        self._early += 1
+        check(self._early < EARLY, f"no process could begin a run, the last has {death}")
+
+    def _is_stored(self, job: Job) -> bool:
+        return self._store.has(job.key, job.keep_weights)
+
+    def _end(self, job: Job) -> None:
+        self._left -= 1
+        self._locks.release(job.key)
+        self._bar.update(round(job.run.cost))
+
+
+def crew_of(place: Place, workforce: Workforce) -> Any:
+    """Where workers are begun: a cluster, or this machine. It has ``room`` for so many workers, can
+    ``begin`` one, and is closed in the end. A worker gets a task by ``send``; ``receive`` waits for
+    why runs of it have failed, by key, and raises `WorkerDiedError`; ``stop`` ends both."""
+    if workforce.engine == "ray":
+        from paper.runs.cluster import Cluster  # which needs what is here
+
+        return Cluster(place, workforce)
+    return Processes(place, workforce)
+
+
+# what workers do
 
 
 def do(task: Task, place: Place, device: str, precision_name: str = "float32") -> dict[str, str]:
@@ -374,180 +424,84 @@ def set_up() -> None:
     commit()  # of the code that this process has loaded, asked for before anything can change
 
 
-class _Watch:
-    """Begins the workers of a crew, hears what they tell, and replaces those that die, until all
-    runs of some tasks have ended."""
-
-    def __init__(
-        self, tasks: Sequence[Task], store: Store, crew: Any, report: Report, label: str
-    ) -> None:
-        self._tasks, self._store, self._crew, self._report = [*tasks], store, crew, report
-        self._open = {job.key: job for task in tasks for job in task}  # what has not ended
-        self._workers: dict[Any, tuple[str, ...]] = {}  # and the keys of what each does
-        self._deaths = Counter[str]()  # of workers with which a run was alone
-        self._early = 0  # workers that have died one after another before they began a run
-        self._begun, self._done = set[str](), set[str]()  # keys, of our own workers and of all
-        live = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__
-        times = "{elapsed} elapsed, {remaining} left"
-        self._bar = tqdm(
-            total=sum(round(job.run.cost) for job in self._open.values()),
-            bar_format=f"{label} |{{bar:20}}| {{percentage:3.0f}}% {times}",
-            miniters=0,
-            mininterval=0.5 if live else 60.0,  # a line a minute in a file
-        )
-
-    def follow(self, until: float) -> None:
-        """Raises `InputError` when nothing can be stored any more."""
-        try:
-            while self._open and (left := until - time.monotonic()) > 0:
-                self._begin_workers()
-                ready = wait([worker.events for worker in self._workers], min(WAIT, left))
-                for worker in [w for w in self._workers if w.events in ready]:
-                    if not self._hear(worker):
-                        self._replace(worker)
-                self._bar.update(0)  # the time goes on
-        finally:
-            for worker in self._workers:
-                worker.stop()
-            Locks(self._store.directory).remove_left(self._open.values())
-            self._bar.close()
-        for worker in self._workers:  # what they have told before they stopped
-            self._hear(worker)
-        self._report.done += len(self._done & self._begun)
-        self._report.shared += len(self._done - self._begun)
-        self._report.left += len(self._open)
-
-    def _begin_workers(self) -> None:
-        size = min(self._crew.room(), len(self._tasks))
-        begun = [self._crew.begin() for _ in range(size - len(self._workers))]
-        self._workers |= dict.fromkeys(begun, ())
-        self._give(Change(self._tasks), begun)
-
-    def _give(self, change: Change, workers: Iterable[Any]) -> None:
-        for worker in workers:
-            with suppress(OSError):  # it may have died
-                worker.give(change)
-
-    def _change(self, change: Change) -> None:
-        self._tasks = change.of(self._tasks)
-        self._give(change, self._workers)
-
-    def _hear(self, worker: Any) -> bool:
-        """Count what a worker has told; returns whether it may tell more."""
-        try:
-            while worker.events.poll():
-                told = worker.events.recv()
-                if isinstance(told, InputError):
-                    raise told
-                if told.begun:
-                    self._workers[worker], self._early = told.begun, 0
-                    self._begun.update(told.begun)
-                for name, failure in told.ended.items():
-                    self._end(name, failure)
-        except (EOFError, OSError):
-            return False
-        return True
-
-    def _end(self, name: str, failure: str = "") -> None:
-        job = self._open.pop(name, None)
-        if job is None:  # another worker has told it
-            return
-        if failure:
-            self._report.failed[job.run] = failure
-        else:
-            self._done.add(name)
-        self._bar.update(round(job.run.cost))
-        self._change(Change((), {name}))
-
-    def _replace(self, worker: Any) -> None:
-        """Count the death of a worker. What is left of its task is tried again, half of it at a
-        time; a run is blamed when it was alone with its worker each time."""
-        begun, death = self._workers.pop(worker), worker.death()
-        if not begun:
-            check(death != "exit code 1", "a process could not start; its error is above")
-            self._early += 1
-            check(self._early < EARLY, f"no process could begin a run, the last has {death}")
-        rest = []
-        for job in (self._open[name] for name in begun if name in self._open):
-            if self._store.has(job.key, job.keep_weights):
-                self._end(job.key)
-            else:
-                rest.append(job)
-        if len(begun) == 1 and rest:
-            name = begun[0]
-            self._deaths[name] += 1
-            if self._deaths[name] >= TRIES:
-                died = f"its process died {TRIES} times ({death})"
-                self._end(name, f"{died}; it may need more memory")
-                return
-        self._change(Change(_halves(rest), {job.key for job in rest}))
-
-
-class Crew(NamedTuple):
-    """Where workers are begun."""
-
-    room: Callable[[], int]  # for how many
-    begin: Callable[[], Any]
-    close: Callable[[], None] = lambda: None
-
-
-def crew_of(place: Place, workforce: Workforce) -> Crew:
-    """A cluster's, or that of this machine, whose processes take turns in its GPUs."""
-    if workforce.engine == "ray":
-        from paper.runs.cluster import Cluster, RayWorker  # which has the loop from here
-
-        cluster = Cluster(place, workforce)
-        return Crew(cluster.room, lambda: RayWorker(cluster), cluster.close)
-    devices, size = workforce.devices_and_workers()
-    turns = cycle(devices)
-    return Crew(lambda: size, lambda: LocalWorker(place, next(turns), workforce.precision))
-
-
 # processes of this machine
 
 
 def begin_work() -> None:
-    """What a process of `LocalWorker` does."""
+    """What a process of `LocalWorker` does: one task after another."""
     connection = Connection(int(sys.argv[1]))
     place, device, precision_name = connection.recv()
-    news: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
+    tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
 
     def listen() -> None:
-        with suppress(EOFError, OSError):
+        try:
             while True:
-                news.put(connection.recv())
-        os._exit(1)  # the command that began this process has ended
+                tasks.put(connection.recv())
+        finally:  # the command that began this process has ended
+            os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()
     # a lock between processes would be left behind when this one is ended
     tqdm.set_lock(threading.RLock())
     set_up()
-    try:
-        work(news, place, lambda task: do(task, place, device, precision_name), connection.send)
-    except InputError as error:
-        connection.send(error)
+    connection.send("ready")
+    while True:
+        try:
+            answer: Any = do(tasks.get(), place, device, precision_name)
+        except InputError as error:
+            answer = error
+        connection.send(answer)
 
 
 class LocalWorker:
-    """A process of this machine in the loop."""
+    """A process of this machine, see `crew_of`."""
 
     def __init__(self, place: Place, device: str, precision_name: str) -> None:
-        self.events, theirs = Pipe()
+        self._connection, theirs = Pipe()
+        self._is_ready = False
         variables = {**VARIABLES, **os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-P", "-c", WORKER, str(theirs.fileno())]
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, env=variables, pass_fds=[theirs.fileno()]
         )
         theirs.close()
-        self.events.send((place, device, precision_name))
+        self.send((place, device, precision_name))
 
-    def give(self, change: Change) -> None:
-        self.events.send(change)
+    def send(self, message: Any) -> None:
+        with suppress(OSError):  # it may have died, which `receive` reports
+            self._connection.send(message)
 
-    def death(self) -> str:
-        """How it has ended."""
-        return f"exit code {self._process.wait()}"
+    def receive(self) -> Mapping[str, str]:
+        try:
+            if not self._is_ready:
+                self._is_ready = self._connection.recv() == "ready"
+            answer = self._connection.recv()
+        except (EOFError, OSError):
+            death = f"exit code {self._process.wait()}"
+            raise WorkerDiedError(death, self._is_ready) from None
+        if isinstance(answer, InputError):
+            raise answer
+        failures: Mapping[str, str] = answer
+        return failures
 
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait()
+
+
+class Processes:
+    """This machine, whose processes take turns in its GPUs."""
+
+    def __init__(self, place: Place, workforce: Workforce) -> None:
+        devices, self._size = workforce.devices_and_workers()
+        self._turns = cycle(devices)
+        self._place, self._precision = place, workforce.precision
+
+    def room(self) -> int:
+        return self._size
+
+    def begin(self) -> LocalWorker:
+        return LocalWorker(self._place, next(self._turns), self._precision)
+
+    def close(self) -> None:
+        """Its workers have been stopped."""

@@ -20,8 +20,8 @@ PROFILES = ("smoke", "quick", "compact", "paper")
 NARROWING = tuple("sizes settings poolings seeds labels systems unlabelled cell layers".split())
 """The attributes of a request that leave runs out, make them smaller, or put another model into
 them."""
-LISTS = "sizes labels settings poolings systems".split()  # attributes that are tuples
-NUMBERS = "sizes labels seeds unlabelled layers".split()
+LISTS = "sizes labels settings poolings systems"  # attributes that are tuples
+NUMBERS = "sizes labels seeds unlabelled layers"
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,16 @@ class Request:
     layers: int | None = None  # how many are stacked
 
     def __post_init__(self) -> None:
-        for name in LISTS:
+        for name in NARROWING:
             value = getattr(self, name)
-            filled = value is None or (isinstance(value, tuple) and value)
-            check(filled, f"{name} must be a list, not {value!r:.60}")
-        for name in NUMBERS:
-            value = getattr(self, name)
-            numbers = value if isinstance(value, tuple) and name in LISTS else [value]
-            whole = all(type(number) is int and number > 0 for number in numbers)
-            check(value is None or whole, f"{name} must be whole numbers from 1, not {value!r:.60}")
-        check(
-            isinstance(self.masked, bool), f"masked must be true or false, not {self.masked!r:.60}"
-        )
+            is_list, what = name in LISTS.split(), f"not {value!r:.60}"
+            filled = value is None or not is_list or (isinstance(value, tuple) and value)
+            check(filled, f"{name} must be a list, {what}")
+            if value is not None and name in NUMBERS.split():
+                numbers = value if is_list else [value]
+                whole = all(type(number) is int and number > 0 for number in numbers)
+                check(whole, f"{name} must be whole numbers from 1, {what}")
+        check(isinstance(self.masked, bool), f"masked must be true or false, not {self.masked!r}")
         check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_known("setting", setting, SETTINGS)

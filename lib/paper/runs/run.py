@@ -5,7 +5,6 @@ A new kind of run is one file in ``paper/runs/kinds``, with a frozen dataclass t
 """
 
 import platform
-import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import safetensors.torch
 import torch
@@ -24,6 +23,9 @@ from whenpool.base.paths import cache_directory, data_directory, project_root, s
 from whenpool.corpora import CorpusSource, find
 from whenpool.corpora.tokens import WordVectors, load_vectors, vectors_file
 from whenpool.models.precision import precision_used
+
+if TYPE_CHECKING:
+    from paper.runs.kinds.training import Training
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Run:
     histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
     order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
 
-    training: Any = None  # the `Training` itself, or that whose model is probed
+    training: "Training | None" = None  # the run itself, or that whose model is probed
     vectors: str | None  # the name of word vectors, of most kinds
 
     @property
@@ -82,14 +84,14 @@ class Run:
         raise NotImplementedError
 
     @property
-    def needs(self) -> Any:
-        """The `Training` whose weights must be here before, or None."""
+    def needs(self) -> "Training | None":
+        """The training whose weights must be here before."""
         return None
 
     @property
     def about(self) -> Any:
         """What has data, a seed and a model: the run itself, of a probe the training."""
-        return self
+        return self.training or self
 
     @property
     def recurrent(self) -> bool:
@@ -212,7 +214,8 @@ def key(run: Run, place: Place) -> str:
 
 def _value_of(row: Any, column: Field[Any]) -> Any:
     """What a row of a table has of a column, see `Run.of_row`."""
-    value, types, default = row.get(column.name), str(column.type), column.default
+    types, default = str(column.type), column.default
+    value = row[column.name] if default is MISSING else row.get(column.name)
     if value is None or value != value:  # NaN stands for None in tables
         return None if "None" in types or default is MISSING else default
     if isinstance(default, bool | int | float):
@@ -259,21 +262,25 @@ def commit() -> str:
 def kind_of_processor() -> str:
     """What several processors of one name differ in: family and model, and the instruction sets
     that torch uses there, such as "family 25, model 1, AVX2"; the order of sums depends on them."""
-    kind = []
+    about = _about_processor()
+    kind = [f"{n.removeprefix('cpu ')} {about[n]}" for n in ("cpu family", "model") if n in about]
     tests = {"bfloat16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
-    with suppress(OSError):
-        about = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
-        numbers = dict(re.findall(r"^(cpu family|model)\s*: (\d+)$", about, re.M))
-        kind = [f"{name.removeprefix('cpu ')} {number}" for name, number in numbers.items()]
     kind.append(torch.backends.cpu.get_cpu_capability())
     kind += [name for name, test in tests.items() if getattr(torch.cpu, test, lambda: False)()]
     return ", ".join(kind)
 
 
 @cache
+def _about_processor() -> dict[str, str]:
+    """What Linux says of this machine's first processor; elsewhere nothing."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
+        parts = (line.partition(":") for line in lines)
+        return {name.strip(): value.strip() for name, _, value in parts}
+    return {}
+
+
 def processor() -> str:
     """The name of this machine's processor."""
-    with suppress(OSError, IndexError):
-        about = Path("/proc/cpuinfo").read_text().split("model name")[1]
-        return about.partition("\n")[0].lstrip("\t: ")
-    return platform.processor() or platform.machine()
+    name = _about_processor().get("model name")
+    return name or platform.processor() or platform.machine()

@@ -42,12 +42,12 @@ class Store:
         provenance: Mapping[str, Any],
         history: Iterable[Mapping[str, Any]] = (),
         weights: bytes | None = None,
-        kind: str | None = None,
+        kind: str = "training",
     ) -> str:
-        """Store a finished run and return its key; without ``kind`` the configuration shows it."""
+        """Store a finished run of a kind and return its key."""
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
-        row = {"kind": kind or kind_of({"run": run}), **parts, "history": list(history)}
+        row = {"kind": kind, **parts, "history": list(history)}
         self.write(key, json.dumps(row, indent=1), weights)
         return key
 

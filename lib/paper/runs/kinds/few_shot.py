@@ -134,7 +134,7 @@ class FewShot(Run):
 
 USED_BY = {
     **dict.fromkeys(
-        "unlabelled_batch augmentations replaced paraphrases".split(), ("uda", "mixtext")
+        ("unlabelled_batch", "augmentations", "replaced", "paraphrases"), ("uda", "mixtext")
     ),
     "max_tokens": (*READ_BY_ENCODER, *CONTRAST),
     "encoder": READ_BY_ENCODER,

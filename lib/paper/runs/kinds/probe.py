@@ -3,8 +3,10 @@
 Letters: N texts, P points of a profile.
 """
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -15,16 +17,30 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from paper.corpora.dataset import Dataset
-from paper.faithfulness import faithfulness
-from paper.runs.kinds.training import EVALUATION, Prepared, Training, prepare, trained
+from paper.faithfulness import WINDOW, faithfulness
+from paper.runs.kinds.training import (
+    EVALUATION,
+    Prepared,
+    Training,
+    majority_accuracy,
+    prepare,
+    trained,
+)
 from paper.runs.run import Place, Run, key, provenance, seeded
 from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER
-from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, vanishing_ratio
-from whenpool.probes.memory import step_megabytes
+from whenpool.probes import (
+    gradient_norms,
+    gradient_profile,
+    nwi,
+    padding_sweep,
+    step_megabytes,
+    vanishing_ratio,
+)
+from whenpool.probes.protocol import evaluating
 from whenpool.training.loop import evaluate, evaluation_words
 
 PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
@@ -73,10 +89,6 @@ class Probe(Run):
     def shape(self) -> Self:
         return replace(self, training=self.training.shape)
 
-    @property
-    def about(self) -> Training:
-        return self.training
-
     @classmethod
     def columns(cls) -> list[Field[Any]]:
         """Without those of its training."""
@@ -88,8 +100,8 @@ class Probe(Run):
     def identity(self, place: Place) -> dict[str, Any]:
         """The identity of the training, and what the probe does with it."""
         training = self.training.identity(place)
-        mine = {name: v for name, v in self.changed().items() if name not in training["run"]}
-        return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
+        probe = {name: v for name, v in self.changed().items() if name not in training["run"]}
+        return training | {"probe": probe | {"protocol": PROBE_PROTOCOL}}
 
     def row(self) -> dict[str, Any]:
         return {"probe": self.probe, **super().row(), **self.training.row()}
@@ -145,27 +157,24 @@ class GradientProfile(Probe):
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         norms, lengths = _norms(model, dataset.train.first(self.texts))
         profiles = gradient_profile(norms, lengths, POINTS)  # (N, P)
-        mean = profiles.mean(0)
-        ratios = {"ratio": _mean_ratio(norms, lengths), "middle_to_ends": _middle_to_ends(mean)}
-        rows = _rows(mean=mean, median=profiles.median(0).values)
-        return {"texts_probed": len(lengths)} | ratios, rows
+        rows = _rows(mean=profiles.mean(0), median=profiles.median(0).values)
+        return {"texts_probed": len(lengths)}, rows
 
 
 @dataclass(frozen=True)
-class GradientTrace(Probe):
-    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2). The
-    training is done on the way and stored with its weights; one that is on record is repeated up to
-    the last look."""
+class Course(Probe):
+    """What is measured while the training goes on. It is done on the way and stored with its
+    weights; one that is on record, whatever device computed it, is repeated up to the last look,
+    and stays as it is."""
 
-    texts: int = 64  # training texts for the ratio
+    texts: int = 64  # that are looked at
     sample: int = 256  # training, and validation texts, for the accuracies
-    # where these are given, the ratio is measured on the first test texts of so many words, and no
-    # accuracy
+    # where these are given, the first test texts of so many words are looked at
     shortest: int | None = None
     longest: int | None = None
     until: int | None = None  # the last look is after so many texts; None: when the training ends
 
-    probe, effort = "trace", 180.0  # of some 45 looks
+    effort = 180.0  # of some 45 looks
 
     @property
     def needs(self) -> Training | None:
@@ -180,41 +189,35 @@ class GradientTrace(Probe):
         """Before the trainings: its own is done by then."""
         return self.training.phase - 0.5
 
+    def is_due(self, seen: int, last: float) -> bool:
+        """Whether it is time for a look, after so many texts; ``last`` is when the last one was."""
+        raise NotImplementedError
+
+    def see(self, model: Any, dataset: Dataset) -> list[dict[str, Any]]:
+        """The rows of one look."""
+        raise NotImplementedError
+
+    def numbers(self, rows: list[dict[str, Any]], dataset: Dataset) -> dict[str, Any]:
+        """What is stored beside the rows of all looks."""
+        return {}
+
     def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
         """Train and look on the way; the training is stored first."""
-        started, tracer = time.perf_counter(), Tracer(self, prepared.model, prepared.dataset)
-        repeated = self.follow(prepared, place, device, tracer)
-        looks, seconds = tracer.rows, time.perf_counter() - started
-        trained = place.store.rows("training").set_index("key").loc[key(self.training, place)]
-        reached = next((look for look in looks if look.get("train_accuracy", 0) >= SATURATED), {})
-        return {
-            "ratio_at_start": looks[0]["ratio"],
-            "ratio_at_95": reached.get("ratio"),
-            "examples_at_95": reached.get("examples"),
-            "validation_accuracy": float(trained["validation_accuracy"]),
-            "seconds": seconds
-            if repeated
-            else seconds - float(trained["seconds"]),  # stored with it
-        }, looks
+        model, dataset = prepared.model, prepared.dataset
+        repeated = self.until is not None and place.store.has(key(self.training, place))
+        rows, last = list[dict[str, Any]](), -math.inf
 
-    def follow(
-        self, prepared: Prepared, place: Place, device: str, watch: Callable[[int], None]
-    ) -> bool:
-        """Do the training with this ``watch`` and store it. One that is on record, whatever device
-        computed it, is repeated up to the last look, and stays as it is; returns whether that was
-        so."""
-        on_record = self.until and place.store.has(key(self.training, place))
-
-        def look(seen: int) -> None:
-            watch(seen)
-            if on_record and seen >= (self.until or 0):
+        def watch(seen: int) -> None:
+            nonlocal last
+            if seen <= (self.until or seen) and self.is_due(seen, last):
+                rows.extend({"examples": seen} | row for row in self.see(model, dataset))
+                last = seen
+            if repeated and seen >= (self.until or 0):
                 raise _LookedEnoughError
 
-        try:
-            self.training.execute(place, device, True, prepared, look)
-        except _LookedEnoughError:
-            return True
-        return False
+        with suppress(_LookedEnoughError):
+            self.training.execute(place, device, True, prepared, watch)
+        return self.numbers(rows, dataset), rows
 
 
 class _LookedEnoughError(Exception):
@@ -222,30 +225,56 @@ class _LookedEnoughError(Exception):
 
 
 @dataclass(frozen=True)
-class Valleys(GradientTrace):
-    """Gradient norms over the words of the first test texts of so many words, while the training
-    goes on: at each look the median of the texts at `VALLEY_POINTS` positions."""
+class GradientTrace(Course):
+    """The vanishing ratio (Figures 1.2b, 1.2c and 1.3, Table 1.2): of the first training texts,
+    beside the accuracies, or of test texts, without accuracies."""
+
+    probe = "trace"
+
+    def is_due(self, seen: int, last: float) -> bool:
+        """After every 128 texts, when the ratio changes fastest, and from 1,280 texts on when their
+        number has grown by a tenth."""
+        return seen >= max(last + 128, last * 1.1)
+
+    def see(self, model: Any, dataset: Dataset) -> list[dict[str, Any]]:
+        held_out = self.shortest and self.longest
+        texts = dataset.train.first(self.texts)
+        if held_out:
+            texts = _of_length(dataset.test, self.shortest, self.longest, self.texts)
+        norms, lengths = _norms(model, texts)
+        profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
+        middle = norms.gather(1, (lengths // 2).unsqueeze(1))
+        row = {
+            "ratio": (middle.mean() / norms[:, 0].mean()).item(),
+            # as the authors' code has it, steadier than a single word: places 45 to 54 over the
+            # first
+            "band_ratio": (profile[45:55].mean() / profile[0]).item(),
+        }
+        if held_out:
+            ratios = vanishing_ratio(norms, lengths)
+            parts = {"lower_quartile": 0.25, "median_ratio": 0.5, "upper_quartile": 0.75}
+            return [row | {name: ratios.quantile(part).item() for name, part in parts.items()}]
+        for name, split in (("train", dataset.train), ("validation", dataset.validation)):
+            sample = split.first(self.sample).to(_device_of(model))
+            row[f"{name}_accuracy"] = evaluate(model, sample).accuracy
+        return [row]
+
+
+@dataclass(frozen=True)
+class Valleys(Course):
+    """Gradient norms over the words of the first test texts of so many words: the median of the
+    texts at `VALLEY_POINTS` positions."""
 
     probe = "valleys"
 
-    def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
-        texts = _of_length(prepared.dataset.test, self.shortest, self.longest, self.texts).to(
-            device
-        )
-        rows: list[dict[str, Any]] = []
+    def is_due(self, seen: int, last: float) -> bool:
+        """After every batch at first, later when the number of texts has grown by a seventh."""
+        return seen >= max(last + 32, last * 8 / 7)
 
-        def watch(seen: int) -> None:
-            """Look after every batch at first, later when the number of texts has grown by a
-            seventh."""
-            last = rows[-1]["examples"] if rows else -32
-            if max(last + 32, last * 8 / 7) <= seen <= (self.until or seen):
-                profiles = gradient_profile(*_norms(prepared.model, texts), VALLEY_POINTS)  # (N, P)
-                rows.extend(
-                    {"examples": seen} | row for row in _rows(median=profiles.median(0).values)
-                )
-
-        self.follow(prepared, place, device, watch)
-        return {"texts_probed": len(texts)}, rows
+    def see(self, model: Any, dataset: Dataset) -> list[dict[str, Any]]:
+        texts = _of_length(dataset.test, self.shortest, self.longest, self.texts)
+        profiles = gradient_profile(*_norms(model, texts), VALLEY_POINTS)  # (N, P)
+        return _rows(median=profiles.median(0).values)
 
 
 @dataclass(frozen=True)
@@ -294,8 +323,7 @@ class WordImportance(Probe):
             )
         profiles = torch.cat(parts)  # (N, P)
         rows = _rows(mean=profiles.mean(0), std=profiles.std(0, correction=0))
-        left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
-        return {"texts_probed": len(texts), "left": left, "middle": middle, "right": right}, rows
+        return {"texts_probed": len(texts)}, rows
 
 
 @dataclass(frozen=True)
@@ -304,14 +332,12 @@ class Faithfulness(Probe):
     by word importance and by methods of captum, see `paper.faithfulness`."""
 
     texts: int = 100
-    k: int = 5  # words of a window
-    part: float = 0.1  # of a text's words
 
     probe, effort = "faithfulness", 60.0
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        texts = _of_length(dataset.test, self.k, None, self.texts)
-        rows = faithfulness(model.cpu(), texts, self.part, self.k, seed=self.training.seed)
+        texts = _of_length(dataset.test, WINDOW, None, self.texts)
+        rows = faithfulness(model.cpu(), texts, seed=self.training.seed)
         return {"texts_probed": len(texts)}, rows
 
 
@@ -364,9 +390,7 @@ class FirstSteps(Probe):
                 optimizer.zero_grad(set_to_none=True)
                 functional.cross_entropy(model(batch.ids, batch.lengths), batch.labels).backward()
                 optimizer.step()
-        profile = total / len(texts)  # (P,)
-        result = {"texts_probed": len(texts), "middle_to_ends": _middle_to_ends(profile)}
-        return result, _rows(mean=profile)
+        return {"texts_probed": len(texts)}, _rows(mean=total / len(texts))
 
 
 @dataclass(frozen=True)
@@ -389,7 +413,7 @@ class DirectionUse(Probe):
             keep = lambda _, inputs, part=part: inputs[0] * part  # noqa: E731
             with model.classifier.register_forward_pre_hook(keep):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
-        return {"texts_probed": len(texts)} | _by_name(rows), rows
+        return {"texts_probed": len(texts)} | _accuracies(rows, "direction"), rows
 
 
 @dataclass(frozen=True)
@@ -402,37 +426,38 @@ class UntrainedStates(Probe):
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         rows = _read_by_regression(model, dataset, READOUTS)
-        about = {"texts_probed": len(dataset.train), "majority_accuracy": _majority(dataset.test)}
-        return about | _by_name(rows), rows
+        majority = majority_accuracy(dataset.test.labels)
+        about = {"texts_probed": len(dataset.train), "majority_accuracy": majority}
+        return about | _accuracies(rows, "readout"), rows
 
 
 @dataclass(frozen=True)
-class StatesCourse(GradientTrace):
-    """What the last state and the mean of the states hold while the training goes on, beside the
-    accuracy of the model itself: looks before the first step, after 1, 2, 4, 8 epochs and so on,
-    and after the last. A logistic regression reads them as in `UntrainedStates`; ``texts`` test
-    texts judge it and the model."""
+class StatesCourse(Course):
+    """What the last state and the mean of the states hold, beside the accuracy of the model itself.
+    A logistic regression reads them as in `UntrainedStates`; ``texts`` test texts judge it and the
+    model."""
 
     texts: int = 2_000
 
     probe, effort = "states_course", 6.0
 
-    def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
-        model, dataset = prepared.model, prepared.dataset
+    def is_due(self, seen: int, last: float) -> bool:
+        """Before the first step, after 1, 2, 4, 8 epochs and so on, and after the last."""
+        epoch, more = divmod(seen, self.training.size)
+        return not more and (epoch == self.training.epochs or epoch.bit_count() < 2)
+
+    def see(self, model: Any, dataset: Dataset) -> list[dict[str, Any]]:
         dataset = replace(dataset, test=dataset.test.first(self.texts))
-        last = self.training.epochs
-        epochs = {0, last, *(2**power for power in range(last.bit_length()))}
-        looks, rows = {epoch * len(dataset.train) for epoch in epochs}, list[dict[str, Any]]()
+        accuracy = evaluate(model, dataset.test.to(_device_of(model))).accuracy
+        read = _read_by_regression(model, dataset, READOUTS[:2])
+        return [row | {"own_accuracy": accuracy} for row in read]
 
-        def watch(seen: int) -> None:
-            if seen in looks and seen <= (self.until or seen):
-                accuracy = evaluate(model, dataset.test.to(device)).accuracy
-                read = _read_by_regression(model, dataset, READOUTS[:2])
-                rows.extend(row | {"examples": seen, "own_accuracy": accuracy} for row in read)
-
-        self.follow(prepared, place, device, watch)
-        about = {"texts_probed": len(dataset.test), "majority_accuracy": _majority(dataset.test)}
-        return about | {"own_accuracy": rows[-1]["own_accuracy"]} | _by_name(rows[-2:]), rows
+    def numbers(self, rows: list[dict[str, Any]], dataset: Dataset) -> dict[str, Any]:
+        """Those of the last look."""
+        labels = dataset.test.labels[: self.texts]
+        about = {"texts_probed": len(labels), "majority_accuracy": majority_accuracy(labels)}
+        about["own_accuracy"] = rows[-1]["own_accuracy"]
+        return about | _accuracies(rows[-2:], "readout")
 
 
 READOUTS = ("last", "mean", "max")  # Poolings without weights, whose outputs a regression reads
@@ -457,72 +482,34 @@ def _read_by_regression(model: Any, dataset: Dataset, names: Sequence[str]) -> l
     return rows
 
 
-def _majority(texts: Texts) -> float:
-    """How often the commonest label is right, in %."""
-    return 100 * int(texts.labels.bincount().max()) / len(texts)
-
-
 @torch.inference_mode()
 def _readouts(model: Any, texts: Texts, names: Sequence[str]) -> dict[str, Any]:
     """What each of some `READOUTS` makes of every text's states, (N, D)."""
-    was_training, size = model.training, model.encoder.output_size
-    model.eval()
+    size = model.encoder.output_size
     outputs = {name: np.zeros((len(texts), size), np.float32) for name in names}
-    for part in batches_for(model, texts.ids.lengths, GRADIENT_WORDS):
-        batch = texts.batch(part, PADDING_INDEX)
-        states = model.encode(model.embed(batch.ids), batch.lengths)
-        mask = word_mask(batch.lengths, states.shape[1])
-        for name, rows in outputs.items():
-            rows[part.numpy()] = POOLINGS[name](size, True)(states, mask)[0].float().cpu().numpy()
-    model.train(was_training)
+    with evaluating(model):
+        for part in batches_for(model, texts.ids.lengths, GRADIENT_WORDS):
+            batch = texts.batch(part, PADDING_INDEX)
+            states = model.encode(model.embed(batch.ids), batch.lengths)
+            mask = word_mask(batch.lengths, states.shape[1])
+            for name, rows in outputs.items():
+                rows[part.numpy()] = (
+                    POOLINGS[name](size, True)(states, mask)[0].float().cpu().numpy()
+                )
     return outputs
 
 
-def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Accuracies by what they are of, the first value of each row."""
-    return {f"accuracy_{next(iter(row.values()))}": row["accuracy"] for row in rows}
+def _accuracies(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    """The accuracies of rows by what a column of this name says."""
+    return {f"accuracy_{row[name]}": row["accuracy"] for row in rows}
 
 
-_KINDS: list[type[Probe]] = [*Probe.__subclasses__(), Valleys, StatesCourse]
-PROBES = {kind.probe: kind for kind in _KINDS}
+PROBES: dict[str, type[Probe]] = {
+    kind.probe: kind
+    for kind in (*Probe.__subclasses__(), *Course.__subclasses__())
+    if kind != Course
+}
 """Every probe run by its name."""
-
-
-class Tracer:
-    """The ``watch`` of a training: looks at its model after every 128 texts, when the ratio changes
-    fastest, and from 1,280 texts on when their number has grown by a tenth."""
-
-    def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
-        self._probe, self._model, self._next, device = probe, model, 0.0, _device_of(model)
-        self._held_out = bool(probe.shortest and probe.longest)
-        texts = dataset.train.first(probe.texts)
-        judged = {"train": dataset.train, "validation": dataset.validation}
-        if self._held_out:
-            texts, judged = _of_length(dataset.test, probe.shortest, probe.longest, probe.texts), {}
-        self._texts = texts.to(device)
-        self._judged = {
-            name: split.first(probe.sample).to(device) for name, split in judged.items()
-        }
-        self.rows: list[dict[str, Any]] = []
-
-    def __call__(self, seen: int) -> None:
-        """Look, if it is time; ``seen`` texts were learnt from."""
-        if not self._next <= seen <= (self._probe.until or seen):
-            return
-        self._next = max(seen + 128, seen * 1.1)
-        norms, lengths = _norms(self._model, self._texts)
-        profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
-        row = {"examples": seen, "ratio": _mean_ratio(norms, lengths)}
-        # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the
-        # first
-        row["band_ratio"] = (profile[45:55].mean() / profile[0]).item()
-        if self._held_out:
-            ratios = vanishing_ratio(norms, lengths)
-            parts = {"lower_quartile": 0.25, "median_ratio": 0.5, "upper_quartile": 0.75}
-            row |= {name: ratios.quantile(part).item() for name, part in parts.items()}
-        for name, texts in self._judged.items():
-            row[f"{name}_accuracy"] = evaluate(self._model, texts).accuracy
-        self.rows.append(row)
 
 
 def _of_length(texts: Texts, shortest: int | None, longest: int | None, count: int) -> Texts:
@@ -552,17 +539,6 @@ def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
         of_part = gradient_norms(model, *texts.batch(part, PADDING_INDEX))
         norms[part, : of_part.shape[1]] = of_part.float().cpu()
     return norms, lengths
-
-
-def _mean_ratio(norms: Tensor, lengths: Tensor) -> float:
-    """The mean at the middle word over the mean at the first word, both over all texts."""
-    middle = norms.gather(1, (lengths // 2).unsqueeze(1))
-    return (middle.mean() / norms[:, 0].mean()).item()
-
-
-def _middle_to_ends(profile: Tensor) -> float:
-    middle, ends = profile[POINTS // 2 - 1 : POINTS // 2 + 1].mean(), profile[[0, -1]].mean()
-    return (middle / ends).item()
 
 
 def _rows(**columns: Tensor) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ from whenpool.training import loop
 TAGGING_PROTOCOL = 1  # Raised by hand when the meaning of a tagging result changes
 SHAPE = "cell embedding_size hidden_size layers bidirectional feature_size filters dropout"
 PLACES = 21  # Where gradients are read, from the first word of a sentence to its last
+UNKNOWN_RATE = 0.5  # How often a word that occurs once in training is read as unknown
 NO_TAG = -100  # Where no word is, or a tag that no training word has
 
 
@@ -43,7 +44,7 @@ class Tagging(Run):
     """One tagger trained on the sentences of a corpus."""
 
     kind, table, protocol = "tagging", "taggings", TAGGING_PROTOCOL
-    histories: ClassVar = {"history": "epoch", "gradients": "position", "types": "type"}
+    histories: ClassVar = {"history": "epoch", "gradients": "position"}
     order = ("corpus", "cell", "seed", "key")
 
     corpus: str  # a name for `paper.corpora.tagged.find_tagged`
@@ -59,7 +60,6 @@ class Tagging(Run):
     encoding: str | None = None  # "io" to train in; None: the file's own
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
     dropout: float = 0.3  # of inputs and states
-    unknown_rate: float = 0.5  # how often a word that occurs once in training is read as unknown
     epochs: int = 8
     batch_size: int = 32  # sentences
     learning_rate: float = 2e-3  # Adam's
@@ -84,7 +84,7 @@ class Tagging(Run):
             # again, so that dropout does not depend on how many weights were drawn
             torch.manual_seed(self.seed)
             before = _profile(model, data.splits.validation, self, "before training")
-            objective = TaggingObjective(data, self.unknown_rate, corpus, device)
+            objective = TaggingObjective(data, corpus, device)
             recipe = loop.Recipe(self.epochs, self.batch_size, self.learning_rate)
             outcome = loop.train(model, data.splits, recipe, self.seed, device, objective=objective)
         model.cpu()
@@ -97,9 +97,7 @@ class Tagging(Run):
             "classes": len(data.tags),
             "corpus_complete": corpus.complete,
             "entities": corpus.has_entities,
-            "train_texts": len(corpus.train),
-            "validation_texts": len(corpus.validation),
-            "test_texts": len(corpus.test),
+            **{f"{split}_texts": len(sentences) for split, sentences in corpus.splits.items()},
             "test_words": len(test.labels),
             "vocabulary": len(data.frequency),
             "parameters": sum(p.numel() for p in model.parameters()),
@@ -117,9 +115,7 @@ class Tagging(Run):
             result["gradient_reach"] = (single[0] + single[-1]) / 2 / single[PLACES // 2]
         rows = [*outcome.history_rows(), *profile]
         if corpus.has_entities:
-            scores, by_type = objective.entity_scores(corpus.test)
-            result |= scores
-            rows += [{"type": name, "type_f1": part["entity_f1"]} for name, part in by_type.items()]
+            result |= objective.entity_scores(corpus.test)
         weights = outcome.weights if keep_weights else None
         return self.put(place, result, provenance(device), rows, weights)
 
@@ -154,11 +150,9 @@ def number(corpus: TaggedCorpus, run: Tagging, vectors: WordVectors | None) -> N
         name: [word for s in part for word in s.words] for name, part in corpus.splits.items()
     }
     counts = Counter(map(str.lower, written["train"]))
-    if vectors:
-        later = {word.lower() for word in written["validation"] + written["test"]} - counts.keys()
-        all_words = counts | dict.fromkeys(sorted(later & set(vectors.words)), 1)
-    else:
-        all_words = counts
+    later = {word.lower() for word in written["validation"] + written["test"]} - counts.keys()
+    known = sorted(later & set(vectors.words)) if vectors else []
+    all_words = counts | dict.fromkeys(known, 1)
     words = build_vocabulary(all_words, len(all_words))
     features: list[tuple[Callable[[str], str], dict[str, int]]] = [
         (str.lower, words | {PADDING: UNKNOWN_INDEX})  # if a text has such a word
@@ -209,16 +203,14 @@ def shape(word: str) -> str:
 
 class TaggingObjective(loop.Objective):
     """Cross-entropy over words, with gradients clipped. Words that occur once in training are read
-    as unknown at the ``unknown_rate``. Where there are entities, their F1 chooses the best epoch,
+    as unknown at the `UNKNOWN_RATE`. Where there are entities, their F1 chooses the best epoch,
     not accuracy."""
 
     per_word = True
     chosen_by = "validation_entity_f1"
 
-    def __init__(
-        self, data: Numbered, unknown_rate: float, corpus: TaggedCorpus, device: str
-    ) -> None:
-        self.rare, self.unknown_rate = (data.frequency == 1).to(device), unknown_rate
+    def __init__(self, data: Numbered, corpus: TaggedCorpus, device: str) -> None:
+        self.rare = (data.frequency == 1).to(device)
         self.corpus, self.names = corpus, data.tags
         self.tags: Tensor  # (W,) on the CPU, of the sentences that were tagged last, in their order
 
@@ -230,7 +222,7 @@ class TaggingObjective(loop.Objective):
     def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> loop.Learnt:
         ids = batch.ids.clone()  # (B, T, F)
         words = ids[..., 0]
-        unknown = torch.rand(words.shape, device=ids.device) < self.unknown_rate
+        unknown = torch.rand(words.shape, device=ids.device) < UNKNOWN_RATE
         words[self.rare[words] & unknown] = UNKNOWN_INDEX
         logits = model(ids, batch.lengths)  # (B, T, C)
         return tagging_loss(logits, batch.lengths, batch.labels), logits
@@ -251,16 +243,14 @@ class TaggingObjective(loop.Objective):
     def end_epoch(self, model: nn.Module, accuracy: loop.Accuracy) -> dict[str, float]:
         if not self.corpus.has_entities:
             return {}
-        scores, _ = self.entity_scores(self.corpus.validation)
+        scores = self.entity_scores(self.corpus.validation)
         return {f"validation_{name}": value for name, value in scores.items() if "entity" in name}
 
-    def entity_scores(self, sentences: Sequence[Tagged]) -> Any:
-        """The `entity_scores` of the sentences that were tagged last, and those by type."""
+    def entity_scores(self, sentences: Sequence[Tagged]) -> dict[str, float]:
+        """The `entity_scores` of the sentences that were tagged last."""
         in_turn = iter([self.names[tag] for tag in self.tags.tolist()])
-        true = [s.tags for s in sentences]
         ours = [[next(in_turn) for _ in s.words] for s in sentences]
-        types = sorted({tag[2:] for tags in true for tag in tags} - {""})
-        return entity_scores(true, ours), {name: entity_scores(true, ours, name) for name in types}
+        return entity_scores([s.tags for s in sentences], ours)
 
 
 def _baselines(corpus: TaggedCorpus) -> dict[str, float]:

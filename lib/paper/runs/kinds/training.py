@@ -5,14 +5,12 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -23,11 +21,11 @@ from paper.memory import give_back_freed_memory
 from paper.runs.run import Place, Run, key, provenance, seeded
 from paper.runs.store import Store
 from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.base.errors import InputError, StorageError, check
+from whenpool.base.errors import InputError, StorageError, check, check_known
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
-from whenpool.corpora.corpus import VALIDATION_LIMIT
+from whenpool.corpora.corpus import SPLITS, VALIDATION_LIMIT
 from whenpool.corpora.settings import SHARE
 from whenpool.corpora.synthetic import Grammar
 from whenpool.models.batched_lstm import kernels_on
@@ -46,6 +44,7 @@ from whenpool.training.loop import (
 
 PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
+HELD = {"W_hh": ("weight_hh",), "encoder": ("embedding.", "encoder.")}  # Parts of names of weights
 TEST_TEXTS = 10_000  # As many as a corpus has, roughly
 # What reading a word costs without learning from it, beside a step of training on it
 EVALUATION = 1 / 3
@@ -59,11 +58,47 @@ def grammar_of(corpus: str) -> Grammar | None:
     return Grammar(**dict(find(corpus, Path()).options))
 
 
-@dataclass(frozen=True)
-class ModelSpec:
-    """A `whenpool.TextClassifier`, apart from its words and classes."""
+def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
+    """What every training stores of its outcome; with test labels how often the commonest is
+    right."""
+    scores = {
+        "test_accuracy": outcome.test.accuracy,
+        "test_loss": outcome.test.loss,
+        "validation_accuracy": outcome.validation_accuracy,
+        "best_epoch": outcome.best_epoch,
+    }
+    if labels is not None:
+        scores["majority_accuracy"] = majority_accuracy(labels)
+    return scores
 
+
+def majority_accuracy(labels: Tensor) -> float:
+    """How often the commonest label is right, in %."""
+    return 100 * int(labels.bincount().max()) / len(labels)
+
+
+RECIPE = "epochs batch_size learning_rate weight_decay clip"
+"""The fields of a training that are those of a `Recipe`."""
+MODEL = (
+    "pooling cell layers bidirectional embedding_size hidden_size forget_bias input_bias "
+    "chrono_words orthogonal drop_connect masked through backward"
+)
+"""The fields of a training that are options of a `whenpool.TextClassifier`."""
+
+
+@dataclass(frozen=True)
+class Training(Run):
+    """One training and the test of its best epoch: a model, a recipe and their data. The defaults
+    are the thesis's (§1.4.2)."""
+
+    kind, table, protocol = "training", "trainings", PROTOCOL
+    order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
+
+    corpus: str  # a name for `whenpool.corpora.load`
+    setting: str  # "standard", "left", "mid" or "right" (§1.8)
+    size: int  # training texts
     pooling: str  # a name in `whenpool.POOLINGS`
+    seed: int = 0  # of initialisation and order of batches
     cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`, or "transformer"
     layers: int = 1
     bidirectional: bool = True
@@ -78,63 +113,11 @@ class ModelSpec:
     # the pooling through which the gradient flows back, None: ``pooling``
     through: str | None = None
     backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
-
-    def make(self, words: int, classes: int, vectors: Tensor | None = None) -> TextClassifier:
-        """The model before training, drawn from torch's generator."""
-        return TextClassifier(
-            words, classes, padding_index=PADDING_INDEX, vectors=vectors, **vars(self)
-        )
-
-
-@cache
-def fault_of(model: ModelSpec, trick: str | None) -> str:
-    """Why a model cannot be made, or trained with a trick, or ""."""
-    try:
-        with torch.random.fork_rng(devices=[]):
-            model.make(2, 2)
-        recurrent = LISTED_CELLS[model.cell].recurrent
-        check(recurrent or not trick, f"{trick} needs a recurrent cell, not {model.cell}")
-    except InputError as error:
-        return str(error)
-    return ""
-
-
-def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
-    """What every training stores of its outcome; with test labels how often the commonest is
-    right."""
-    scores = {
-        "test_accuracy": outcome.test.accuracy,
-        "test_loss": outcome.test.loss,
-        "validation_accuracy": outcome.validation_accuracy,
-        "best_epoch": outcome.best_epoch,
-    }
-    if labels is not None:
-        scores["majority_accuracy"] = 100 * int(labels.bincount().max()) / len(labels)
-    return scores
-
-
-RECIPE = ("epochs", "batch_size", "learning_rate", "weight_decay", "clip")  # what a run says of it
-
-
-# not told to mypy, which would let `replace` change the fields of this class alone
-_record: Any = dataclass(frozen=True, init=False)
-
-
-@_record
-class Training(Run):
-    """One training and the test of its best epoch: a model, a recipe and their data. The defaults
-    are the thesis's (§1.4.2). The fields of model and recipe are read and given, also to
-    ``dataclasses.replace``, like its own: ``Training("imdb", "mid", 1_000, "max", epochs=8)``."""
-
-    kind, table, protocol = "training", "trainings", PROTOCOL
-    order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
-
-    corpus: str  # a name for `whenpool.corpora.load`
-    setting: str  # "standard", "left", "mid" or "right" (§1.8)
-    size: int  # training texts
-    model: ModelSpec
-    recipe: Recipe  # of which `RECIPE` may differ
-    seed: int = 0  # of initialisation and order of batches
+    epochs: int = Recipe.epochs
+    batch_size: int = Recipe.batch_size
+    learning_rate: float = Recipe.learning_rate
+    weight_decay: float = Recipe.weight_decay
+    clip: float | None = Recipe.clip
     length: str = "long"  # of the original texts: "long", "short" or "any"
     share: float = SHARE  # filler's part of all words
     max_words: int | None = None  # cuts each original text before composing
@@ -149,60 +132,40 @@ class Training(Run):
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
 
-    def __init__(self, *values: Any, **named: Any) -> None:
-        positional = ("corpus", "setting", "size", "pooling", "seed")
-        if len(values) > len(positional):
-            raise TypeError(f"a training takes {', '.join(positional)} by place, others by name")
-        named |= zip(positional, values, strict=False)
-        for part, kind, names in (
-            ("model", ModelSpec, [column.name for column in fields(ModelSpec)]),
-            ("recipe", Recipe, RECIPE),
-        ):
-            changes = {name: named.pop(name) for name in names if name in named}
-            named[part] = replace(named[part], **changes) if part in named else kind(**changes)
-        for item in fields(self):
-            if item.name not in named and item.default is MISSING:
-                raise TypeError(f"a training needs {item.name}")
-            object.__setattr__(self, item.name, named.pop(item.name, item.default))
-        if named:
-            raise TypeError(f"a training has no {', '.join(named)}")
-
-    def __getattr__(self, name: str) -> Any:
-        """A field of the model or the recipe."""
-        for part in ("model", "recipe"):
-            values = vars(vars(self)[part]) if part in vars(self) else {}
-            if name in values:
-                return values[name]
-        raise AttributeError(f"a training has no {name}")
-
-    @classmethod
-    def columns(cls) -> list[Field[Any]]:
-        recipe = [column for column in fields(Recipe) if column.name in RECIPE]
-        parts = {"model": fields(ModelSpec), "recipe": recipe}
-        return list(chain(*(parts.get(item.name, [item]) for item in fields(cls))))
-
     @property
-    def training(self) -> "Training":
+    def training(self) -> "Training":  # type: ignore[override]
         return self
 
     @property
+    def recipe(self) -> Recipe:
+        return Recipe(**self.values(RECIPE))
+
+    @property
     def fault(self) -> str:
-        """Why there is no such model, or "": not each cell has gates, for example."""
-        if self.held not in (None, "W_hh", "encoder"):
-            return f"held must be None, 'W_hh' or 'encoder', not {self.held!r}"
-        if self.trick not in (None, *TRICKS):
-            return f"trick must be None or one of {', '.join(TRICKS)}, not {self.trick!r}"
-        numbers = self.values("size epochs batch_size max_words validation test")
-        if small := [name for name, value in numbers.items() if value is not None and value < 1]:
-            return f"{small[0]} must be at least 1, not {numbers[small[0]]}"
-        if self.through == self.pooling:
-            return f"through must be another pooling than {self.pooling!r}; leave it out"
-        if self.clip is not None and not self.clip > 0:
-            return f"clip must be above 0, not {self.clip}"
-        options = {"fresh filler": self.fresh, "through": self.through, "backward": self.backward}
-        if self.trick and (used := [name for name, value in options.items() if value]):
-            return f"{used[0]} cannot be combined with {self.trick}; leave out one of them"
-        return fault_of(self.model, self.trick)
+        """Why it cannot be trained, or ""."""
+        try:
+            self.check()
+        except InputError as error:
+            return str(error)
+        return ""
+
+    def check(self) -> None:
+        """Raises `InputError` where there is no such model: not each cell has gates, for
+        example."""
+        if self.held:
+            check_known("held", self.held, HELD)
+        if self.trick:
+            check_known("trick", self.trick, TRICKS)
+            options = {"fresh": self.fresh, "through": self.through, "backward": self.backward}
+            for name, value in options.items():
+                advice = f"{name} cannot be combined with {self.trick}; leave out one of them"
+                check(not value, advice)
+        for name, value in self.values("size epochs batch_size max_words validation test").items():
+            check(value is None or value >= 1, f"{name} must be at least 1, not {value}")
+        check(self.clip is None or self.clip > 0, f"clip must be above 0, not {self.clip}")
+        other = f"through must be another pooling than {self.pooling!r}; leave it out"
+        check(self.through != self.pooling, other)
+        _check_model(tuple(self.values(MODEL).items()), self.trick)
 
     @property
     def needs(self) -> "Training | None":
@@ -229,8 +192,8 @@ class Training(Run):
         return self.words * (learnt + EVALUATION * read)
 
     def identity(self, place: Place) -> dict[str, Any]:
-        check(not self.fault, self.fault)
-        source = find(self.corpus, place.data)
+        self.check()
+        source = place.source(self)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":
             data["filler"] = source.filler_fingerprint()
@@ -274,6 +237,16 @@ class Training(Run):
         return name
 
 
+@cache
+def _check_model(options: tuple[tuple[str, Any], ...], trick: str | None) -> None:
+    """Raises `InputError` where a model cannot be made, or not be trained with a trick."""
+    named = dict(options)
+    with torch.random.fork_rng(devices=[]):
+        TextClassifier(2, 2, **named)
+    recurrent = LISTED_CELLS[named["cell"]].recurrent
+    check(recurrent or not trick, f"{trick} needs a recurrent cell, not {named['cell']}")
+
+
 @dataclass(frozen=True)
 class Prepared:
     """What a training starts from."""
@@ -293,9 +266,7 @@ class Prepared:
             **scores_of(outcome, dataset.test.labels),
             "classes": len(dataset.classes),
             "corpus_complete": encoded.complete,
-            "train_texts": len(dataset.train),
-            "validation_texts": len(dataset.validation),
-            "test_texts": len(dataset.test),
+            **{f"{split}_texts": len(getattr(dataset, split)) for split in SPLITS},
             "vocabulary": len(dataset.vocabulary),
             "parameters": sum(p.numel() for p in model.parameters()),
             "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
@@ -311,7 +282,6 @@ class Prepared:
 
 def prepare(run: Training, place: Place) -> Prepared:
     """A training's texts, and its model before training."""
-    check(not run.fault, run.fault)
     encoded = encode(place.source(run), run.length, place.cache)
     read = run.values("size setting share validation test max_words seed draw")
     dataset = make_dataset(encoded, vectors=place.vectors(run.vectors), **read)
@@ -322,10 +292,10 @@ def prepare(run: Training, place: Place) -> Prepared:
         ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
         dataset = replace(dataset, train=replace(dataset.train, ids=ids))
     with seeded(run.seed):
-        model = run.model.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
-        held = {None: (), "W_hh": ("weight_hh",), "encoder": ("embedding.", "encoder.")}[run.held]
+        options = run.values(MODEL) | {"vectors": dataset.vectors, "padding_index": PADDING_INDEX}
+        model = TextClassifier(len(dataset.vocabulary), len(dataset.classes), **options)
         for name, weights in model.named_parameters():
-            weights.requires_grad_(not any(part in name for part in held))
+            weights.requires_grad_(not any(part in name for part in HELD.get(run.held or "", ())))
         return Prepared(encoded, dataset, model, torch.random.get_rng_state())
 
 
@@ -406,77 +376,52 @@ _CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this proc
 
 
 class Unfinished:
-    """The last saved epoch of trainings of a store that are trained together, in one file: they go
-    on from it bit for bit as if nothing had stopped them. ``states`` are what they go on from, None
-    for those that begin anew, as all do where it cannot be read. What another version of the
+    """The last saved epoch of trainings that are trained together, each in a file of its own: they
+    go on from it bit for bit as if nothing had stopped them. ``states`` are what they go on from,
+    None for those that begin anew, as they do where it cannot be read. What another version of the
     library, another device or another precision has saved is not read: one result would hold
     numbers of two kinds."""
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
-        self._store, self._keys, self._open = store, keys, set(keys)
         group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
         # how many were trained at once at most, also before they were stopped, and what names those
         # models
-        self._together = len(keys), group
+        self._device, self._together = device, (len(keys), group)
         made = provenance(device, *self._together)
         named = (made[name] for name in ("device", "threads", "torch", "python", "precision"))
         stamp = hash_of(_CODE, str(len(keys) > 1 and kernels_on(device)), *map(str, named))[:12]
-        self._device, self._folder = device, store.directory / "unfinished"
-        self._file = self._folder / f"{group or keys[0]}-{stamp}.pt"
-        self._saved: dict[str, Any] = {}  # by key, of the epoch that is being saved
+        self._keys, self._folder = keys, store.directory / "unfinished"
+        self._files = [self._folder / f"{key}-{stamp}.pt" for key in keys]
         self._epoch, self._time = 0, time.monotonic()  # of the last save
         self.states: list[State | None] = [None] * len(keys)
-        # the last file that has them: their own, or that of a larger group, of which the others
-        # have ended, or which was too large
-        for file in sorted(self._folder.glob(f"*-{stamp}.pt"), key=_changed, reverse=True):
+        for number, file in enumerate(self._files):
             with suppress(Exception):  # of many kinds; a training can always begin anew
-                together, saved = _read(file)
-                self.states = [saved[key] for key in keys]
+                # no code of the file is run
+                together, state = torch.load(file, "cpu", weights_only=True, mmap=True)
+                self.states[number] = state
                 self._together = max(self._together, together)
-                break
 
     def provenance(self) -> dict[str, Any]:
         """Of a result of these trainings that is ready now."""
         return provenance(self._device, *self._together)
 
     def remove(self, number: int) -> None:
-        """Forget a training that is stored, or has failed. After the last one each file goes that
-        has only such trainings, also those of larger groups and other versions."""
-        self._open.discard(self._keys[number])
-        for file in [] if self._open else self._folder.glob("*.pt"):
-            with suppress(Exception):  # one that stays does no harm
-                if all(key in self._keys or self._store.has(key) for key in _read(file)[1]):
-                    file.unlink()
+        """Forget a training that is stored, or has failed, whatever version has saved it."""
+        for file in self._folder.glob(f"{self._keys[number]}-*.pt"):
+            with suppress(OSError):  # one that stays does no harm
+                file.unlink()
 
     def save(self, number: int, state: State) -> None:
-        """Called after each epoch of a training; saves all when it is time to."""
+        """Called after each epoch of a training; saves it when it is time to."""
         epoch = len(state["history"])
         if epoch != self._epoch:  # the first one decides for all
             if time.monotonic() - self._time < EVERY:
                 return
-            self._epoch, self._time, self._saved = epoch, time.monotonic(), {}
+            self._epoch, self._time = epoch, time.monotonic()
             # now and then: after each epoch it would cost short ones too much
             give_back_freed_memory()
-        # copied, since the next step changes some, and a file has the whole of what a tensor is a
-        # view of
+        # copied, since a file has the whole of what a tensor is a view of
         copied = tree_map_only(Tensor, lambda values: values.cpu().clone(), state)
-        self._saved[self._keys[number]] = copied
-        if self._saved.keys() >= self._open:
-            torch.save((self._together, self._saved), buffer := BytesIO())
-            with suppress(StorageError):  # the disk may still have room for the result
-                write_atomically(self._file, buffer.getvalue())
-            self._saved = {}
-
-
-def _changed(file: Path) -> float:
-    """When a file last changed; 0 of one that another process has removed just now."""
-    try:
-        return file.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _read(file: Path) -> Any:
-    """How many trainings made an unfinished file and the name of their group, and the states by
-    key; no code of the file is run."""
-    return torch.load(file, "cpu", weights_only=True, mmap=True)
+        torch.save((self._together, copied), buffer := BytesIO())
+        with suppress(StorageError):  # the disk may still have room for the result
+            write_atomically(self._files[number], buffer.getvalue())

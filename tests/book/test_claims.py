@@ -461,6 +461,11 @@ def test_a_verdict_stands_down_to_its_smallest_level(groups, rule):
     assert (finding.p <= 0.05) == (finding.verdict != "undecided")
 
 
+def test_what_was_run_at_no_scale_is_said_not_to_be_run():
+    decision = Decision(LEVEL, {"compact": Finding()})  # its sentence quotes a scale that it lacks
+    assert decision.spoken(decision.scale) == "not run"
+
+
 def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
     large, small = Finding("undecided", 1.0, 0.5, 1.5, 3), Finding("holds", 2.0, n=1, keys=("a",))
     late, early = Finding("so far does not hold", 0.0164, n=1), Finding("so far holds", 1.0, n=2)

@@ -134,9 +134,11 @@ class Finding:
         """The quantity with its interval, as a table has it."""
         if not self.n:
             return ""
+        if not self.low < self.high:
+            return number_text(self.value)
         level = f"{100 * self.level:.3g} % interval: " if self.level > LEVEL else ""
-        interval = f" ({level}{number_text(self.low)} to {number_text(self.high)})"
-        return number_text(self.value) + interval * (self.low < self.high)
+        interval = f"{level}{number_text(self.low)} to {number_text(self.high)}"
+        return f"{number_text(self.value)} ({interval})"
 
     @property
     def spoken(self) -> str:

@@ -18,7 +18,7 @@ from pandas import DataFrame, Series
 from paper.corpora.statistics import statistics_of
 from paper.corpora.tagged import PUBLISHED
 from paper.runs.kinds import KINDS
-from paper.runs.kinds.training import Training
+from paper.runs.kinds.training import ModelSpec
 from paper.runs.plans import COMPACT
 from paper.runs.run import Place
 from paper.runs.store import NO_FOLDER, Store
@@ -45,8 +45,8 @@ def at_a_scale(rows: DataFrame) -> Series:
     the thesis's on a whole corpus of its, or the compact replication's on any part of one."""
     whole = rows["corpus_complete"].eq(True) & rows["vectors"].notna() & rows["max_words"].isna()
     compact = rows["hidden_size"].isin(COMPACT_UNITS) & rows["max_words"].eq(COMPACT["max_words"])
-    sized = (whole & rows["hidden_size"].eq(Training.hidden_size)) | compact
-    sized &= rows["embedding_size"].eq(Training.embedding_size)
+    sized = (whole & rows["hidden_size"].eq(ModelSpec.hidden_size)) | compact
+    sized &= rows["embedding_size"].eq(ModelSpec.embedding_size)
     return sized & rows["corpus"].isin(THESIS_CORPORA)
 
 
@@ -113,7 +113,7 @@ def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
     ways = [column(runs, "precision").fillna("float32"), kinds, runs["together"].fillna(1) > 1]
     allowed, lines = Series(True, index=runs.index), []
     if len(cells):
-        large = (cells["hidden_size"] >= Training.hidden_size) & (cells["epochs"] >= Recipe.epochs)
+        large = (cells["hidden_size"] >= ModelSpec.hidden_size) & (cells["epochs"] >= Recipe.epochs)
         cells = cells[
             large & cells["precision"].eq("float32") & cells["corpus"].isin(list(PUBLICATIONS))
         ]

@@ -5,9 +5,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cache, partial
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,33 @@ def grammar_of(corpus: str) -> Grammar | None:
     return Grammar(**dict(find(corpus, Path()).options))
 
 
+@dataclass(frozen=True)
+class ModelSpec:
+    """A `whenpool.TextClassifier`, apart from its words and classes."""
+
+    pooling: str  # a name in `whenpool.POOLINGS`
+    cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`, or "transformer"
+    layers: int = 1
+    bidirectional: bool = True
+    embedding_size: int = 100
+    hidden_size: int = 256  # per direction
+    forget_bias: float | str | None = "thesis"  # see `whenpool.TextClassifier`
+    input_bias: float | None = None  # see `whenpool.Encoder`
+    chrono_words: int = 400  # T of the start "chrono"
+    orthogonal: bool = False  # recurrent weights at the start
+    drop_connect: float = 0.0
+    masked: bool = True  # False: padding enters
+    # the pooling through which the gradient flows back, None: ``pooling``
+    through: str | None = None
+    backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
+
+    def make(self, words: int, classes: int, vectors: Tensor | None = None) -> TextClassifier:
+        """The model before training, drawn from torch's generator."""
+        return TextClassifier(
+            words, classes, padding_index=PADDING_INDEX, vectors=vectors, **vars(self)
+        )
+
+
 def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
     """What every training stores of its outcome; with test labels how often the commonest is
     right."""
@@ -77,19 +105,18 @@ def majority_accuracy(labels: Tensor) -> float:
     return 100 * int(labels.bincount().max()) / len(labels)
 
 
-RECIPE = "epochs batch_size learning_rate weight_decay clip"
-"""The fields of a training that are those of a `Recipe`."""
-MODEL = (
-    "pooling cell layers bidirectional embedding_size hidden_size forget_bias input_bias "
-    "chrono_words orthogonal drop_connect masked through backward"
-)
-"""The fields of a training that are options of a `whenpool.TextClassifier`."""
+RECIPE = ("epochs", "batch_size", "learning_rate", "weight_decay", "clip")  # what a run says of it
 
 
-@dataclass(frozen=True)
+# not told to mypy, which would let `replace` change the fields of this class alone
+_record: Any = dataclass(frozen=True, init=False)
+
+
+@_record
 class Training(Run):
     """One training and the test of its best epoch: a model, a recipe and their data. The defaults
-    are the thesis's (§1.4.2)."""
+    are the thesis's (§1.4.2). The fields of model and recipe are read and given, also to
+    ``dataclasses.replace``, like its own: ``Training("imdb", "mid", 1_000, "max", epochs=8)``."""
 
     kind, table, protocol = "training", "trainings", PROTOCOL
     order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
@@ -97,27 +124,9 @@ class Training(Run):
     corpus: str  # a name for `whenpool.corpora.load`
     setting: str  # "standard", "left", "mid" or "right" (§1.8)
     size: int  # training texts
-    pooling: str  # a name in `whenpool.POOLINGS`
+    model: ModelSpec
+    recipe: Recipe  # of which `RECIPE` may differ
     seed: int = 0  # of initialisation and order of batches
-    cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`, or "transformer"
-    layers: int = 1
-    bidirectional: bool = True
-    embedding_size: int = 100
-    hidden_size: int = 256  # per direction
-    forget_bias: float | str | None = "thesis"  # see `whenpool.TextClassifier`
-    input_bias: float | None = None  # see `whenpool.Encoder`
-    chrono_words: int = 400  # T of the start "chrono"
-    orthogonal: bool = False  # recurrent weights at the start
-    drop_connect: float = 0.0
-    masked: bool = True  # False: padding enters
-    # the pooling through which the gradient flows back, None: ``pooling``
-    through: str | None = None
-    backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
-    epochs: int = Recipe.epochs
-    batch_size: int = Recipe.batch_size
-    learning_rate: float = Recipe.learning_rate
-    weight_decay: float = Recipe.weight_decay
-    clip: float | None = Recipe.clip
     length: str = "long"  # of the original texts: "long", "short" or "any"
     share: float = SHARE  # filler's part of all words
     max_words: int | None = None  # cuts each original text before composing
@@ -132,13 +141,41 @@ class Training(Run):
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
 
+    def __init__(self, *values: Any, **named: Any) -> None:
+        positional = ("corpus", "setting", "size", "pooling", "seed")
+        if len(values) > len(positional):
+            raise TypeError(f"a training takes {', '.join(positional)} by place, others by name")
+        named |= zip(positional, values, strict=False)
+        for part, kind, names in (
+            ("model", ModelSpec, [column.name for column in fields(ModelSpec)]),
+            ("recipe", Recipe, RECIPE),
+        ):
+            changes = {name: named.pop(name) for name in names if name in named}
+            named[part] = replace(named[part], **changes) if part in named else kind(**changes)
+        for item in fields(self):
+            if item.name not in named and item.default is MISSING:
+                raise TypeError(f"a training needs {item.name}")
+            object.__setattr__(self, item.name, named.pop(item.name, item.default))
+        if named:
+            raise TypeError(f"a training has no {', '.join(named)}")
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the model or the recipe."""
+        for part in ("model", "recipe"):
+            values = vars(vars(self)[part]) if part in vars(self) else {}
+            if name in values:
+                return values[name]
+        raise AttributeError(f"a training has no {name}")
+
+    @classmethod
+    def columns(cls) -> list[Field[Any]]:
+        recipe = [column for column in fields(Recipe) if column.name in RECIPE]
+        parts = {"model": fields(ModelSpec), "recipe": recipe}
+        return list(chain(*(parts.get(item.name, [item]) for item in fields(cls))))
+
     @property
     def training(self) -> "Training":  # type: ignore[override]
         return self
-
-    @property
-    def recipe(self) -> Recipe:
-        return Recipe(**self.values(RECIPE))
 
     @property
     def fault(self) -> str:
@@ -165,7 +202,7 @@ class Training(Run):
         check(self.clip is None or self.clip > 0, f"clip must be above 0, not {self.clip}")
         other = f"through must be another pooling than {self.pooling!r}; leave it out"
         check(self.through != self.pooling, other)
-        _check_model(tuple(self.values(MODEL).items()), self.trick)
+        _check_model(self.model, self.trick)
 
     @property
     def needs(self) -> "Training | None":
@@ -238,13 +275,12 @@ class Training(Run):
 
 
 @cache
-def _check_model(options: tuple[tuple[str, Any], ...], trick: str | None) -> None:
+def _check_model(model: ModelSpec, trick: str | None) -> None:
     """Raises `InputError` where a model cannot be made, or not be trained with a trick."""
-    named = dict(options)
     with torch.random.fork_rng(devices=[]):
-        TextClassifier(2, 2, **named)
-    recurrent = LISTED_CELLS[named["cell"]].recurrent
-    check(recurrent or not trick, f"{trick} needs a recurrent cell, not {named['cell']}")
+        model.make(2, 2)
+    recurrent = LISTED_CELLS[model.cell].recurrent
+    check(recurrent or not trick, f"{trick} needs a recurrent cell, not {model.cell}")
 
 
 @dataclass(frozen=True)
@@ -292,8 +328,7 @@ def prepare(run: Training, place: Place) -> Prepared:
         ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
         dataset = replace(dataset, train=replace(dataset.train, ids=ids))
     with seeded(run.seed):
-        options = run.values(MODEL) | {"vectors": dataset.vectors, "padding_index": PADDING_INDEX}
-        model = TextClassifier(len(dataset.vocabulary), len(dataset.classes), **options)
+        model = run.model.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
         for name, weights in model.named_parameters():
             weights.requires_grad_(not any(part in name for part in HELD.get(run.held or "", ())))
         return Prepared(encoded, dataset, model, torch.random.get_rng_state())

@@ -366,6 +366,7 @@ def execute(source: Path, target: Path, parameters: Mapping[str, Any], **about: 
             resources={"metadata": {"path": str(target.parent.resolve())}},
             kernel_name="python3",
             execution_timeout=CELL_SECONDS,
+            iopub_timeout=CELL_SECONDS,  # on a busy machine a kernel answers late
             progress_bar=False,
             extra_arguments=["--IPKernelApp.log_level=50"],  # its errors are reported below
         )

@@ -114,7 +114,9 @@ def first_answers() -> dict[str, Any]:
     """What the page shows before it has loaded a model: the state in which it opens, and each
     answer. The page opens with the review and the pooled model of the largest `on_opinion`."""
     page = on_page("mid")
-    title, pooling = max(product(page.reviews, POOLINGS[1:]), key=lambda one: on_opinion(page, *one))
+    title, pooling = max(
+        product(page.reviews, POOLINGS[1:]), key=lambda one: on_opinion(page, *one)
+    )
     windows = [round(value, 4) for value in importances(page, title, pooling).tolist()]
     ids = page.ids(_in_filler(page, title))
     answers = {}
@@ -132,7 +134,9 @@ def on_opinion(page: OnPage, title: str, name: str) -> float:
     least window, lies on windows with a word of the review's opinion."""
     text, windows = _in_filler(page, title), importances(page, title, name)
     above = windows - windows.min()
-    opinion = [not page.opinions[title].isdisjoint(text[5 * w : 5 * w + 5]) for w in range(len(above))]
+    opinion = [
+        not page.opinions[title].isdisjoint(text[5 * w : 5 * w + 5]) for w in range(len(above))
+    ]
     return float(above[opinion].sum() / above.sum())
 
 

@@ -99,7 +99,25 @@ def test_what_shows_before_a_model_is_loaded_is_what_the_models_say(contents):
     answers = {
         name: pytest.approx(answer, abs=0.002) for name, answer in computed["answers"].items()
     }
-    assert shown == computed | {"answers": answers}
+    windows = pytest.approx(computed["windows"], abs=0.002)
+    assert shown == computed | {"answers": answers, "windows": windows}
+
+
+def test_the_page_opens_where_most_importance_lies_on_the_opinion():
+    page, opening = try_it.on_page("mid"), read_file(SCRIPTS / "first.js")
+    source = " ".join((ROOT / "book" / "try_it.md").read_text("utf-8").split())
+    for title, opinion in page.opinions.items():
+        assert opinion <= set(page.reviews[title][0]) & set(page.numbers)
+        assert opinion.isdisjoint(word for sentence in page.filler for word in sentence)
+    pairs = product(page.reviews, script.POOLINGS[1:])
+    shares = {pair: script.on_opinion(page, *pair) for pair in pairs}
+    least, most = min(shares, key=shares.get), max(shares, key=shares.get)
+    assert most == (opening["title"], opening["pooling"])
+    assert least == ("Irony", "mean")
+    assert (
+        f"largest share, {100 * shares[most]:.0f} %. The smallest is {100 * shares[least]:.0f} %"
+        in source
+    )
 
 
 def test_in_filler_the_bilstm_says_the_same_of_every_review_and_others_read_it():
@@ -201,22 +219,25 @@ def answered(page):
 
 def chosen(page, **values):
     """Choose by the names of the controls, and wait for what five models say."""
+    page.evaluate("document.querySelector('.try-it details').open = true")
     page.evaluate("document.querySelector('.try-state').textContent = ''")
     for name, value in values.items():
         field = page.locator(f"[name={name}]")
         field.fill(str(value)) if name in ("share", "review") else field.select_option(value)
     answered(page)
-    rows = page.locator("tbody tr").all_inner_texts()
-    return {row.split()[0].strip(","): "positive" in row for row in rows}
 
 
 @slow
 @pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, size, scheme):
     with shown(chromium, tmp_path, size, scheme, axe=True) as page:
-        box = "w => [w.scrollTop, w.querySelector('.review').offsetTop - 40]"
+        box = """w => [w.scrollTop, Math.min(
+            w.querySelector(".review").offsetTop - 4, w.scrollHeight - w.clientHeight)]"""
         seen, opinion = page.locator(".try-words").evaluate(box)
         assert abs(seen - opinion) < 2  # the words show the opinion, not the filler before it
+        top, bottom = (page.locator(part).bounding_box() for part in (".try-it", ".try-words"))
+        height = bottom["y"] + bottom["height"] - top["y"]
+        assert height < PHONE[1] - 60  # all on one screen, less the bar of the page
         chosen(page, share=50)
         assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
         page.locator("input[value=last]").focus()
@@ -224,6 +245,58 @@ def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, s
         page.locator(".try-norms", has_text="MeanPool").wait_for()
         review = page.get_by_label("Words of the review").input_value()
         assert page.locator(".try-words span").count() == 2 * len(tokenize(review))
+
+
+@slow
+def test_the_opening_shades_the_opinion_and_never_prints_what_is_not_there(chromium, tmp_path):
+    with shown(chromium, tmp_path) as page:
+        shaded = """spans => spans.filter(one => one.style.getPropertyValue("--a") > 0.5)
+            .map(one => one.textContent)"""
+        opinion = ["stupid", "script", ",", "terrible", "acting"]
+        assert page.locator(".try-words span").evaluate_all(shaded) == opinion
+        for share in (60, 0):  # it is computed anew
+            chosen(page, share=share)
+            assert "∞" not in (said := page.locator(".try-it").inner_text())
+            assert "Infinity" not in said
+            assert "NaN" not in said
+            page.locator(".try-none", has_text="strongest shade").wait_for()
+        answers = page.locator("tbody td:nth-child(2)").all_inner_texts()
+        assert all(re.fullmatch(r"\d+ % positive(: a guess)?", answer) for answer in answers)
+        chosen(page, review="good")  # one word has no window of five
+        assert page.locator(".try-none").inner_text() == ""
+
+
+@slow
+def test_a_word_tells_its_numbers_by_keys_and_by_touch(chromium, tmp_path):
+    with shown(chromium, tmp_path, PHONE) as page:
+        page.locator(".try-none", has_text="strongest shade").wait_for()
+        page.locator(".try-norms", has_text="Gradient norm").wait_for()
+        line, numbers = page.locator(".try-word"), " · gradient norm .+ · importance .+"
+        page.locator(".try-words").focus()
+        assert re.fullmatch("the" + numbers, line.inner_text())
+        page.keyboard.press("ArrowRight")
+        assert re.fullmatch("film" + numbers, line.inner_text())
+        page.locator(".try-words span", has_text="stupid").dispatch_event("click")
+        assert re.fullmatch("stupid" + numbers, line.inner_text())
+        assert page.locator(".try-words span.at").all_inner_texts() == ["stupid"]
+
+
+@slow
+def test_hiding_the_opinion_says_how_far_it_has_read(chromium, tmp_path):
+    with shown(chromium, tmp_path) as page:
+        button = page.get_by_role("button", name="Hide the opinion")
+        page.evaluate("""() => {
+            const button = document.querySelector(".try-hide");
+            window.said = [];
+            new MutationObserver(() => said.push(button.textContent))
+                .observe(button, { childList: true });
+        }""")
+        button.click()
+        page.locator(".try-state", has_text="changes its mind").wait_for()
+        said = page.evaluate("said")
+        assert said[0] == "Reading 5 % …"
+        assert said[-1] == "Hide the opinion"
+        assert button.is_enabled()
 
 
 @slow

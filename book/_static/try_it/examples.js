@@ -1,36 +1,43 @@
 // Six reviews and the sentences that surround them, written for this page; the sentences in the manner of an
-// encyclopedia, so that they say nothing of a film. Both are JSON, which lib/paper/pages/try_it.py reads too.
+// encyclopedia, so that they say nothing of a film. A review's `opinion` has its words that praise or blame. All is
+// JSON, which lib/paper/pages/try_it.py reads too.
 "use strict";
 globalThis.whenpoolTryIt ??= {};
 
 whenpoolTryIt.examples = [
   {
     "title": "The opinion at the start",
+    "opinion": "loved wonderful beautiful best",
     "label": 1,
     "text": "I loved it. The acting is wonderful, the story is beautiful, and this is one of the best films of the year. It is about two brothers who are given a farm and cannot agree who should run it. One wants to sell the cows, and the other wants to buy more of them. Their father left a letter, and they look for it in the house, under the trees and by the river until the snow comes."
   },
   {
     "title": "The opinion in the middle alone",
+    "opinion": "awful boring stupid terrible waste",
     "label": 0,
     "text": "The film opens at a train station in winter. A man carries a bag to the wrong train and meets a woman who has been waiting since the morning. What follows is awful, a boring and stupid script, terrible acting, no jokes, a waste of two hours. The two of them go to the coast, where his brother keeps a small hotel. The last scene shows the same station in the summer, with other people waiting."
   },
   {
     "title": "The opinion at the end",
+    "opinion": "waste terrible stupid boring worst",
     "label": 0,
     "text": "We went on a Sunday afternoon because the other theater was sold out. A teacher takes a job in a small town by the sea and wants to know why the school has lost its last three teachers. There is a storm, and a letter that comes too late. What a waste. The acting is terrible, the plot is stupid and boring, and this is the worst film of the year."
   },
   {
     "title": "A negation",
+    "opinion": "bored stupid dull cheap bad",
     "label": 1,
     "text": "I expected to be bored, and I was not. The jokes are not stupid, the actors are never dull, and nothing about the ending feels cheap. This is not a bad film at all, and I would not mind seeing it again."
   },
   {
     "title": "Praise, then a verdict",
+    "opinion": "beautiful wonderful great talent mess painful boring",
     "label": 0,
     "text": "The music is beautiful, and the pictures of the mountains are wonderful. The leading lady has great talent and does what she can. None of it helps, because the plot is a mess, the dialogue is painful and the last hour is boring."
   },
   {
     "title": "Irony",
+    "opinion": "masterpiece gift kind",
     "label": 0,
     "text": "A masterpiece, if you want to know how to fall asleep. I was truly moved, namely to the exit. What a gift to hear every joke three times, and how kind of the director to give us two full hours of it."
   }

@@ -1,7 +1,7 @@
 // The widget of the page "Try it": it asks the worker, and shows what it answers.
 "use strict";
 (() => {
-  const { text, examples, filler, poolings: NAMES, most: MOST } = whenpoolTryIt;
+  const { text, examples, filler, poolings: NAMES, most: MOST, first: OPENING } = whenpoolTryIt;
   const { tokenize, compose } = text();
   const root = document.getElementById("try-it-models");
   const folder = document.currentScript.src;
@@ -10,13 +10,15 @@
   const { example, review, share, setting, padding, bias, trained, colour, label, texts, over, own } = form.elements;
   const find = (name) => root.querySelector(`.try-${name}`);
   const [body, words, state, note, button] = ["rows", "words", "state", "norms", "hide"].map(find);
+  const labels = find("plot").querySelectorAll("span"); // of the line, the upper and the lower one
   const DECADES = 6; // of the bar under a word
   // 0.012, 12 or 1.2·10⁻⁵
   const written = (value) => {
-    const exponent = value > 0 ? Math.floor(Math.log10(value)) : 0;
+    if (!Number.isFinite(value)) return "–";
+    const [digits, exponent] = value.toExponential(1).split("e").map(Number);
     if (exponent > -3 && exponent < 3) return value.toPrecision(exponent < 0 ? 2 : exponent + 2);
     const power = [...String(exponent)].map((mark) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(mark)]).join("");
-    return `${(value / 10 ** exponent).toFixed(1)}·10${power}`;
+    return `${digits.toFixed(1)}·10${power}`;
   };
   const sentences = filler.map(tokenize);
 
@@ -42,7 +44,8 @@
     for (const one of body.rows) one.classList.add("old"); // until it is computed again
     const ask = asks[texts.value];
     if (!found.words.length) return clear();
-    if (!ask) return first();
+    first();
+    if (!ask) return;
     ask("say", { ...asked(), words: found.words });
     ask("look", { name: nameOf(chosen()), words: found.words, padded: asked().padded, label: Number(label.value) });
     if (over.value) ask("over", { name: nameOf(over.value), words: found.words, padded: asked().padded, label: Number(label.value) });
@@ -99,21 +102,26 @@
       if (!pooling) return; // it was asked before a switch was changed
       showAnswer(pooling, positive);
       if (pooling === "own") {
-        const most = Math.max(...probabilities);
-        row("own").cells[1].children[1].textContent = `${Math.round(100 * most)} % ${mine.classes[probabilities.indexOf(most)]}`;
+        // of two classes the second, as on the bar; of more, the likeliest
+        const said = probabilities.length === 2 ? 1 : probabilities.indexOf(Math.max(...probabilities));
+        row("own").cells[1].children[1].textContent = `${Math.round(100 * probabilities[said])} % ${mine.classes[said]}`;
         return;
       }
       says.set(pooling, whenpoolTryIt.verdict(positive));
     },
-    look({ attention, norms, windows }) {
-      if (attention !== undefined) seen = { attention };
-      Object.assign(seen, norms && { norms }, windows && { windows });
+    look({ attention, norms, windows, read }) {
+      if (read) {
+        if (colour.value === "importance" && !seen.shades) find("none").textContent = `Importance: ${Math.round(100 * read)} % read`;
+        return;
+      }
+      Object.assign(seen, attention !== undefined && { attention }, norms && { norms }, windows && { windows });
       paint();
       if (norms) drawNorms(norms);
     },
-    hide({ name, percent: at, alone, done }) {
+    hide({ name, percent: at, alone, done, reading }) {
+      if (reading) button.textContent = `Reading ${reading} % …`;
       if (done) {
-        button.disabled = false;
+        endHiding();
         const flips = poolings.map((one) => `${titles[one]} ${row(one).cells[3].firstChild.textContent}`);
         state.textContent = `Each model changes its mind at this share of filler, up to 90 %: ${flips.join(", ")}.`;
       } else if (name) {
@@ -134,7 +142,7 @@
     return made;
   };
   const makeRow = (pooling) => {
-    const radio = make("input", { type: "radio", name: "pooling", value: pooling, checked: pooling === "last" });
+    const radio = make("input", { type: "radio", name: "pooling", value: pooling, checked: pooling === OPENING.pooling });
     const bar = make("span", { className: "try-bar" }, make("span"));
     bar.setAttribute("aria-hidden", "true");
     bar.style.setProperty("--hue", `var(--${pooling})`);
@@ -151,15 +159,19 @@
   // Nothing is said of a text without words.
   const clear = () => {
     for (const pooling of poolings) showAnswer(pooling, null);
-    [state.textContent, note.textContent] = ["Type some words, or choose a review.", ""];
+    for (const shown of [note, find("none"), ...labels]) shown.textContent = "";
+    state.textContent = "Type some words, or choose a review.";
   };
-  // What was stored of the state in which the page opens shows before any model is there.
+  // What was stored of the state in which the page opens shows before it is computed.
   const first = () => {
-    const { set, place, percent, title, answers } = whenpoolTryIt.first;
+    const { set, place, percent, title, answers, pooling: model, windows } = OPENING;
     const untouched = texts.value === set && setting.value === place && Number(share.value) === percent &&
       examples[example.value]?.title === title && padding.value === "masked" && trained.value === "after";
     if (!untouched) return;
     for (const pooling of poolings) if (answers[nameOf(pooling)]) showAnswer(pooling, answers[nameOf(pooling)].positive);
+    if (nameOf(chosen()) !== model || Number(label.value) !== examples[example.value].label) return;
+    seen = { windows };
+    paint();
   };
   const showAccuracy = (pooling) => {
     if (pooling === "own") {
@@ -169,19 +181,24 @@
     const name = row(pooling).querySelector("label span");
     name.textContent = NAMES[pooling] + (pooling === "last" && bias.value === "chrono" ? ", chrono" : "");
     const known = weights()?.models[nameOf(pooling)] ??
-      (texts.value === whenpoolTryIt.first.set && whenpoolTryIt.first.answers[nameOf(pooling)]);
+      (texts.value === OPENING.set && OPENING.answers[nameOf(pooling)]);
     if (!known) return row(pooling).cells[2].replaceChildren();
     row(pooling).cells[2].textContent = `${known.here.toFixed(1)} %`;
+  };
+  const endHiding = () => {
+    button.disabled = !asks[texts.value];
+    button.textContent = "Hide the opinion";
   };
   const forget = () => {
     body.parentElement.classList.remove("flips");
     for (const ask of Object.values(asks)) ask.forget("hide");
-    button.disabled = !asks[texts.value];
+    endHiding();
   };
 
   const draw = ({ words: all, start: first }) => {
     const last = first + reviewed().length;
     seen = {};
+    begins = first;
     const shown = (word, place) =>
       make("span", { textContent: word, className: place >= first && place < last ? "review" : "" });
     words.replaceChildren(...all.flatMap((word, place) => [shown(word, place), " "]));
@@ -193,26 +210,38 @@
     band.setAttribute("width", (100 * (last - first)) / Math.max(1, all.length));
     line.setAttribute("points", "");
     const opinion = words.children[first]; // the box shows where the review begins
-    words.scrollTop = opinion ? opinion.offsetTop - 40 : 0;
+    words.scrollTop = opinion ? opinion.offsetTop - 4 : 0;
+    point(-1);
   };
   // The background of each word and the bar under it.
   const paint = () => {
-    const shades = colour.value === "attention" ? seen.attention : importance(seen.windows ?? []);
-    const most = Math.max(...(shades ?? []), Number.MIN_VALUE);
-    const top = Math.max(...(seen.norms ?? []), Number.MIN_VALUE);
+    const shades = (seen.shades = colour.value === "attention" ? seen.attention : seen.windows && importance(seen.windows));
+    const most = Math.max(0, ...(shades ?? []));
+    const top = Math.max(0, ...(seen.norms ?? []));
     [...words.children].forEach((word, place) => {
-      const norm = seen.norms?.[place];
-      word.style.setProperty("--a", (shades?.[place] ?? 0) / most);
-      if (norm === undefined) return;
-      word.style.setProperty("--g", Math.max(0.04, 1 + Math.log10(norm / top) / DECADES));
-      word.title = `gradient norm ${written(norm)}` + (shades ? `, ${colour.value} ${written(shades[place] ?? 0)}` : "");
+      word.style.setProperty("--a", most && (shades[place] ?? 0) / most);
+      if (top) word.style.setProperty("--g", Math.max(0.04, 1 + Math.log10(seen.norms[place] / top) / DECADES));
     });
+    point(pointed);
     const none = colour.value === "attention" && seen.attention === null;
     find("none").textContent = none ? `${titles[chosen()]} has no attention; colour the words by importance.`
-      : shades ? `The strongest shade stands for ${colour.value} ${written(most)}.` : "";
+      : most ? `The strongest shade stands for ${colour.value} ${written(most)}.` : "";
   };
   // Each window's importance above that of the least one, on its five words (thesis §1.9.3).
   const importance = (windows) => windows.flatMap((window) => Array(5).fill(window - Math.min(...windows)));
+  // A reader points at a word: a line has its numbers, as far as they are known.
+  let [pointed, begins] = [-1, 0]; // the word, and where the review begins
+  const point = (place) => {
+    words.children[pointed]?.classList.remove("at");
+    pointed = place;
+    const word = words.children[place];
+    word?.classList.add("at");
+    const numbers = { "gradient norm": seen.norms?.[place], [colour.value]: seen.shades?.[place] };
+    const known = Object.entries(numbers).filter(([, value]) => value !== undefined);
+    find("word").textContent = word
+      ? [word.textContent, ...known.map(([name, value]) => `${name} ${written(value)}`)].join(" · ")
+      : "Point at a word or tap it for its numbers, or go there by the arrow keys.";
+  };
 
   const tell = () => {
     const long = tokenize(review.value).length > MOST ? ` The review is cut at ${MOST} words.` : "";
@@ -229,8 +258,7 @@
   const drawNorms = (norms) => {
     drawLine(find("line").children[1], norms);
     const top = Math.max(...norms);
-    const [highest, lowest] = find("plot").querySelectorAll("span");
-    [highest.textContent, lowest.textContent] = [written(top), `${written(top / 10 ** DECADES)} or less`];
+    [labels[0].textContent, labels[1].textContent] = [written(top), `≤ ${written(top / 10 ** DECADES)}`];
     const [first, middle, last] = [norms[0], norms[Math.floor(norms.length / 2)], norms[norms.length - 1]];
     const [a, b, c, ratio] = [first, middle, last, middle / first].map(written);
     note.textContent =
@@ -244,8 +272,9 @@
   over.append(...poolings.map((one) => make("option", { value: one, textContent: NAMES[one] })));
   example.append(...examples.map(({ title }, place) => make("option", { textContent: title, value: place })));
   example.append(make("option", { textContent: "Your own", value: "own" }));
+  example.value = examples.findIndex(({ title }) => title === OPENING.title);
   const take = (one) => [review.value, label.value] = [one.text, one.label];
-  take(examples[0]);
+  take(examples[example.value]);
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
     const field = form.elements[name];
     if (field === own || !(field instanceof Element || field instanceof RadioNodeList)) continue;
@@ -254,10 +283,16 @@
     if (!field.value) field.value = usual; // what is no choice here
     if (field === example && examples[value]) take(examples[value]);
   }
+  const choices = root.querySelector("details"); // where a reader types
+  choices.open = example.value === "own";
   let waiting = 0;
   const soon = () => { clearTimeout(waiting); waiting = setTimeout(update, 120); };
   form.addEventListener("input", ({ target }) => {
     if (target === example && example.value !== "own") take(examples[example.value]);
+    if (target === example && example.value === "own") {
+      choices.open = true;
+      review.select();
+    }
     if (target === review) example.value = "own";
     if (target === own) return;
     if (target === colour) {
@@ -270,6 +305,17 @@
     if (target === share) share.nextElementSibling.value = `${share.value} %`;
     remember();
     soon();
+  });
+  for (const kind of ["pointerover", "click"]) {
+    words.addEventListener(kind, ({ target }) => { if (target !== words) point([...words.children].indexOf(target)); });
+  }
+  words.addEventListener("focus", () => { if (pointed < 0) point(begins); });
+  words.addEventListener("keydown", (event) => {
+    const to = { ArrowLeft: pointed - 1, ArrowRight: pointed + 1, Home: 0, End: words.children.length - 1 }[event.key];
+    if (!words.children[to]) return;
+    event.preventDefault();
+    point(to);
+    words.children[to].scrollIntoView({ block: "nearest" });
   });
   // Two files of a checkpoint, chosen or dropped.
   const bring = async (files) => {

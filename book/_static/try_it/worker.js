@@ -13,9 +13,8 @@ const GUESS = "a guess";
 whenpoolTryIt.verdict = (positive) =>
   Math.abs(positive - 0.5) < 0.055 ? GUESS : whenpoolTryIt.classes[Number(positive > 0.5)];
 whenpoolTryIt.answer = (positive) => {
-  const verdict = whenpoolTryIt.verdict(positive);
-  if (verdict === GUESS) return `${Math.round(100 * positive)} % positive: ${GUESS}`;
-  return `${Math.round(100 * Math.max(positive, 1 - positive))} % ${verdict}`;
+  const guess = whenpoolTryIt.verdict(positive) === GUESS ? `: ${GUESS}` : "";
+  return `${Math.round(100 * positive)} % positive${guess}`;
 };
 whenpoolTryIt.summary = (verdicts) => {
   const { classes, poolings } = whenpoolTryIt;
@@ -102,9 +101,9 @@ whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabula
       const windows = [];
       for (const importance of model.importance(read, words.length, label)) {
         windows.push(importance);
-        yield { windows };
+        yield { read: (5 * windows.length) / words.length };
       }
-      yield { done: true };
+      yield { windows };
     },
     // The gradient alone, of a model that is laid over.
     *over({ name, words, padded, label }) {
@@ -115,6 +114,7 @@ whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabula
       const first = new Map(names.map((name) => [name, verdict(name, numbers(words, padded, name))]));
       const left = new Set(names);
       for (let percent = 5; percent <= 90 && left.size; percent += 5) {
+        yield { reading: percent };
         const around = compose(words, sentences, setting, percent / 100).words;
         for (const name of [...left]) {
           if (verdict(name, numbers(around, padded, name)) !== first.get(name)) {

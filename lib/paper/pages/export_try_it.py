@@ -4,14 +4,14 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from paper.pages.try_it import FILES, FOLDER, LARGEST, MIDDLE, on_page, read_model
+from paper.pages.try_it import FILES, FOLDER, LARGEST, MIDDLE, OnPage, on_page, read_model
 from paper.runs.kinds.training import Training, prepare, trained
 from paper.runs.plans import COMPACT, COMPACT_TEST
 from paper.runs.run import Place, key
@@ -19,6 +19,7 @@ from whenpool.base.files import hash_of, write_atomically
 from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
 from whenpool.corpora.tokens import VECTORS
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.probes.word_importance import window_importance
 from whenpool.settings import compose
 from whenpool.training.loop import evaluate
 
@@ -29,7 +30,7 @@ SEED = 2
 from it."""
 RANKS = {"standard": 2, "mid": 5}
 """In how many directions word vectors may change, by setting: among filler they change in more."""
-PERCENT = 70  # Of filler around the first review, in the middle, as the page opens
+PERCENT = 70  # Of filler around the review, which is in the middle, as the page opens
 
 
 def chosen_runs(setting: str = "standard") -> dict[str, Training]:
@@ -101,7 +102,7 @@ def export(
 
 def export_page(data: Path | None, store: Path | None, root: Path) -> str:
     """Write into a clone the models that were trained on plain reviews, those trained in filler,
-    and what the latter say of the page's first review as it opens; returns a line on them."""
+    and what the latter say of the review with which the page opens; returns a line on them."""
     folder = root / FOLDER
     for setting, (name, _) in FILES.items():
         export(chosen_runs(setting), Place.default(data, store), folder / name, setting)
@@ -111,16 +112,43 @@ def export_page(data: Path | None, store: Path | None, root: Path) -> str:
 
 def first_answers() -> dict[str, Any]:
     """What the page shows before it has loaded a model: the state in which it opens, and each
-    answer."""
+    answer. The page opens with the review and the pooled model of the largest `on_opinion`."""
     page = on_page("mid")
-    title, (words, _) = next(iter(page.reviews.items()))
-    ids = page.ids(compose(words, cycle(page.filler), "mid", PERCENT / 100))
+    title, pooling = max(
+        product(page.reviews, POOLINGS[1:]), key=lambda one: on_opinion(page, *one)
+    )
+    windows = [round(value, 4) for value in importances(page, title, pooling).tolist()]
+    ids = page.ids(_in_filler(page, title))
     answers = {}
     for name, model in page.models.items():
         positive = model(ids, torch.tensor([ids.shape[1]])).softmax(1)[0, 1].item()
         known = {fact: page.facts[name][fact] for fact in ("accuracy", "here")}
         answers[name] = {"positive": round(positive, 4), **known}
-    return {"set": "filler", "place": "mid", "percent": PERCENT, "title": title, "answers": answers}
+    opening = {"set": "filler", "place": "mid", "percent": PERCENT}
+    shown = {"title": title, "pooling": pooling, "windows": windows, "answers": answers}
+    return opening | shown
+
+
+def on_opinion(page: OnPage, title: str, name: str) -> float:
+    """Which part of the importance that a model finds in a review among filler, above that of the
+    least window, lies on windows with a word of the review's opinion."""
+    text, windows = _in_filler(page, title), importances(page, title, name)
+    above = windows - windows.min()
+    opinion = [
+        not page.opinions[title].isdisjoint(text[5 * w : 5 * w + 5]) for w in range(len(above))
+    ]
+    return float(above[opinion].sum() / above.sum())
+
+
+def importances(page: OnPage, title: str, name: str) -> Tensor:
+    """Of each window of five words of a review among filler, (W,)."""
+    ids, label = page.ids(_in_filler(page, title)), page.reviews[title][1]
+    lengths, labels = torch.tensor([ids.shape[1]]), torch.tensor([label])
+    return window_importance(page.models[name], ids, lengths, labels, k=5)[0]
+
+
+def _in_filler(page: OnPage, title: str) -> list[str]:
+    return compose(page.reviews[title][0], cycle(page.filler), "mid", PERCENT / 100)
 
 
 def accuracy(model: TextClassifier, texts: Texts) -> float:

@@ -59,6 +59,7 @@ class OnPage:
     models: dict[str, TextClassifier]  # the trained ones, by the name that the page calls them by
     facts: dict[str, Any]  # what the file has of each of them
     reviews: dict[str, tuple[list[str], int]]  # words and class of each, by its title
+    opinions: dict[str, set[str]]  # of each review, the words that praise or blame
     filler: list[list[str]]  # sentences, as lists of words
     numbers: dict[str, int]  # of the words that the models know
 
@@ -82,6 +83,7 @@ def on_page(setting: str = "standard") -> OnPage:
             review["title"]: (tokenize(review["text"]), review["label"])
             for review in page["examples"]
         },
+        {review["title"]: set(review["opinion"].split()) for review in page["examples"]},
         [tokenize(sentence) for sentence in page["filler"]],
         {word: n for n, word in enumerate(content["words"].split(" "))} | {PADDING: UNKNOWN_INDEX},
     )

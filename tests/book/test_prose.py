@@ -77,7 +77,7 @@ def padding_turns_the_model(means):
     [
         ("the BiLSTM and MeanPool have the lowest means", filler_costs_two_models_most),
         ("In the middle of filler chrono is level with MaxAtt", chrono_alone_is_as_good),
-        ("reads it relied on the beginning", padding_turns_the_model),
+        ("turns a BiLSTM from the end of a text towards its beginning", padding_turns_the_model),
     ],
 )
 def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):

@@ -150,7 +150,12 @@ def cli() -> None:
 @click.option(
     "--drop-rare", is_flag=True, help="Leave out classes of fewer than 10 different texts."
 )
-@click.option("--poolings", type=NAMES, default=",".join(COMPARED), help="Poolings to train.")
+@click.option(
+    "--poolings",
+    type=NAMES,
+    default=",".join(COMPARED),
+    help="Poolings to train; an encoder also has cls and own, its own mode. [default: all]",
+)
 @click.option(
     "--encoder",
     help="Pool the states of this encoder: a folder, or a name in Hugging Face's cache.",

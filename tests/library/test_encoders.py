@@ -128,7 +128,8 @@ def test_a_saved_module_of_ours_is_the_encoders_own_mode(tiny, tmp_path):
     model.save(str(tmp_path / "saved"))
     found = embedded(load_encoder(str(tmp_path / "saved"), ("own", "max_attention")))
     np.testing.assert_allclose(found["own"], found["max_attention"], atol=1e-5)
-    (tmp_path / "saved" / "own.py").write_text("")  # code that would be run
+    # code that would be run
+    (tmp_path / "saved" / "tokenizer_config.json").write_text('{"auto_map": {}}')
     with pytest.raises(InputError, match="needs its own code .trust_remote_code."):
         load_encoder(str(tmp_path / "saved"), ())
 

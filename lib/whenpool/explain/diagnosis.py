@@ -195,8 +195,7 @@ def diagnose(
     data = data or data_directory()
     table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
     table = table[["text", "label"]]
-    named = None if vectors == "random" else vectors or find_vectors(data)
-    file = named and (Path(named) if Path(named).is_file() else vectors_file(named, data))
+    named, file = chosen_vectors(vectors, data)
     folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
     write_atomically(folder / "texts.jsonl", table.to_json(orient="records", lines=True))
     for note in [*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
@@ -274,6 +273,14 @@ def diagnose(
     )
     write_atomically(diagnosis.report, page)
     return diagnosis
+
+
+def chosen_vectors(vectors: str | None, data: Path) -> tuple[str | None, Path | None]:
+    """What word vectors are called, and their file, by the option ``--vectors``; None: random."""
+    named = None if vectors == "random" else vectors or find_vectors(data)
+    if not named:
+        return None, None
+    return named, Path(named) if Path(named).is_file() else vectors_file(named, data)
 
 
 def sweep_of(

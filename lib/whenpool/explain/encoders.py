@@ -40,6 +40,7 @@ from whenpool.explain.diagnosis import (
     Diagnosis,
     Score,
     baselines,
+    chosen_vectors,
     confusion_table,
     difference,
     drawing,
@@ -79,6 +80,7 @@ NAMES = {
     "own": "the encoder's own mode",
 }
 YOURS = {2 / 3: "a third of the text is", 1 / 3: "two thirds of the text are"}
+OURS = "whenpool.models.sentence_pooling.SentencePooling"
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
 EPOCHS = 15  # of the learnt query
 EXPLAINED, STRIPS, WINDOWS = 30, 5, 20  # Texts whose words are weighed, are shown; windows of one
@@ -251,11 +253,11 @@ def load_encoder(name: str, poolings: Sequence[str], device: str = "cpu") -> Fro
     logging.disable_progress_bar()
     with suppress(OSError, ValueError):
         kinds = [one["type"] for one in json.loads((folder / "modules.json").read_text("utf-8"))]
-    # our own module counts as foreign there, and is installed: no file of the folder is run
-    config = folder / "config.json"
-    plain = config.is_file() and "auto_map" not in config.read_text("utf-8")
-    ours = all(kind.startswith(("sentence_transformers.", "whenpool.")) for kind in kinds)
-    trusted = plain and ours and not next(folder.rglob("*.py"), None)
+    # our own module counts as foreign there, and is installed: nothing of the folder is run
+    ours = all(kind == OURS or kind.startswith("sentence_transformers.") for kind in kinds)
+    configs = (file.read_text("utf-8", "replace") for file in folder.rglob("*config*.json"))
+    code = next(folder.rglob("*.py"), None) or any("auto_map" in config for config in configs)
+    trusted = OURS in kinds and ours and not code
     options: Any = {"local_files_only": True, "trust_remote_code": trusted, "device": device}
     try:
         model: Any = SentenceTransformer(str(folder), **options)
@@ -275,7 +277,7 @@ def load_encoder(name: str, poolings: Sequence[str], device: str = "cpu") -> Fro
     words.padding_side = words.truncation_side = "right"
     limits = words.model_max_length, getattr(model[0].model.config, "max_position_embeddings", 0)
     longest = min([limit for limit in limits if limit and 0 < limit < 1e6], default=8_192)
-    first = words("a")["input_ids"][0] == words.cls_token_id
+    first = words("a")["input_ids"][:1] == [words.cls_token_id]
     check(
         first or "cls" not in poolings,
         f"encoder {name!r} begins no text with [CLS]; leave out the pooling cls",
@@ -476,7 +478,11 @@ def diagnose_encoder(
         for one in table["label"].mode()
     ]
     own = PoolingClassifier(
-        epochs=epochs, vectors=vectors, max_words=words, device=device, class_weight=weights
+        epochs=epochs,
+        vectors=chosen_vectors(vectors, source.folder)[1],
+        max_words=words,
+        device=device,
+        class_weight=weights,
     )
     said = cross_val_predict(own, split, labels, cv=folds, n_jobs=workers)
     bilstm = Score("", "BiLSTM with MaxAtt", said, labels)
@@ -493,7 +499,7 @@ def diagnose_encoder(
     best = ranked(scores)[0]
     gap = "{:.1f} points ({:.1f} to {:.1f})".format(*difference(best, simple[0]))
     enough = "enough" if difference(best, simple[0])[1] <= 0 else "not enough"
-    advice.append(f"The bag of words is {enough}: {best.name} is {gap} above it.")
+    advice.append(f"The bag of words is {enough}: {best.name} is ahead by {gap}.")
     marked, profile = weigh_words(encoder, shown.pooling, plain, texts, labels, folds[0])
 
     places = [

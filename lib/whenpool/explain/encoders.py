@@ -76,7 +76,7 @@ NAMES = {
     "last": "last token",
     "max": "maximum",
     "max_attention": "MaxAtt",
-    "attention": "attention with a learnt query",
+    "attention": "learnt attention",
     "own": "the encoder's own mode",
 }
 YOURS = {2 / 3: "a third of the text is", 1 / 3: "two thirds of the text are"}

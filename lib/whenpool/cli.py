@@ -73,6 +73,7 @@ class Commands(click.Group):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.install = dict.fromkeys(OF_TEXTS, "'whenpool[texts]'")
+        self.install["sentence_transformers"] = "'whenpool[sentence_transformers]'"
 
     def list_commands(self, context: click.Context) -> list[str]:
         self._add()
@@ -149,7 +150,17 @@ def cli() -> None:
 @click.option(
     "--drop-rare", is_flag=True, help="Leave out classes of fewer than 10 different texts."
 )
-@click.option("--poolings", type=NAMES, default=",".join(COMPARED), help="Poolings to train.")
+@click.option(
+    "--poolings",
+    type=NAMES,
+    default=",".join(COMPARED),
+    help="Poolings to train; an encoder also has cls and own, its own mode. [default: all]",
+)
+@click.option(
+    "--encoder",
+    help="Pool the states of this encoder: a folder, or a name in Hugging Face's cache.",
+)
+@click.option("--json", "json_file", type=FILE, help="File for the numbers, with --encoder.")
 @count_option("--epochs", default=6, help="Number of epochs of each training.")
 @count_option("--limit", default=2_000, help="About how many texts to use.")
 @count_option("--words", default=1_000, help="Number of words to read of a text.")
@@ -159,16 +170,27 @@ def cli() -> None:
 @click.option("--output", type=FOLDER, help="Folder for the report. [default: FILE-diagnosis]")
 @click.option("--data", type=THERE, help="Folder with filler and word vectors. [WHENPOOL_DATA]")
 @place_options
-def diagnose(file: Path, **options: Any) -> None:
+def diagnose(file: Path, encoder: str | None, json_file: Path | None, **options: Any) -> None:
     """Recommend a pooling for the labelled texts in FILE: .csv, .tsv, .jsonl, .json, .xlsx or
     .parquet.
 
-    The command trains and probes a small model with each pooling, and writes a page with its
-    advice.
+    The command trains and probes a small model with each pooling, or reads the texts with an
+    encoder that is ready, and writes a page with its advice.
     """
+    say = partial(click.echo, err=True)
+    check(encoder or not json_file, "--json has the numbers of an encoder; give --encoder as well")
+    if encoder:
+        from whenpool.explain.encoders import diagnose_encoder
+
+        source = click.get_current_context().get_parameter_source("poolings")
+        if source == click.core.ParameterSource.DEFAULT:
+            options["poolings"] = ()  # all that an encoder has
+        found = diagnose_encoder(file, encoder, **options, json_file=json_file, say=say)
+        click.echo(f"{found.text}\n\nThe report is {found.report}")
+        return
     from whenpool.explain import diagnosis
 
-    made = diagnosis.diagnose(file, **options, say=partial(click.echo, err=True))
+    made = diagnosis.diagnose(file, **options, say=say)
     click.echo(f"{made.text}\n\nThe report is {made.report}\nTo explain a text: {made.explain}")
 
 

@@ -137,7 +137,8 @@ def features_of(dtype, side, kind):
 @pytest.mark.parametrize("include_prompt", [True, False])
 def test_features_are_read_as_by_sentence_transformers(dtype, kind, side, include_prompt):
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    for ours, theirs in {"mean": "mean", "max": "max", "last": "lasttoken"}.items():
+    modes = {"mean": "mean", "max": "max", "cls": "cls", "last": "lasttoken"}
+    for ours, theirs in modes.items():
         given = features_of(dtype, side, kind)
         pooled = SentencePooling(ours, include_prompt=include_prompt)(given)
         assert "sentence_embedding" not in given

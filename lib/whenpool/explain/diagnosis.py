@@ -9,7 +9,7 @@ import math
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import torch
-from jinja2 import Template
+from jinja2 import Environment, FileSystemLoader
 from joblib import Parallel, delayed
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -57,10 +57,12 @@ def survey(
     """Read a file of labelled texts, see `diagnose`, and choose about ``limit`` of them: which ones
     depends on the texts alone; each class keeps its share, and at least `FEWEST` texts. Texts are
     cut before they are compared, so that none is there twice. Returns the columns "text", words
-    with spaces between them, and "label", and a sentence for each thing that was cut or left out.
+    with spaces between them, "label" and "raw", the text as it is written, and a sentence for each
+    thing that was cut or left out.
     Raises `InputError` for texts that cannot be used."""
     rows, gaps, read_otherwise = read_own(path, reading)
     table = pd.DataFrame(rows)
+    table["raw"] = table["text"]
     read = table["text"].map(TOKENIZERS[READS])
     table["text"], table["length"] = read.map(lambda text: " ".join(text[:words])), read.map(len)
     wordless = int(table["length"].eq(0).sum())
@@ -89,7 +91,7 @@ def survey(
     shares = [f"{label} ({count:,})" for label, count in used["label"].value_counts().items()]
     sentences = [f"{count:,} {what}." for what, count in notes.items() if count] + read_otherwise
     sentences.append(f"{len(shares)} classes: {', '.join(shares[:20])}{' …' * (len(shares) > 20)}.")
-    return used[["text", "label"]], sentences
+    return used[["text", "label", "raw"]], sentences
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +194,8 @@ def diagnose(
     check_device(device)
     data = data or data_directory()
     table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
-    named = None if vectors == "random" else vectors or find_vectors(data)
-    file = named and (Path(named) if Path(named).is_file() else vectors_file(named, data))
+    table = table[["text", "label"]]
+    named, file = chosen_vectors(vectors, data)
     folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
     write_atomically(folder / "texts.jsonl", table.to_json(orient="records", lines=True))
     for note in [*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
@@ -258,9 +260,8 @@ def diagnose(
         folder / "report.html",
         f'whenpool explain --model {shlex.quote(str(model_folder))} --text "..."',
     )
-    # autoescape: what texts and names hold is shown, never run
-    template = Path(__file__).with_suffix(".html").read_text("utf-8")
-    page = Template(template, autoescape=True, trim_blocks=True, lstrip_blocks=True).render(
+    page = render(
+        "diagnosis.html",
         diagnosis=diagnosis,
         epochs=epochs,
         vectors=named,
@@ -272,6 +273,14 @@ def diagnose(
     )
     write_atomically(diagnosis.report, page)
     return diagnosis
+
+
+def chosen_vectors(vectors: str | None, data: Path) -> tuple[str | None, Path | None]:
+    """What word vectors are called, and their file, by the option ``--vectors``; None: random."""
+    named = None if vectors == "random" else vectors or find_vectors(data)
+    if not named:
+        return None, None
+    return named, Path(named) if Path(named).is_file() else vectors_file(named, data)
 
 
 def sweep_of(
@@ -337,13 +346,17 @@ def differences(scores: Sequence[Score]) -> dict[str, tuple[float, float, float]
 
 
 def verdict_on(
-    scores: Sequence[Score], simple: Sequence[Score], majority: Sequence[Score]
+    scores: Sequence[Score],
+    simple: Sequence[Score],
+    majority: Sequence[Score],
+    more: str = "Give more texts, add word vectors (--vectors), or train longer (--epochs).",
 ) -> tuple[str, str, list[str]]:
     """The pooling to take, or "", a title, and sentences that say why. A baseline is recommended
     where no pooling is better beyond chance; else of the poolings that beat the most frequent
     class, and may be the best as far as chance goes, the one that does best on the texts as they
     are and under added filler taken together, each counting half. Macro F1 takes the place of
-    accuracy where the classes are uneven. ``majority`` has each class that no other outnumbers."""
+    accuracy where the classes are uneven. ``majority`` has each class that no other outnumbers, and
+    ``more`` what may help where nothing was learnt."""
 
     def learnt(among: Sequence[Score]) -> list[Score]:
         return [
@@ -372,9 +385,7 @@ def verdict_on(
         pooling, title = chosen.pooling, f"Take {chosen.name} ({chosen.pooling})"
     else:
         pooling, title = "", "No pooling learnt enough to be recommended"
-        sentences.append(
-            "Give more texts, add word vectors (--vectors), or train longer (--epochs)."
-        )
+        sentences.append(more)
     if len(tied) > 1:
         title += ", though others may do as well"
         names = ", ".join(score.name for score in tied)
@@ -391,6 +402,14 @@ def verdict_on(
 
 
 # The page
+
+
+def render(template: str, **facts: Any) -> str:
+    """A page by one of the templates beside this file."""
+    # autoescape: what texts and names hold is shown, never run
+    how: Any = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    pages = Environment(loader=FileSystemLoader(Path(__file__).parent), **how)  # noqa: S701
+    return pages.get_template(template).render(facts)
 
 
 def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFrame:
@@ -431,24 +450,36 @@ def confusion_table(predicted: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
     return counts
 
 
-def drawing(setting: str, sweep: pd.DataFrame) -> Markup:
-    """A line for each pooling, as a drawing in the colour of the page's text."""
+def drawing(setting: str, sweep: pd.DataFrame, names: Mapping[str, str] = POOLING_NAMES) -> Markup:
+    """A line for each pooling."""
+    lines = {
+        names[pooling]: (
+            line["share"],
+            line["accuracy"],
+            {"color": COLOURS.get(pooling, "#808080"), "marker": MARKERS.get(pooling, "x")},
+        )
+        for pooling, line in sweep[sweep["setting"] == setting].groupby("pooling", sort=False)
+    }
+    return line_drawing(f"Accuracy with the {PLACES[setting]}", "share of added filler", lines)
+
+
+def line_drawing(title: str, below: str, lines: dict[str, Any]) -> Markup:
+    """Lines by name, each with its x, y and look, as a drawing in the colour of the page's text."""
     look: Any = {
         "svg.fonttype": "none",
-        "svg.hashsalt": setting,
+        "svg.hashsalt": title,
         "font.size": 9,
         "axes.grid": True,
         "grid.color": "#80808060",
         "axes.spines.top": False,
         "axes.spines.right": False,
     }
-    title, buffer = f"Accuracy with the {PLACES[setting]}", io.StringIO()
+    buffer = io.StringIO()
     with mpl.rc_context(look):
         figure = Figure(figsize=(4.2, 3.0), layout="constrained")
-        axes = figure.add_subplot(title=title, xlabel="share of added filler")
-        for pooling, line in sweep[sweep["setting"] == setting].groupby("pooling", sort=False):
-            name, colour, marker = POOLING_NAMES[pooling], COLOURS[pooling], MARKERS[pooling]
-            axes.plot(line["share"], line["accuracy"], label=name, color=colour, marker=marker)
+        axes = figure.add_subplot(title=title, xlabel=below)
+        for name, (x, y, how) in lines.items():
+            axes.plot(x, y, label=name, **how)
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(buffer, format="svg", transparent=True)
     svg = re.sub(r' id="[\w.]+_\d+"|<metadata>.*?</metadata>', "", buffer.getvalue(), flags=re.S)

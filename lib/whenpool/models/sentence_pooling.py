@@ -4,20 +4,32 @@ from typing import Any, Self
 
 import torch
 from sentence_transformers.sentence_transformer import modules
-from torch import nn
+from torch import Tensor, nn
 
 from whenpool.base.errors import check_known
 from whenpool.models.encoder import word_mask
-from whenpool.models.pooling import POOLINGS
+from whenpool.models.pooling import POOLINGS, Pooling
+
+
+class FirstToken(Pooling):
+    """The state of the first token, where many encoders have [CLS]."""
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
+        first = mask.int().argmax(1)  # (B,)
+        return states[torch.arange(len(first), device=first.device), first], None
+
+
+TOKEN_POOLINGS: dict[str, type[Pooling]] = POOLINGS | {"cls": FirstToken}
 
 
 class SentencePooling(modules.Pooling):
-    """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`;
-    "last" takes the last token, and "attention" needs the ``size`` D of a token's state. Without
-    ``include_prompt`` the tokens of a prompt that begins each text are not pooled. It comes after a
-    transformer, and is trained and saved with it. To load such a model, sentence-transformers wants
-    the option ``trust_remote_code``, since the module is not its own. Raises `InputError` for
-    another pooling.
+    """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`
+    or by "cls". "mean", "max" and "cls", the first token, are the modes of the same name of
+    sentence-transformers, and "last", the last token, is its "lasttoken"; it has none of the
+    others, of which "attention" needs the ``size`` D of a token's state. Without ``include_prompt``
+    the tokens of a prompt that begins each text are not pooled. It comes after a transformer, and
+    is trained and saved with it. To load such a model, sentence-transformers wants the option
+    ``trust_remote_code``, since the module is not its own. Raises `InputError` for another pooling.
 
     Examples:
         >>> pooling = SentencePooling("max_attention")
@@ -36,9 +48,9 @@ class SentencePooling(modules.Pooling):
         self, pooling: str = "max_attention", size: int | None = None, include_prompt: bool = True
     ) -> None:
         nn.Module.__init__(self)  # the base class would make a pooling of its own
-        check_known("pooling", pooling, POOLINGS)
+        check_known("pooling", pooling, TOKEN_POOLINGS)
         self.pooling, self.size, self.include_prompt = pooling, size, include_prompt
-        self.pool = POOLINGS[pooling](size, bidirectional=False)
+        self.pool = TOKEN_POOLINGS[pooling](size, bidirectional=False)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Reads ``token_embeddings`` (B, T, D) and ``attention_mask`` (B, T), or what flash

@@ -14,6 +14,7 @@ the model on its own device: one that packs its input calls ``lengths.cpu()`` fi
 Gradients see torch's recurrences and ours, and a loop over words at the end of ``encode``,
 ``torch.stack(states, dim=1)``; another loop or a quantised model is refused. A recurrence
 inside a single operation, ``cumsum`` or a function of autograd's, they cannot see.
+`position_profile` needs no model, but any function from texts to embeddings.
 """
 
 from whenpool.probes.gradients import (
@@ -23,6 +24,7 @@ from whenpool.probes.gradients import (
     vanishing_ratio,
 )
 from whenpool.probes.memory import step_megabytes
+from whenpool.probes.position import position_profile
 from whenpool.probes.sweep import padding_sweep
 from whenpool.probes.word_importance import nwi, window_importance
 
@@ -31,6 +33,7 @@ __all__ = [
     "gradient_profile",
     "nwi",
     "padding_sweep",
+    "position_profile",
     "step_megabytes",
     "tagging_gradient_norms",
     "vanishing_ratio",

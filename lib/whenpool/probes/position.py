@@ -1,0 +1,195 @@
+"""Where an encoder of texts loses what it reads, whatever computes the embeddings (thesis §1.7.1).
+
+Letters: N texts, D numbers of an embedding, F folds.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import cycle, product
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from whenpool.base.errors import InputError, check, check_known
+from whenpool.corpora.settings import compose, filler_lengths
+from whenpool.probes.sweep import SWEPT
+
+SHARES = (0.0, 1 / 3, 2 / 3, 0.8)
+FOLDS = 3
+FEWEST = 5  # Texts of a class: a fold chooses the regularisation by folds of its own
+LIKELY = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True)
+class PositionPoint:
+    """How much an encoder keeps of texts with one share of filler."""
+
+    setting: str  # where the original stands: "left", "mid" or "right"
+    share: float  # filler's part of all words, in [0, 1)
+    value: float  # mean cosine, in [-1, 1], or accuracy, in %
+    low: float  # the ends of its 95 % interval, over the choice of texts
+    high: float
+
+
+def position_profile(
+    embed: Callable[[list[str]], Any],
+    texts: Sequence[str],
+    filler: Iterable[str],
+    labels: Sequence[Any] | None = None,
+    shares: Sequence[float] = SHARES,
+    settings: Sequence[str] = SWEPT,
+) -> list[PositionPoint]:
+    """How much of a text is still in its embedding when it is surrounded by filler (§1.7.1).
+
+    Without labels the cosine between the embedding of a text and that of the same text in filler.
+    With labels the accuracy, in filler, of a logistic regression that learnt from plain texts,
+    cross-validated: each text is tested once, by a regression that learnt from others. Raises
+    `InputError` for what cannot be read or does not fit, naming it. A text that becomes longer than
+    the encoder reads is cut by the encoder: choose shares at which texts fit.
+
+    Args:
+        embed: any function from a list of N texts to (N, D) numbers, as an array or a tensor:
+            ``SentenceTransformer.encode``, an ONNX session, a served model. It is called once for
+            the plain texts and once for each pair of a setting and a share.
+        texts: N originals, kept as they are; words are what spaces separate.
+        filler: sentences, from the first one on, text after text; they start over when they run
+            out.
+        labels: N classes, of at least `FEWEST` texts each; needs scikit-learn.
+        shares: filler's parts of all words; 0 is computed once and reported for each setting.
+        settings: where the original stands, see `whenpool.corpora.settings.compose`.
+
+    Returns:
+        A `PositionPoint` for each setting and share, settings in the outer loop, both in the order
+        given. The interval of a cosine is Student's, that of an accuracy Wilson's.
+
+    Examples:
+        >>> def embed(texts):  # counts the letters a, b and c, and so knows no places
+        ...     return [[text.count(letter) for letter in "abc"] for text in texts]
+        >>> points = position_profile(embed, ["a a", "b b"], ["c c"], shares=[0, 0.5])
+        >>> [(point.setting, point.share, round(point.value, 2)) for point in points[:2]]
+        [('left', 0, 1.0), ('left', 0.5, 0.71)]
+    """
+    originals, sentences = _strings("texts", texts), _strings("filler", filler)
+    check(len(originals) > 1, "there is one text; an interval over texts needs two or more")
+    for setting in settings:
+        check_known("swept setting", setting, SWEPT)
+        for share in shares:
+            filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
+    classes = None if labels is None else np.asarray(labels)
+    folds = [] if classes is None else folds_of(classes, len(originals))
+    plain = _embedded(embed, originals)
+
+    @cache
+    def point(setting: str, share: float) -> tuple[float, float, float]:
+        mixed = plain
+        if share:
+            mixed = _embedded(embed, surrounded(originals, sentences, setting, share))
+            same = f"embed gave {plain.shape[1]} numbers a text, and then {mixed.shape[1]}"
+            check(mixed.shape == plain.shape, same)
+        if classes is None:
+            lengths = np.linalg.norm(plain, axis=1) * np.linalg.norm(mixed, axis=1)
+            return mean_interval((plain * mixed).sum(1) / np.where(lengths > 0, lengths, 1))
+        return accuracy_interval(cross_read(plain, [mixed], classes, folds)[0] == classes)
+
+    return [
+        PositionPoint(setting, share, *point(setting if share else SWEPT[0], share))
+        for setting, share in product(settings, shares)
+    ]
+
+
+def surrounded(
+    texts: Sequence[str], filler: Sequence[str], setting: str, share: float
+) -> list[str]:
+    """The texts in filler sentences, see `position_profile`; each is in one piece, as it was."""
+    stream = cycle(sentence.split() for sentence in filler)
+    # a text counts as many words as it has, and the first of them is all of it
+    rows = ([text, *[""] * (len(text.split()) - 1)] for text in texts)
+    return [" ".join(filter(None, compose(row, stream, setting, share))) for row in rows]
+
+
+def folds_of(labels: np.ndarray, texts: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The texts to learn from and to test, F times. Raises `InputError` for too few of a class."""
+    from sklearn.model_selection import StratifiedKFold
+
+    check(labels.shape == (texts,), f"{texts} texts need {texts} labels, not {labels.shape}")
+    names, counts = np.unique(labels, return_counts=True)
+    check(len(names) > 1, "there is only one class; give labels of at least two")
+    rarest = f"class {names[counts.argmin()]!s:.60} has {counts.min()} texts"
+    check(counts.min() >= FEWEST, f"{rarest}; each class needs at least {FEWEST}")
+    return [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(labels, labels)]
+
+
+def cross_read(
+    learnt: np.ndarray,
+    read: Sequence[np.ndarray],
+    labels: np.ndarray,
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    class_weight: str | None = None,
+) -> list[np.ndarray]:
+    """What a logistic regression says of each text (N,), in each of several versions of the texts,
+    when it learnt from the other folds: embeddings (N, D), or (F, N, D) where each fold has its
+    own. ``learnt`` may hold several versions one after the other, each of the N texts. Where one
+    class has most texts, ``class_weight="balanced"`` chooses the regularisation by macro F1."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    N, answers = len(labels), [np.empty_like(labels) for _ in read]
+    for fold, (train, test) in enumerate(folds):
+        X, *others = (part[fold] if part.ndim == 3 else part for part in (learnt, *read))
+        rows = np.concatenate([train + start for start in range(0, len(X), N)])
+        regression = LogisticRegression(max_iter=2_000, class_weight=class_weight)
+        model = GridSearchCV(
+            make_pipeline(StandardScaler(), regression),
+            {"logisticregression__C": [0.001, 0.01, 0.1, 1.0]},
+            scoring="f1_macro" if class_weight else "accuracy",
+            cv=FOLDS,
+        ).fit(X[rows], labels[rows % N])
+        for answer, Z in zip(answers, others, strict=True):
+            answer[test] = model.predict(Z[test])
+    return answers
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """The mean of N numbers and the ends of its 95 % interval, Student's."""
+    nu, z = len(values) - 1, LIKELY
+    # his quantile without scipy, which those who embed may not have (Abramowitz and Stegun 26.7.5)
+    t = z + (z**3 + z) / (4 * nu) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * nu**2)
+    mean, half = float(values.mean()), t * float(values.std(ddof=1)) / len(values) ** 0.5
+    return mean, mean - half, mean + half
+
+
+def accuracy_interval(right: np.ndarray) -> tuple[float, float, float]:
+    """The accuracy of N answers in %, and the ends of its 95 % interval, Wilson's, which is none of
+    a point where all are right."""
+    N, p, z = len(right), float(right.mean()), LIKELY
+    middle, scale = p + z**2 / (2 * N), 1 + z**2 / N
+    half = z * (p * (1 - p) / N + (z / (2 * N)) ** 2) ** 0.5
+    return 100 * p, 100 * (middle - half) / scale, 100 * (middle + half) / scale
+
+
+def _strings(name: str, rows: Iterable[str]) -> list[str]:
+    check(not isinstance(rows, str), f"{name} must be a list of strings, not one string")
+    found = list(rows)
+    check(found, f"{name} is empty; give at least one")
+    for number, row in enumerate(found):
+        usable = isinstance(row, str) and row.split()
+        check(usable, f"{name}[{number}] must be a string with a word, not {row!r:.40}")
+    return found
+
+
+def _embedded(embed: Callable[[list[str]], Any], texts: list[str]) -> np.ndarray:
+    """The embeddings (N, D) in float64; raises `InputError` for what are none."""
+    made = embed(list(texts))
+    made = made.detach().cpu().double().numpy() if hasattr(made, "detach") else made
+    try:
+        embeddings = np.asarray(made, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"embed must give (N, D) numbers, not {made!r:.60}") from None
+    shape, N = embeddings.shape, len(texts)
+    check(len(shape) == 2 and shape[0] == N, f"embed must give ({N}, D) numbers, not {shape}")
+    check(np.isfinite(embeddings).all(), "embed gave numbers that are infinite or none (NaN)")
+    return embeddings

@@ -54,9 +54,13 @@ def render(stage: Path, output: Path) -> Path:
     program += "from jupyter_book.cli.main import main; main()"
     options = ["--path-output", str(output), "-W", "--keep-going", "-q"]
     command = [sys.executable, "-c", program, "build", str(stage), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-    log.write_text(text, "utf-8")
+    # what has moved from one page to another is there twice until all pages are read anew
+    for more in ([], ["--all"]):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+        log.write_text(text, "utf-8")
+        if "duplicate" not in text:
+            break
     page = output / "_build" / "html" / "index.html"
     if done.returncode or not page.exists():
         lines = [line for line in text.splitlines() if re.search("warning:|error", line, re.I)]

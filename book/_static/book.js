@@ -19,7 +19,7 @@ addEventListener("DOMContentLoaded", () => {
     const cell = fold.closest("div.cell");
     const below = cell.cloneNode(false);
     const before = [];
-    const folded = ".cell:empty, .cell:has(> details.above-input:only-child)";
+    const folded = ".cell:not(:has(> *)), .cell:has(> details.above-input:only-child)"; // or without anything to see
     for (let other = cell.previousElementSibling; first && other?.matches(folded); ) {
       before.push(other);
       other = other.previousElementSibling;

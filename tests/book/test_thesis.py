@@ -152,16 +152,19 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
 
 def test_how_many_times_smaller_is_a_rounded_number_with_its_range():
     def said(times, least, most):
-        return times_smaller_between(Finding("holds", 1 / times, 1 / most, 1 / least))
+        return times_smaller_between(Finding("holds", 1 / times, 1 / most, 1 / least, 5))
 
-    assert said(630, 405, 980) == "600 (400 to 1,000)"
-    assert said(59e6, 5.8e6, 580e6) == "60 million (6 to 600 million)"
+    assert said(630, 405, 980) == "600 (95 % interval 400 to 1,000, n = 5)"
+    assert said(59e6, 5.8e6, 580e6) == "60 million (95 % interval 6 to 600 million, n = 5)"
 
 
 def test_a_distance_to_the_bag_of_words_has_an_interval_over_seeds():
     bag = bag_of_words("thesis", 1_000, "standard")
     rows = pd.DataFrame({"seed": [0, 1, 2], "value": [bag + 1, bag + 2, bag + 3]})
-    assert above_bag_of_words(rows, "thesis", 1_000, "standard") == "2 (−0.48 to 4.5)"
+    noted = "2 (95 % interval −0.48 to 4.5, n = 3, thesis's scale)"
+    assert above_bag_of_words(rows, "thesis", 1_000, "standard") == noted
+    below = above_bag_of_words(rows, "thesis", 1_000, "standard", sign=-1)
+    assert below.startswith("−2 (95 % interval −4.5 to 0.48")
 
 
 def test_a_hostile_name_is_shown_and_is_no_markup():

@@ -21,7 +21,7 @@ EXECUTE = """
 from pathlib import Path
 from paper.pages.builder import execute
 executed = Path("book/executed.ipynb").resolve()
-execute(Path("book/training_to_skip.md"), executed, {"profile": "smoke"})
+execute(Path("book/word_importance.md"), executed, {"profile": "smoke"})
 """
 PLANNED = """
 import json

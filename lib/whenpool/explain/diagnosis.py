@@ -27,7 +27,7 @@ from scipy.stats import sem, t
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, f1_score
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -43,8 +43,8 @@ from whenpool.explain.estimator import PoolingClassifier
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
 from whenpool.probes import padding_sweep
+from whenpool.probes.position import folds_of
 
-FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds
 PROBED = 300  # Test texts that are read among filler
 LEVEL = 0.95
 UNEVEN = 0.8  # From this share of the largest class on, macro F1 is compared instead of accuracy
@@ -196,15 +196,14 @@ def diagnose(
     table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
     table = table[["text", "label"]]
     named, file = chosen_vectors(vectors, data)
-    folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
+    folder = output or folder_for(path)
     write_atomically(folder / "texts.jsonl", table.to_json(orient="records", lines=True))
-    for note in [*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."]:
-        say("".join(letter for letter in note if letter.isprintable()))  # a label may hold others
+    announce([*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."], say)
     source = CorpusSource(str(path), (), path, data)
     read = [*filter(None, map(tokenize, source.load_filler()["test"][:20_000]))]
 
     texts, labels = table["text"].to_numpy(object), table["label"].to_numpy(str)
-    folds = [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels)]
+    folds = folds_of(labels, len(texts))
     tested = folds[0][1]  # by the models that are saved and read among filler
     workers = workers or (processors() if device == "cpu" else 1)
     (folder / "report.html").unlink(missing_ok=True)
@@ -242,10 +241,7 @@ def diagnose(
     ]
     word_vectors = load_vectors(file, cache_directory()) if file else None
     simple = baselines(texts, labels, folds, word_vectors)
-    majority = [
-        Score("", "most frequent class", np.full_like(labels, name), labels)
-        for name in table["label"].mode()
-    ]
+    majority = majority_of(labels)
     chosen, title, sentences = verdict_on(scores, simple, majority)
     shown = chosen or ranked(scores)[0].pooling
     model_folder, every = folder / "models" / shown, [*scores, *simple, majority[0]]
@@ -273,6 +269,25 @@ def diagnose(
     )
     write_atomically(diagnosis.report, page)
     return diagnosis
+
+
+def folder_for(path: Path) -> Path:
+    """Where the results on a file go, if the user names no folder."""
+    return Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
+
+
+def announce(notes: Iterable[str], say: Callable[[str], None]) -> None:
+    """Say each note, without letters that cannot be printed, which a label may hold."""
+    for note in notes:
+        say("".join(letter for letter in note if letter.isprintable()))
+
+
+def majority_of(labels: np.ndarray) -> list[Score]:
+    """The score of each class that no other outnumbers, when it is always named."""
+    return [
+        Score("", "most frequent class", np.full_like(labels, name), labels)
+        for name in pd.Series(labels).mode()
+    ]
 
 
 def chosen_vectors(vectors: str | None, data: Path) -> tuple[str | None, Path | None]:

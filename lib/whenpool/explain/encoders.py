@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from markupsafe import Markup
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_class_weight
@@ -34,19 +34,21 @@ from whenpool.base.paths import cache_directory, data_directory
 from whenpool.corpora.batches import Ragged, evaluation_batches, training_batches
 from whenpool.corpora.sources import FEWEST, CorpusSource, Reading
 from whenpool.explain.diagnosis import (
-    FOLDS,
     PLACES,
     PROBED,
     Diagnosis,
     Score,
+    announce,
     baselines,
     chosen_vectors,
     confusion_table,
     difference,
     drawing,
     f1_table,
+    folder_for,
     is_uneven,
     line_drawing,
+    majority_of,
     ranked,
     render,
     scores_table,
@@ -61,6 +63,7 @@ from whenpool.probes.position import (
     SHARES,
     accuracy_interval,
     cross_read,
+    folds_of,
     mean_interval,
     surrounded,
 )
@@ -418,7 +421,7 @@ def diagnose_encoder(
     check_device(device)
     encoder = load_encoder(name, poolings, device)
     table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
-    folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
+    folder = output or folder_for(path)
     texts, labels, split = (table[one].to_numpy(object) for one in ("raw", "label", "text"))
     labels = labels.astype(str)
     weights = weights_for(labels)
@@ -426,7 +429,7 @@ def diagnose_encoder(
     quota = table["label"].map(table["label"].value_counts() * min(1, PROBED / len(table)))
     count = table.groupby("label").cumcount()
     some = np.flatnonzero(count < quota.clip(lower=FEWEST))
-    folds = [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels)]
+    folds = folds_of(labels, len(texts))
     source = CorpusSource(str(path), (), path, data or data_directory())
     filler = [one for one in source.load_filler()["test"][:20_000] if one.split()]
     cells, whole = Cells.of(encoder, texts, some, filler), encoder.pieces(texts)[1]
@@ -441,8 +444,7 @@ def diagnose_encoder(
         for share, left in cells.left_out.items()
         if left
     ]
-    for note in [*notes, f"Results go into {folder}."]:
-        say("".join(letter for letter in note if letter.isprintable()))
+    announce([*notes, f"Results go into {folder}."], say)
 
     total = int(np.minimum(whole, encoder.longest).sum()) + cells.pieces
     with tqdm(total=total, unit=" word pieces", unit_scale=True, desc=name[-30:]) as bar:
@@ -473,10 +475,7 @@ def diagnose_encoder(
         right[pooling, "plain texts"] = {(place, 0.0): here for place in PLACES} | there
         say(f"{NAMES[pooling]}: {scores[-1].accuracy:.1f} %")
     simple = baselines(split, labels, folds, None)
-    majority = [
-        Score("", "most frequent class", np.full_like(labels, one), labels)
-        for one in table["label"].mode()
-    ]
+    majority = majority_of(labels)
     own = PoolingClassifier(
         epochs=epochs,
         vectors=chosen_vectors(vectors, source.folder)[1],

@@ -17,7 +17,7 @@ from whenpool.corpora.settings import compose, filler_lengths
 from whenpool.probes.sweep import SWEPT
 
 SHARES = (0.0, 1 / 3, 2 / 3, 0.8)
-FOLDS = 3
+FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds
 FEWEST = 5  # Texts of a class: a fold chooses the regularisation by folds of its own
 LIKELY = NormalDist().inv_cdf(0.975)
 

@@ -31,7 +31,7 @@ COUNTS = {
     "learnability": (34, 102, 170),
     "recurrent_networks": (5, 15, 15),
     "sequence_labelling": (3, 21, 21),
-    "other_architectures": (47, 109, 47),
+    "encoders_of_today": (47, 109, 47),
     "regularisation": (8, 186, 285),
 }
 """Runs of each chapter in the profiles quick, compact and paper."""
@@ -106,8 +106,8 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
     assert {(run.training.cell, run.training.corpus) for run in runs} == {("gru", "imdb")}
     few = plan("last_state", Request("compact", sizes=(10_000,)), place)
     assert {run.training.corpus for run in few} == {"imdb"}
-    usual = plan("other_architectures", Request(), place)
-    assert plan("other_architectures", Request(cell="gru"), place) == usual
+    usual = plan("encoders_of_today", Request(), place)
+    assert plan("encoders_of_today", Request(cell="gru"), place) == usual
 
 
 @pytest.mark.parametrize(

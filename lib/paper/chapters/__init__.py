@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from paper.chapters import (
+    encoders_of_today,
     few_shot,
     gradient_propagation,
     last_state,
     learnability,
     natural_bias,
-    other_architectures,
     recurrent_networks,
     regularisation,
     sequence_labelling,
@@ -36,7 +36,7 @@ CHAPTERS = {
         last_state,
         recurrent_networks,
         sequence_labelling,
-        other_architectures,
+        encoders_of_today,
         regularisation,
         theory,
     )

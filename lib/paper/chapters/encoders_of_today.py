@@ -1,4 +1,4 @@
-"""Other architectures (§1.3.3, §1.11.1): what the chapter runs and measures."""
+"""Encoders of today (§1.3.3, §1.11.1): what the chapter runs and measures."""
 
 from collections.abc import Iterable
 from dataclasses import replace

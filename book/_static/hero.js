@@ -7,6 +7,7 @@
   const figure = document.getElementById("fig-hero");
   const [text, slider, output, button, body] = [".hero-text", "input", "output", "button", "tbody"].map((each) => panel.querySelector(each));
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const SMALLEST = 9; // pixels that can still be read
   let playing = 0;
 
   const rows = models.map(({ name, hue }) => {
@@ -26,7 +27,9 @@
     const sentences = Array.from({ length: count }, (_, place) => filler[place % filler.length]);
     behind.textContent = sentences.join(" ");
     const letters = text.textContent.length;
-    text.style.fontSize = `${Math.sqrt((text.clientWidth * text.clientHeight * 1.22) / letters)}px`;
+    const fitting = Math.sqrt((text.clientWidth * text.clientHeight * 1.22) / letters);
+    text.style.fontSize = `${Math.max(fitting, SMALLEST)}px`;
+    text.classList.toggle("goes-on", fitting < SMALLEST);
     output.value = `${share} % filler`;
     slider.setAttribute("aria-valuetext", output.value);
     models.forEach(({ answers }, number) => {

@@ -1,6 +1,7 @@
 """What a chapter of the book opens with: its runs, their results, and where they come from."""
 
 import os
+import pickle
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from paper.verdicts.claims import (
 from paper.verdicts.measures import MEASURES, numbers, results
 from paper.verdicts.results import PLAIN, Runs, has
 from whenpool.base.errors import check, check_known
+from whenpool.base.files import hash_of, write_atomically
+from whenpool.base.paths import cache_directory, project_root
 
 CHOSEN = ("corpus", "length", "size", "texts", "shortest")  # What a request has its own values of
 MODEL = PLAIN.keys() - {"corpus", "length", "vectors"}
@@ -220,6 +223,22 @@ class Chapter:
         """Every finished run, those of ``data/results`` included; in the profile "smoke" those
         alone."""
         return Runs(Place.default() if self.request.profile == "smoke" else self.place)
+
+    @cached_property
+    def decided(self) -> dict[str, Decision]:
+        """All claims with their verdicts, by id. To decide them takes a processor half a minute:
+        pages that are made from the same code, tables and runs share what the first one decided."""
+        files = [*Path(__file__).parents[1].rglob("*.py")]
+        if root := project_root():
+            files += [*root.glob("data/paper/*.*"), *root.glob("data/results/*.csv")]
+        stored = self.finished.store.directory.glob("*.json")
+        made_from = (file.read_text("utf-8") for file in sorted(files))
+        state = hash_of(*made_from, *sorted(file.name for file in stored))
+        file = cache_directory() / "verdicts" / f"{state}.pickle"
+        if not file.exists():
+            decided = {decision.claim.id: decision for decision in decisions(self.finished)}
+            write_atomically(file, pickle.dumps(decided))
+        return pickle.loads(file.read_bytes())  # noqa: S301, a file that we wrote
 
     def claims(self) -> dict[str, Decision]:
         """The claims of this chapter with their verdicts, by id. For the text it glues

@@ -119,9 +119,9 @@ def with_note(number: re.Match[str]) -> str:
     """A number from results, whose brackets become its note; where they name a claim, the number
     is a link to it in the ledger."""
     shown, note = number.groups()
-    claim = re.search(r"claim ([\w-]+)", note)
+    claim = re.search(r", claim ([\w-]+): ", note)
     link = f'href="ledger.html#claim-{claim[1]}"' if claim else 'tabindex="0"'
-    note = note.replace(claim[0], "the claim") if claim else note
+    note = note.replace(claim[0], ". Verdict by our rule: ") if claim else note
     return f'<a class="noted" {link} data-definition="{note}">{shown}</a>'
 
 

@@ -17,8 +17,8 @@ def lacking(decided: Sequence[Decision]) -> int:
 
 @dataclass(frozen=True)
 class VerdictBars:
-    """A bar for each scale, with a part for each verdict, which is a link to its claims in the
-    ledger."""
+    """A bar for each scale, with a part for each verdict, and below it how many claims have it,
+    with a link to them in the ledger."""
 
     claims: Sequence[Decision]  # of the thesis
 
@@ -28,28 +28,24 @@ class VerdictBars:
             ("thesis", "verdict", "at the thesis's scale"),
             ("compact", "compact", "in the compact replication"),
         ):
-            numbers, parts, words = counts(self.claims, scale), [], []
+            numbers = {name: n for name, n in counts(self.claims, scale).items() if n}
+            parts, entries, words = [], [], []
             for name, n in numbers.items():
-                if n:
-                    plural = name if n == 1 else name.replace("does", "do").replace("holds", "hold")
-                    words.append(f"{n} {plural}")
-                    parts.append(
-                        f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" '
-                        f'title="{words[-1]}" '
-                        f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
-                        # where the name would not fit, the number alone
-                        f"{n if n < len(self.claims) / 20 else words[-1]}</a>"
-                    )
-            testable = (
-                f"{sum(numbers.values())} of the {len(self.claims)} claims can be tested {title}:"
+                plural = name if n == 1 else name.replace("does", "do").replace("holds", "hold")
+                words.append(f"{n} {plural}")
+                mark = name.replace(" ", "-")
+                parts.append(f'<span class="{mark}" style="flex-grow:{n}"></span>')
+                address = f"ledger.html#{escape(urlencode({key: name, 'source': 'thesis'}))}"
+                entries.append(f'<a href="{address}"><span class="{mark}"></span>{words[-1]}</a>')
+            testable = f"{sum(numbers.values())} of the {len(self.claims)} claims can be tested"
+            bars.append(
+                f'<p>{testable} {title}:</p><div class="verdicts" aria-hidden="true">'
+                f'{"".join(parts)}</div><div class="verdict-names">{" ".join(entries)}</div>'
             )
-            bars.append(f'<p>{testable}</p><div class="verdicts">{"".join(parts)}</div>')
             lines.append(f"{title}: {', '.join(words)}")
         text = f"{len(self.claims)} claims; {'; '.join(lines)}"
         bars.append(
-            '<div class="legend">Green: the claim holds. Orange: it does not. Yellow: undecided. '
-            f"Grey: not run (for lack of data: {lacking(self.claims)}). "
-            "Hatched: some of its seeds are not run yet. Some claims are about one scale "
-            "alone.</div>"
+            f'<div class="legend">{lacking(self.claims)} claims are not run for want of data. Some '
+            "claims are about one scale alone.</div>"
         )
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}

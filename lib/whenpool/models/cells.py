@@ -298,7 +298,7 @@ class SSM(LinearCell):
     Each unit has `N` states: h_t = exp(Δ_t A) ⊙ h_{t-1} + Δ_t B_t u_t and y_t = C_tᵀ h_t + D u_t.
     Input u_t, step Δ_t = softplus(W^Δ x_t + b^Δ), both (H,), and B_t, C_t, both (N,), are of the
     word. A starts at -1, ..., -N, as S4D-Real, and steps at 0.001 to 0.1, evenly on a logarithmic
-    scale: a state begins to forget after 10 to 1,000 words.
+    scale, so that the n-th state of a unit begins to forget after 10 / n to 1,000 / n words.
     """
 
     gates = 1

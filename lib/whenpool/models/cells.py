@@ -170,9 +170,9 @@ def steps(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tensor:
 
 
 def scan(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tensor:
-    """`linear_recurrence` by halves: two words are one step, a_2 a_1 and
-    a_2 b_1 + b_2. A scan of half as many steps gives every second state, and one step from each the
-    others, so that the cost grows with T. Nothing is divided."""
+    """`linear_recurrence` by halves: two words are one step, with a_2 a_1 and a_2 b_1 + b_2. A scan
+    of half as many steps gives every second state, and one step from each the others, so that the
+    cost grows with T. Nothing is divided."""
     if from_the_end:
         return scan(a.flip(1), b.flip(1)).flip(1)
     T = b.shape[1]

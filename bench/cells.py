@@ -5,7 +5,7 @@ from torch import nn
 
 from bench.timing import compare
 from whenpool.models import cells
-from whenpool.models.cells import MinGRU, MinLSTM
+from whenpool.models.cells import LRU, SSM, MinGRU, MinLSTM
 
 B, E = 32, 100
 KINDS = {
@@ -14,6 +14,8 @@ KINDS = {
     "nn.RNN": nn.RNN,
     "minGRU": MinGRU,
     "minLSTM": MinLSTM,
+    "SSM": SSM,
+    "LRU": LRU,
     "PrototypeLSTM": cells.PrototypeLSTM,
 }
 

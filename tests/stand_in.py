@@ -19,7 +19,7 @@ except ImportError:
     pytest.skip("this torch has no stand-in for a device", allow_module_level=True)
 
 B, T, CLASSES = 4, 6, 3
-CELLS = ("elman", "prototype", "mingru", "minlstm", "transformer")
+CELLS = ("elman", "prototype", "mingru", "minlstm", "ssm", "lru", "transformer")
 """But for torch's GRU, which fails in the stand-in."""
 OPTIONS = [
     *({"pooling": pooling} for pooling in POOLINGS),

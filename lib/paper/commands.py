@@ -72,9 +72,7 @@ request_options = options(
     ),
     click.option("--poolings", type=NAMES, help="Poolings to train, such as last,max_attention."),
     click.option("--seeds", type=int, help="Number of seeds, counted from 0."),
-    click.option(
-        "--cell", help="Cell to train instead of lstm, such as gru, mingru or transformer."
-    ),
+    click.option("--cell", help="Cell to train instead of lstm, such as gru, ssm or transformer."),
     click.option("--layers", type=int, help="Number of stacked layers. [default: 1]"),
     click.option("--unmasked", is_flag=True, help="Read padding as words."),
     click.option("--encoder", help="Name or folder of a pretrained encoder, for few-shot runs."),

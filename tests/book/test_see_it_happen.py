@@ -19,6 +19,7 @@ FEW = {  # parameters with which a section takes seconds
     "word_importance": {"texts": 40, "epochs": 1},
     "few_shot": {"texts": 44, "epochs": 1},
     "learnability": {"texts": 40, "epochs": 2},
+    "encoders_of_today": {},
 }
 
 

@@ -17,7 +17,7 @@ from whenpool.models.precision import precision, processor_has_bfloat16
 from whenpool.probes import gradient_norms, nwi
 from whenpool.training.loop import Objective
 
-CELLS = ["lstm", "gru", "elman", "prototype", "mingru", "minlstm", "transformer"]
+CELLS = ["lstm", "gru", "elman", "prototype", "mingru", "minlstm", "ssm", "lru", "transformer"]
 TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2}
 torch.backends.cudnn.allow_tf32 = False  # what is compared with float64
 absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

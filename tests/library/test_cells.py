@@ -1,5 +1,7 @@
 """The readable cells against their formulas, and in the encoder."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,11 +9,20 @@ from scipy.special import expit as sigmoid
 
 from whenpool import Encoder, InputError
 from whenpool.models import cells
-from whenpool.models.cells import CELLS, TORCH_CELLS, MinGRU, MinLSTM, PrototypeLSTM
+from whenpool.models.cells import (
+    CELLS,
+    LRU,
+    SSM,
+    TORCH_CELLS,
+    MinGRU,
+    MinLSTM,
+    PrototypeLSTM,
+    linear_recurrence,
+)
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 OURS = tuple(name for name in CELLS if name not in TORCH_CELLS)
-OWN = (cells.Sum, cells.TanhSum, PrototypeLSTM, MinGRU, MinLSTM)
+OWN = (cells.Sum, cells.TanhSum, PrototypeLSTM, MinGRU, MinLSTM, SSM, LRU)
 
 
 @pytest.fixture
@@ -25,12 +36,13 @@ def made(kind):
 
 
 def by_formula(kind, cell, words):
-    """The states of one text by the formulas in numpy, (T, E) -> (T, H)."""
+    """What a cell returns of one text by the formulas in numpy, (T, E) -> (T, H)."""
     weights = {name: value.detach().numpy() for name, value in cell.named_parameters()}
     s, states = np.zeros(cell.hidden_size), []
     b = weights.get("bias_ih_l0", 0) + weights.get("bias_hh_l0", 0)
-    W, U = weights.get("weight_ih_l0"), weights.get("weight_hh_l0")
+    W, U, H = weights.get("weight_ih_l0"), weights.get("weight_hh_l0"), cell.hidden_size
     for x in words.numpy():
+        y = None
         if kind is cells.Sum:
             s = s + x
         elif kind is cells.TanhSum:
@@ -41,10 +53,21 @@ def by_formula(kind, cell, words):
         elif kind is MinGRU:
             z, new = np.split(W @ x + b, 2)
             s = (1 - sigmoid(z)) * s + sigmoid(z) * new
-        else:
+        elif kind is MinLSTM:
             f, i, new = np.split(W @ x + b, 3)
             s = (sigmoid(f) * s + sigmoid(i) * new) / (sigmoid(f) + sigmoid(i))
-        states.append(s)
+        elif kind is SSM:
+            u, at_step, B, C = np.split(W @ x + b, [H, 2 * H, 2 * H + cell.N])
+            step = np.log1p(np.exp(at_step))[:, None]
+            s = s if s.ndim == 2 else s[:, None]  # (H, N)
+            s = np.exp(-step * np.exp(weights["log_A"])) * s + step * np.outer(u, B)
+            y = s @ C + weights["D"] * u
+        else:
+            turn = np.exp(-np.exp(weights["nu"]) + 1j * np.exp(weights["theta"]))
+            s = turn * s + np.exp(weights["log_gamma"]) * ((W[:H] + 1j * W[H:]) @ x)
+            C = weights["weight_out"][:, :H] + 1j * weights["weight_out"][:, H:]
+            y = (C @ s).real + weights["D"] @ x
+        states.append(s if y is None else y)
     return torch.from_numpy(np.stack(states))
 
 
@@ -52,7 +75,64 @@ def by_formula(kind, cell, words):
 def test_others_are_their_formulas(kind, inputs):
     cell = made(kind)
     expected = torch.stack([by_formula(kind, cell, text) for text in inputs])
-    torch.testing.assert_close(cell(inputs), (expected, expected[:, -1]), rtol=0, atol=1e-13)
+    torch.testing.assert_close(cell(inputs)[0], expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", [MinLSTM, SSM, LRU])
+def test_gradients_of_linear_cells_are_finite_differences(kind, inputs):
+    cell, words = made(kind), inputs[:2, :4].clone().requires_grad_()
+    weights = dict(cell.named_parameters())
+
+    def read(words, *values):
+        changed = dict(zip(weights, values, strict=True))
+        return torch.func.functional_call(cell, changed, (words,))[0]
+
+    assert torch.autograd.gradcheck(read, (words, *weights.values()))
+
+
+@pytest.mark.parametrize("cell", ["ssm", "lru"])
+def test_the_second_direction_reads_each_text_from_its_end(cell, inputs):
+    torch.manual_seed(3)
+    encoder = Encoder(6, 5, cell).double()
+    states = encoder(inputs, LENGTHS)
+    for text, n in enumerate(LENGTHS.tolist()):
+        backward = by_formula(CELLS[cell], encoder.layers[0][1], inputs[text, :n].flip(0)).flip(0)
+        torch.testing.assert_close(states[text, :n, 5:], backward, rtol=0, atol=1e-13)
+
+
+def test_they_start_as_their_papers_say():
+    torch.manual_seed(4)
+    ssm, lru = SSM(6, 2_000), LRU(6, 2_000)
+    steps = torch.nn.functional.softplus(ssm.bias_ih_l0[2_000:4_000])
+    assert 1e-3 * 0.999 < steps.min() < 0.0011
+    assert 0.09 < steps.max() < 0.1001
+    assert steps.log10().mean().item() == pytest.approx(-2, abs=0.05)
+    assert ssm.log_A[7].exp().tolist() == pytest.approx([1, 2, 3, 4])
+    kept, _ = lru.terms(torch.zeros(6))
+    assert 0.9 < kept.abs().min() < 0.91
+    assert 0.998 < kept.abs().max() < 0.999
+    assert 0 < kept.angle().min() < kept.angle().max() < np.pi / 10
+    torch.testing.assert_close(lru.log_gamma.exp() ** 2, 1 - kept.abs() ** 2)
+
+
+@pytest.mark.parametrize("T", [1, 2, 5, 8, 13])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128, torch.float32])
+@pytest.mark.parametrize("from_the_end", [False, True])
+def test_a_scan_is_the_loop_over_words(T, dtype, from_the_end, monkeypatch):
+    generator = torch.Generator().manual_seed(T)
+    a, b = (torch.randn(2, T, 3, dtype=dtype, generator=generator) for _ in range(2))
+    a[0, T // 2] = 0  # which no division survives
+    state, expected = torch.zeros(2, 3, dtype=dtype), torch.empty_like(b)
+    for t in reversed(range(T)) if from_the_end else range(T):
+        expected[:, t] = state = a[:, t] * state + b[:, t]
+    for run in (cells.steps, cells.scan):
+        monkeypatch.setattr(cells, "steps", run)
+        torch.testing.assert_close(linear_recurrence(a, b, from_the_end), expected)
+        if dtype != torch.float32 and T < 8:
+            leaves = a.clone().requires_grad_(), b.clone().requires_grad_()
+            both_ways = partial(linear_recurrence, from_the_end=from_the_end)
+            assert torch.autograd.gradcheck(both_ways, leaves)
+            assert torch.autograd.gradgradcheck(both_ways, leaves)
 
 
 @pytest.mark.parametrize("cell", OURS)

@@ -249,9 +249,9 @@ def test_gradients_of_each_text_by_vmap_are_those_of_the_text_alone(cell):
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("attention", ["fused", "plain"])
-@pytest.mark.parametrize("bidirectional", [True, False])
-def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional, inputs):
-    options = {"attention": attention, "bidirectional": bidirectional, "dropout": 0.0}
+@pytest.mark.parametrize(("bidirectional", "cls"), [(True, False), (True, True), (False, False)])
+def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional, cls, inputs):
+    options = {"attention": attention, "bidirectional": bidirectional, "dropout": 0.0, "cls": cls}
     made = TransformerEncoder(5, 6, layers=2, heads=3, **options).double()
     D = made.output_size
     layer = nn.TransformerEncoderLayer(D, 3, 4 * D, 0.0, batch_first=True, norm_first=True)
@@ -261,13 +261,39 @@ def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional,
     own = [*made.layers.parameters(), *made.last_norm.parameters()]
     vector_to_parameters(parameters_to_vector(module.parameters()), own)
     longer = torch.cat([inputs, torch.full((4, 3, 5), 1e6, dtype=torch.float64)], dim=1)
-    padding, later = ~word_mask(LENGTHS, 12), torch.ones(12, 12, dtype=torch.bool).triu(1)
+    padding, later = (
+        ~word_mask(LENGTHS + cls, 12 + cls),
+        torch.ones(12, 12, dtype=torch.bool).triu(1),
+    )
     angles = torch.arange(12.0).double()[:, None] / 10_000 ** (torch.arange(0, D, 2).double() / D)
     places = torch.stack([angles.sin(), angles.cos()], dim=2).reshape(12, D).float()
     mask = None if bidirectional else later
-    theirs = module(made.into(longer) + places, mask=mask, src_key_padding_mask=padding)
+    words = made.into(longer) + places
+    if cls:
+        words = torch.cat([made.cls.expand(4, 1, D), words], dim=1)
+    theirs = module(words, mask=mask, src_key_padding_mask=padding)
     both = made(longer, LENGTHS), theirs.masked_fill(padding.unsqueeze(-1), 0)
     torch.testing.assert_close(*both, **CLOSE)
     sums = ((states * torch.arange(D)).sum() for states in both)
     gradients = (torch.autograd.grad(total, made.into.weight) for total in sums)
     torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-9)
+
+
+def test_a_classifier_reads_the_token_before_the_words():
+    model = without_recurrence(30, 2, "cls", embedding_size=6).double().eval()
+    ids = torch.arange(18).view(2, 9)
+    states = model.encode(model.embed(ids), torch.tensor([9, 4]))
+    assert states.shape == (2, 10, 16)
+    read = model.pool(states, torch.tensor([9, 4]))[0]
+    torch.testing.assert_close(read, states[:, 0], rtol=0, atol=0)
+    torch.testing.assert_close(model(ids[1:, :4], torch.tensor([4])), model.classifier(read[1:]))
+    for wrong in ({"cell": "lstm"}, {"bidirectional": False}):
+        with pytest.raises(InputError, match="needs cell='transformer'|sees no word unless"):
+            TextClassifier(30, 2, "cls", **{"cell": "transformer"} | wrong)
+
+
+def test_a_causal_transformer_without_pooling_reads_its_last_word():
+    model = without_recurrence(30, 2, "last", embedding_size=6, bidirectional=False).eval()
+    ids, lengths = torch.arange(18).view(2, 9), torch.tensor([9, 4])
+    states = model.encode(model.embed(ids), lengths)
+    assert torch.equal(model.pool(states, lengths)[0], states[[0, 1], lengths - 1])

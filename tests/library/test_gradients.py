@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, InputError, TextClassifier, save_checkpoint
-from whenpool.models.cells import CELLS, TORCH_CELLS, Cell
+from whenpool.models.cells import CELLS, LRU, SSM, TORCH_CELLS, Cell, LinearCell
 from whenpool.probes import (
     gradient_norms,
     gradient_profile,
@@ -35,7 +35,7 @@ def classifier(
 
 
 def step(module, word, state):
-    """One word, (1, E), through a recurrence: (h, c) -> (h, c), (1, H) each."""
+    """One word, (1, E), through a recurrence: (h, c) -> (h, c), (1, H) each, or more."""
     if isinstance(module, Cell):
         return module.step(word, state[0]), state[1]
     if isinstance(module, nn.LSTM):
@@ -43,21 +43,30 @@ def step(module, word, state):
     return module(word, state[0])[1], state[1]
 
 
+def units_of(module):
+    """Real numbers of a state of one direction."""
+    H = module.hidden_size
+    return {SSM: SSM.N * H, LRU: 2 * H}.get(type(module), H)
+
+
 def loss_of(model, ids, label, added):
-    """The loss of one text, with ``added`` (n, D) put onto the states of the top layer one by
+    """The loss of one text, with ``added`` (n, ·) put onto the states of the top layer one by
     one."""
     n, words = len(ids), model.embed(ids).detach()
     for number, layer in enumerate(model.encoder.layers):
         halves = []
         for k, module in enumerate(layer):
-            H = module.hidden_size
-            state, states = tuple(torch.zeros(2, 1, H).double()), [None] * n
+            H = units_of(module)
+            size = 1 if isinstance(module, LinearCell) else H
+            state, states = tuple(torch.zeros(2, 1, size).double()), [None] * n
             for t in range(n) if k == 0 else reversed(range(n)):
                 h, c = step(module, words[t : t + 1], state)
                 if number == len(model.encoder.layers) - 1:
-                    h = h + added[t, k * H : (k + 1) * H]
+                    more = added[t, k * H : (k + 1) * H]
+                    h = h + (torch.view_as_complex(more.view(-1, 2)) if h.is_complex() else more)
                 state, states[t] = (h, c), h
-            halves.append(torch.cat(states))
+            joined = torch.cat(states)
+            halves.append(module.read(joined, words) if size == 1 else joined)
         words = torch.cat(halves, dim=-1)
     return cross_entropy(model.classify(words.unsqueeze(0), torch.tensor([n])), label.unsqueeze(0))
 
@@ -65,7 +74,8 @@ def loss_of(model, ids, label, added):
 def norms_by_loop(model):
     norms = torch.full(IDS.shape, torch.nan).double()
     for b, n in enumerate(LENGTHS.tolist()):
-        added = torch.zeros(n, model.encoder.output_size).double().requires_grad_()
+        width = sum(map(units_of, model.encoder.layers[-1]))
+        added = torch.zeros(n, width).double().requires_grad_()
         (grad,) = torch.autograd.grad(loss_of(model, IDS[b, :n], LABELS[b], added), added)
         norms[b, :n] = grad.norm(dim=-1)
     return norms

@@ -1,12 +1,19 @@
 """Encoders of today (§1.3.3, §1.11.1): what the chapter runs and measures."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pandas import DataFrame
 
 from paper.chapters.shared import Measure
-from paper.runs.kinds.probe import MemoryUse, PaddingSweep, WordImportance
+from paper.runs.kinds.probe import (
+    GradientProfile,
+    MemoryUse,
+    PaddingSweep,
+    UntrainedStates,
+    WordImportance,
+)
+from paper.runs.kinds.training import Training
 from paper.runs.plans import SAYING_MOST, TABLES, WITH_AND_WITHOUT, Options, Study, each
 from paper.runs.run import Run
 from paper.verdicts.results import PLAIN, Runs
@@ -16,6 +23,10 @@ from whenpool.models.transformer import TRANSFORMER
 ARCHITECTURES = ("lstm", "gru", "elman", "mingru", TRANSFORMER)  # The thesis's first
 TRANSFORMER_RATE = 2e-3  # Chosen by validation accuracy, see `TRIED`: the thesis's own
 TRIED: list[Options] = TABLES["tried"]
+TODAY = ("mingru", "ssm", "lru")  # Recurrences of today, the gates of which do not read the state
+TODAY_SEEDS = range(
+    5, 10
+)  # Runs of minGRU and the Transformer with lower ones are older than rules
 IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), (TRANSFORMER, "max_attention"))
 """Which cells and poolings are run in all four settings, once, in the compact replication."""
 
@@ -48,12 +59,35 @@ def plan(study: Study) -> Iterable[Run]:
         if compact:
             transformer = replace(base, cell=TRANSFORMER, learning_rate=TRANSFORMER_RATE)
             yield from each(transformer, *TRIED)
+            seeds_of_today = TODAY_SEEDS[: request.seeds]
+            for run in each(base, seed=seeds_of_today):
+                yield from _of_today(run, request.settings or SAYING_MOST, request.poolings)
         # the memory at the thesis's width, whatever the profile
         width = {name: PLAIN[name] for name in ("hidden_size", "embedding_size")}
         for run in each(replace(base, **width), seed=seeds):
             yield MemoryUse(run)
             for attention in ("plain", "fused"):
                 yield MemoryUse(replace(run, cell=TRANSFORMER), attention=attention)
+
+
+def _of_today(
+    run: Training, settings: Sequence[str], poolings: Sequence[str] | None
+) -> Iterator[Run]:
+    """With one seed: recurrences of today, and Transformers that read one token or the mean, causal
+    ones as wide as those that read both ways; what the recurrences hold before training, and their
+    gradients after 500 reviews."""
+    transformer = replace(run, cell=TRANSFORMER, learning_rate=TRANSFORMER_RATE)
+    causal = replace(transformer, bidirectional=False, hidden_size=2 * run.hidden_size)
+    ways = [replace(run, cell=cell) for cell in reversed(TODAY)]
+    compared = [(way, ("last", "max_attention", "mean")) for way in (*ways, causal)]
+    for setting in reversed(settings):
+        for way, usual in (*compared, (transformer, ("cls", "mean"))):
+            yield from each(way, setting=[setting], pooling=poolings or usual)
+    first = {"setting": settings[:1], "size": [500], "epochs": [1], "test": [1_000]}
+    many = {"setting": settings[-1:], "size": [4_000], "validation": [2_000], "test": [2_000]}
+    for way in ways:
+        yield from map(UntrainedStates, each(way, pooling=(poolings or ["last"])[:1], **many))
+        yield from map(GradientProfile, each(way, pooling=poolings or WITH_AND_WITHOUT, **first))
 
 
 def memory(runs: Runs) -> DataFrame:

@@ -21,7 +21,7 @@ from whenpool.models.registry import LISTED
 CHOICES: dict[str, Sequence[str]] = {
     "length": LENGTHS,
     "setting": SETTINGS,
-    "model": (*LISTED, *TRICKS, *STARTS, "orthogonal"),
+    "model": (*LISTED, "cls", *TRICKS, *STARTS, "orthogonal"),
     "system": (*SYSTEMS, *CONTRAST),
 }
 """The values of columns that do not take any; a name of several words, of a model that differs in

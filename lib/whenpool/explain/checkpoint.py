@@ -23,7 +23,7 @@ from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import strings, tokenize
-from whenpool.models.pooling import POOLINGS, StraightThrough
+from whenpool.models.pooling import TOKEN_POOLINGS, StraightThrough
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.loop import answers
 
@@ -236,7 +236,7 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     pooling = model.pooling
     exchanged = isinstance(pooling, StraightThrough)
     parts = (pooling.read, pooling.learn) if exchanged else (pooling, None)
-    names: dict[Any, str | None] = {kind: name for name, kind in POOLINGS.items()}
+    names: dict[Any, str | None] = {kind: name for name, kind in TOKEN_POOLINGS.items()}
     names[type(None)] = None
     for part in parts:
         other = f"pooling {type(part).__name__} is not in whenpool.POOLINGS; take one"

@@ -91,6 +91,14 @@ class LastState(Pooling):
         return _last_states(states, mask, self.bidirectional), None
 
 
+class FirstToken(Pooling):
+    """The state of the first token, where many encoders have [CLS] (Devlin et al. 2019)."""
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
+        first = mask.int().argmax(1)  # (B,)
+        return states[torch.arange(len(first), device=first.device), first], None
+
+
 class MeanPool(Pooling):
     """The mean of the states (§1.3.1)."""
 
@@ -201,6 +209,8 @@ POOLINGS: dict[str, type[Pooling]] = {
     name: globals()[listed.module] for name, listed in LISTED.items()
 }
 """Every pooling by name. A new one needs a class and a line in `whenpool.models.registry`."""
+TOKEN_POOLINGS = POOLINGS | {"cls": FirstToken}
+"""Those of encoders whose first token may stand for the text."""
 
 
 def _shape_of(value: object) -> str:

@@ -63,6 +63,8 @@ LISTED_CELLS: dict[str, ListedCell] = {
     "tanh_sum": ListedCell("tanh of the sum", "#882255", "X", adds=True),
     "mingru": ListedCell("minGRU", "#8a8a00", "v", forgets=True, coupled=True),
     "minlstm": ListedCell("minLSTM", "#6b4c3b", "<"),
+    "ssm": ListedCell("SSM", "#c2410c", ">"),
+    "lru": ListedCell("LRU", "#0f766e", "p"),
     "transformer": ListedCell("Transformer", "#4a7fd6", "h", recurrent=False),
 }
 """Every cell by the name that options and runs call it."""

@@ -4,22 +4,11 @@ from typing import Any, Self
 
 import torch
 from sentence_transformers.sentence_transformer import modules
-from torch import Tensor, nn
+from torch import nn
 
 from whenpool.base.errors import check_known
 from whenpool.models.encoder import word_mask
-from whenpool.models.pooling import POOLINGS, Pooling
-
-
-class FirstToken(Pooling):
-    """The state of the first token, where many encoders have [CLS]."""
-
-    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
-        first = mask.int().argmax(1)  # (B,)
-        return states[torch.arange(len(first), device=first.device), first], None
-
-
-TOKEN_POOLINGS: dict[str, type[Pooling]] = POOLINGS | {"cls": FirstToken}
+from whenpool.models.pooling import TOKEN_POOLINGS
 
 
 class SentencePooling(modules.Pooling):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
-from whenpool.models.pooling import POOLINGS, StraightThrough
+from whenpool.models.pooling import POOLINGS, TOKEN_POOLINGS, StraightThrough
 from whenpool.models.registry import LISTED_CELLS
 
 
@@ -26,7 +26,8 @@ class TextClassifier(nn.Module):
     Args:
         vocabulary_size: rows of the embedding.
         classes: how many there are, C.
-        pooling: a name in `whenpool.POOLINGS`.
+        pooling: a name in `whenpool.POOLINGS`; or "cls", the state of a token that a Transformer
+            puts before each text.
         cell, hidden_size, layers, bidirectional, masked: see `whenpool.Encoder`; the cell
             "transformer" is a `whenpool.TransformerEncoder`. With ``masked=False`` pads also reach
             the pooling, as in the authors' code, so that a text's logits depend on the batch it
@@ -66,9 +67,11 @@ class TextClassifier(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        check_known("pooling", pooling, POOLINGS)
-        check_known("through", pooling if through is None else through, POOLINGS)
+        check_known("pooling", pooling, TOKEN_POOLINGS)
+        check_known("through", "last" if through is None else through, POOLINGS)
         check_known("cell", cell, LISTED_CELLS)
+        of_token = pooling == "cls"
+        check(cell == "transformer" or not of_token, "pooling 'cls' needs cell='transformer'")
         if forget_bias == "thesis":
             forget_bias = 1.0 if pooling == "last" and cell == "lstm" else None
         self.masked = masked
@@ -84,11 +87,14 @@ class TextClassifier(nn.Module):
             check(not extra, f"cell 'transformer' does not take {lacked}; leave that out")
             from whenpool.models.transformer import TransformerEncoder
 
-            self.encoder = TransformerEncoder(*sizes, layers, bidirectional=bidirectional)
+            self.encoder = TransformerEncoder(
+                *sizes, layers, bidirectional=bidirectional, cls=of_token
+            )
         else:
             self.encoder = Encoder(*sizes, cell, layers, bidirectional, **options)
         shape = self.encoder.output_size, bidirectional
-        self.pooling = POOLINGS[pooling](*shape)
+        self.tokens_before = int(of_token)  # each text
+        self.pooling = TOKEN_POOLINGS[pooling](*shape)
         if through:
             self.pooling = StraightThrough(self.pooling, POOLINGS[through](*shape))
         self.classifier = nn.Linear(self.encoder.output_size, classes)
@@ -103,7 +109,8 @@ class TextClassifier(nn.Module):
         return self.embedding(ids)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T, E), (B,) -> (B, T, D), zeros after the end of each text."""
+        """(B, T, E), (B,) -> (B, T, D), zeros after the end of each text; (B, 1 + T, D) with
+        [CLS]."""
         return self.encoder(embedded, lengths)
 
     def classify(self, states: Tensor, lengths: Tensor) -> Tensor:
@@ -115,4 +122,4 @@ class TextClassifier(nn.Module):
         T = states.shape[1]
         if not self.masked:
             lengths = torch.full_like(lengths, T)
-        return self.pooling(states, word_mask(lengths, T))
+        return self.pooling(states, word_mask(lengths + self.tokens_before, T))

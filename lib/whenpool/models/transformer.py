@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.functional import pad
 
 from whenpool.base.errors import check, check_known
 from whenpool.models.encoder import check_lengths, word_mask
@@ -85,6 +86,8 @@ class TransformerEncoder(nn.Module):
         attention: "fused", torch's kernel, or "plain", which is the formula and holds T x T scores.
         dropout: rate at which what a layer adds is dropped in training, and what goes into the
             first.
+        cls: whether a token that is learnt stands before each text, [CLS] (Devlin et al. 2019). Its
+            state comes first, so that there are T + 1.
 
     Examples:
         >>> encoder = TransformerEncoder(input_size=100, hidden_size=256, layers=2, heads=8)
@@ -106,8 +109,10 @@ class TransformerEncoder(nn.Module):
         attention: str = "fused",
         *,
         dropout: float = 0.1,
+        cls: bool = False,
     ) -> None:
         super().__init__()
+        check(bidirectional or not cls, "a first token sees no word unless bidirectional=True")
         directions = 2 if bidirectional else 1
         size = hidden_size * directions
         check(
@@ -130,6 +135,7 @@ class TransformerEncoder(nn.Module):
         for name, weight in self.named_parameters():
             if "norm" not in name:
                 nn.init.xavier_uniform_(weight) if weight.dim() == 2 else nn.init.zeros_(weight)
+        self.cls = nn.Parameter(torch.randn(size)) if cls else None  # as torch starts embeddings
         self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -138,13 +144,15 @@ class TransformerEncoder(nn.Module):
         check_lengths(inputs, lengths)
         assert lengths is not None
         T, causal, compiling = inputs.shape[1], self.directions == 1, torch.compiler.is_compiling()
-        words = word_mask(lengths, T)  # (B, T)
+        words = pad(word_mask(lengths, T), (int(self.cls is not None), 0), value=True)  # (B, T)
         allowed = None if causal else words[:, None, None]  # padding is later than every word
         if is_true((lengths == T).all()):
             allowed = None
         attend = ATTENTIONS[self.attention]
         places = sinusoids(T, self.output_size) if compiling else self._places(T, inputs.device)
         states = self.into(inputs) + places.to(inputs)  # (B, T, D)
+        if self.cls is not None:
+            states = torch.cat([self.cls.expand(len(states), 1, -1), states], dim=1)
         states = functional.dropout(states, self.dropout, self.training)
         for layer in self.layers:
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))

@@ -52,15 +52,16 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
 
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the
-    right-to-left state of a word count as one vector; of a stack, the states of the top layer. The
-    recurrence is the last that ``encode`` or ``classify`` calls: a `whenpool.Encoder`, one of
-    `whenpool.models.cells`, or torch's LSTM, GRU or RNN, packed or not; or else a loop over words
-    whose states, each of which goes into the next step, ``encode`` returns as ``torch.stack(states,
-    dim=1)``, or two directions of it in ``torch.cat``. A model that has none, such as a
-    Transformer, has no path through later states of the same layer: its gradient is that at the
-    states that ``encode`` returns. A probe warns of a custom ``autograd.Function``, since it would
-    not see a recurrence inside. Raises `InputError` for any other loop, a quantised model, and a
-    model or batch that it cannot read.
+    right-to-left state of a word count as one vector; of a stack, the states of the top layer. Of a
+    cell that returns something else than its state, an SSM or LRU, h_t is the recurrent state, of
+    which y_t is read: (H·N,) of an SSM, and of an LRU 2H real numbers. The recurrence is the last
+    that ``encode`` or ``classify`` calls: a `whenpool.Encoder`, one of `whenpool.models.cells`, or
+    torch's LSTM, GRU or RNN, packed or not; or else a loop over words whose states, each of which
+    goes into the next step, ``encode`` returns as ``torch.stack(states, dim=1)``, or two directions
+    of it in ``torch.cat``. A model that has none, such as a Transformer, has no path through later
+    states of the same layer: its gradient is that at the states that ``encode`` returns. A probe
+    warns of a custom ``autograd.Function``, since it would not see a recurrence inside. Raises
+    `InputError` for any other loop, a quantised model, and a model or batch that it cannot read.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -498,11 +499,24 @@ def _gru(half: Half, above: Tensor, extra: Tensor) -> Tensor:
 
 
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
-    """As the forward of a cell, which leaves a `Tap`: gradients at what is ``wanted`` are the total
-    ones."""
+    """As the forward of a cell, which leaves a `Tap`. In a linear cell what is ``wanted`` is the
+    gradient from above at its recurrent states, which may be others than it returns."""
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
-    each, last = module.unroll(inputs)
-    states = torch.stack(each, dim=1)
-    taps.append(Tap(module, inputs, states, each, lambda grads: [torch.stack(grads, dim=1)]))
-    return states, last
+    if not isinstance(module, LinearCell):
+        each, last = module.unroll(inputs)
+        states = torch.stack(each, dim=1)
+        taps.append(Tap(module, inputs, states, each, lambda grads: [torch.stack(grads, dim=1)]))
+        return states, last
+    kept, added = module.terms(inputs)
+    states = linear_recurrence(kept, added)
+    ahead = later(kept.detach()).conj()  # what h_{t+1} keeps of h_t
+
+    def total(grads: list[Tensor]) -> list[Tensor]:
+        gradients = linear_recurrence(ahead, grads[0], from_the_end=True)
+        # of a complex number those of its parts
+        return [torch.view_as_real(gradients).flatten(2) if kept.is_complex() else gradients]
+
+    outputs = module.read(states, inputs)
+    taps.append(Tap(module, inputs, outputs, [states], total))
+    return outputs, states[:, -1]

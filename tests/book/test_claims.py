@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from called import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up import BEFORE, LEDGER, run, runs, table_of, trained, valued
@@ -506,8 +507,7 @@ def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(
     place, what, scale, selection, message
 ):
     chapter = Chapter("natural_bias", Request("quick"), place)
-    with pytest.raises(InputError, match=re.escape(message)):
-        chapter.results(what, scale, **selection)
+    refused(re.escape(message), chapter.results, what, scale, **selection)
     assert chapter.results("sweep", "compact").empty  # without runs yet
     assert chapter.results("accuracy", "compact", model="max, chrono", size=77).empty
 

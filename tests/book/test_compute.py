@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import small_runs
+from called import refused
 from small_runs import STUDENT, TEACHER, TINY, ask, has_weights, result_of
 
 from paper.runs.compute import compute, rows_of, standing
@@ -17,7 +18,7 @@ from paper.runs.kinds.probe import (
 )
 from paper.runs.kinds.training import Training, trained
 from paper.runs.run import key
-from whenpool import InputError, LastState
+from whenpool import LastState
 
 OTHER = replace(TINY, pooling="max", setting="mid")
 PROFILE = GradientProfile(TINY, texts=8)
@@ -50,8 +51,7 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
     assert said.startswith("2 runs are left out: corpus 'imdb'")
     assert (report.done, here.runs) == (0, [])
     assert rows_of([replace(run, seed=2)], elsewhere)["vectors"].tolist() == ["glove.6B.100d"]
-    with pytest.raises(InputError, match="aclImdb"):
-        compute([*asked, *others], elsewhere)
+    refused("aclImdb", compute, [*asked, *others], elsewhere)
 
 
 def test_what_is_traced_listed_and_probed_is_trained_once(place, here):
@@ -92,10 +92,7 @@ def test_a_trace_of_a_student_brings_the_teacher_and_a_finished_student_needs_no
     assert here.runs == [TEACHER, probe]
     place.store.weights_file(key(TEACHER, place)).unlink()
     assert ask([STUDENT], place, keep_weights=True) == ([], ask([], place)[1])
-    with pytest.raises(
-        InputError, match=f"the weights of {TEACHER} are not stored; run it again with"
-    ):
-        STUDENT.execute(place)
+    refused(f"the weights of {TEACHER} are not stored; run it again with", STUDENT.execute, place)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from collections import Counter
 import pytest
 import torch
 import torchtext.vocab
+from called import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paper.corpora.dataset import FillerStream, encode, make_dataset
-from whenpool import InputError, corpora
+from whenpool import corpora
 from whenpool.corpora.batches import (
     PADDING_INDEX,
     UNKNOWN_INDEX,
@@ -85,8 +86,7 @@ def test_the_vocabulary_is_torchtexts():
     assert vocabulary == dict(expected.stoi)
     assert list(vocabulary) == expected.itos
     assert torch.equal(start_from(vectors, vocabulary, 1), expected.vectors)
-    with pytest.raises(InputError, match="no word of the texts has a vector"):
-        start_from(vectors, ["<unk>", "café"], 1)
+    refused("no word of the texts has a vector", start_from, vectors, ["<unk>", "café"], 1)
 
 
 @pytest.mark.parametrize("name", ["small.3d.txt.gz", "small.3d.txt"])
@@ -101,8 +101,7 @@ def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path, name):
     path.write_bytes(gzip.compress(b"other 1 2 3 4\n"))  # a file that was replaced is read anew
     assert load_vectors(path, cache).words == ["other"]
     path.write_bytes(gzip.compress(b"good 1 2 3\n" * 9)[:-9])
-    with pytest.raises(InputError, match=r"word vectors .*small.3d.txt.*; fetch them again$"):
-        load_vectors(path, cache)
+    refused(r"word vectors .*small.3d.txt.*; fetch them again$", load_vectors, path, cache)
 
 
 @pytest.mark.parametrize("first", ["at name@domain.com", ". . .", "2", ","])
@@ -133,8 +132,7 @@ BINARY = b"2 2\n" + b"".join(word + struct.pack("<2f", 1, 0.1) for word in (b"go
 )
 def test_vectors_that_cannot_be_read_are_told_by_their_line(tmp_path, content, message):
     (tmp_path / "v.txt").write_bytes(content)
-    with pytest.raises(InputError, match=f"^word vectors .*v.txt{message}"):
-        load_vectors(tmp_path / "v.txt", tmp_path)
+    refused(f"^word vectors .*v.txt{message}", load_vectors, tmp_path / "v.txt", tmp_path)
 
 
 @given(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from called import refused
 from conftest import Crews
 from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 
@@ -17,7 +18,6 @@ from paper.runs.kinds import FewShot
 from paper.runs.kinds.probe import GradientProfile
 from paper.runs.run import key
 from paper.runs.store import Store
-from whenpool import InputError
 from whenpool.base.errors import StorageError
 
 BAD = replace(SMALL, size=1000)
@@ -51,8 +51,12 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place, here, together
     report = run_all([*faults, *GRID], place, Workforce(models_per_batch=together))
     assert (report.done, report.failed.keys()) == (len(GRID), faults.keys())
     assert all(reason in report.failed[run] for run, reason in faults.items())
-    with pytest.raises(InputError, match=r"found no word vectors nowhere, .*fetch glove"):
-        run_all([replace(SMALL, vectors="nowhere")], place)
+    refused(
+        r"found no word vectors nowhere, .*fetch glove",
+        run_all,
+        [replace(SMALL, vectors="nowhere")],
+        place,
+    )
 
 
 def test_a_result_says_in_which_precision_it_was_computed(place, here, monkeypatch):
@@ -77,8 +81,7 @@ def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch
         Workforce(device="cuda"): "device cuda was asked for, but torch sees no GPU",
         Workforce(precision="bfloat16"): "this processor has no bfloat16; use --precision float32",
     }.items():
-        with pytest.raises(InputError, match=message):
-            run_all([SMALL], place, asked)
+        refused(message, run_all, [SMALL], place, asked)
     assert not place.store.directory.exists()
 
 
@@ -88,10 +91,7 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
     assert Workforce.default() == Workforce("ray", "head:6379", 3)
     for value in ("none", "0"):
         monkeypatch.setenv("WHENPOOL_WORKERS", value)
-        with pytest.raises(
-            InputError, match=f"_WORKERS must be a whole number from 1, not '{value}'"
-        ):
-            Workforce.default()
+        refused(f"_WORKERS must be a whole number from 1, not '{value}'", Workforce.default)
 
 
 def test_the_processes_of_a_gpu_fill_it_together(monkeypatch):
@@ -175,8 +175,7 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
 def test_what_no_process_could_do_better_stops_all(place, monkeypatch, begins, message):
     encode(place.source(SMALL), SMALL.length, place.cache)
     monkeypatch.setattr(engine, "WORKER", begins)
-    with pytest.raises(InputError, match=message):
-        run_all(GRID, place, Workforce(workers=1))
+    refused(message, run_all, GRID, place, Workforce(workers=1))
     assert place.store.keys() == set()
 
 
@@ -202,8 +201,7 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
         kept.append(put(store, *args, **options))
 
     monkeypatch.setattr(Store, "put", full)
-    with pytest.raises(InputError, match="No space left on device; free"):
-        run_all(GRID, place)
+    refused("No space left on device; free", run_all, GRID, place)
     assert len(here[0]) == 3
     assert place.store.keys() == set(kept)
     monkeypatch.setattr(Store, "put", put)

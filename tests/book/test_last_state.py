@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from called import refused
 from sklearn.linear_model import LogisticRegression
 
 from paper.runs.kinds.probe import (
@@ -20,7 +21,7 @@ from paper.runs.kinds.probe import (
 from paper.runs.kinds.training import Training, prepare, trained
 from paper.runs.run import key
 from paper.verdicts.results import PLAIN, Runs, has
-from whenpool import Encoder, InputError
+from whenpool import Encoder
 from whenpool.corpora.settings import filler_lengths
 from whenpool.training.loop import evaluate, train
 
@@ -57,8 +58,9 @@ def test_starts_set_the_gates_that_they_name_and_no_others():
         assert torch.equal(alone[other], usual[other])
     for start in (both, chrono):
         assert all(torch.equal(start[gate], usual[gate]) for gate in (2, 3))
-    with pytest.raises(InputError, match="input_bias needs cell='lstm'; leave it out"):
-        Encoder(4, 6, cell="gru", input_bias=-1.0)
+    refused(
+        "input_bias needs cell='lstm'; leave it out", Encoder, 4, 6, cell="gru", input_bias=-1.0
+    )
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])
@@ -98,8 +100,7 @@ def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(p
     )
     assert not {*words} & {*other}
     assert len(other) == len(words) == 40
-    with pytest.raises(InputError, match="120 train texts, but 160 were asked for"):
-        prepare(replace(SMALL, draw=3), place)
+    refused("120 train texts, but 160 were asked for", prepare, replace(SMALL, draw=3), place)
     plain, mixed = (
         prepare(replace(SMALL, shuffled=own), place).dataset.train for own in (False, True)
     )
@@ -187,8 +188,11 @@ def test_a_course_reads_the_states_of_the_model_as_it_is_then(place):
 
 
 def test_held_out_texts_of_a_length_that_none_has_are_named(place):
-    with pytest.raises(InputError, match="no test text has 900 to 990 words"):
-        GradientTrace(SMALL, shortest=900, longest=990).execute(place)
+    refused(
+        "no test text has 900 to 990 words",
+        GradientTrace(SMALL, shortest=900, longest=990).execute,
+        place,
+    )
 
 
 @pytest.mark.parametrize("kind", [GradientTrace, Valleys, StatesCourse])

@@ -13,6 +13,7 @@ from itertools import product
 
 import matplotlib.pyplot as plt
 import pytest
+from called import refused
 from clones import ROOT
 from conftest import told
 from front_figure import drawn, facts_of
@@ -27,7 +28,6 @@ from paper.runs.request import Request
 from paper.verdicts import ledger
 from paper.verdicts.claims import Decision, Finding
 from paper.verdicts.results import has, with_model
-from whenpool import InputError
 
 
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_page():
@@ -191,7 +191,4 @@ def test_the_first_advice_for_any_texts_is_a_bag_of_words(undecided):
 
 @pytest.mark.parametrize("given", [(-1, 10), (10, 10, "left")])
 def test_what_cannot_be_is_told(given):
-    with pytest.raises(
-        InputError, match="not|choose one of unknown, everywhere, start, middle, end"
-    ):
-        advice_for(*given)
+    refused("not|choose one of unknown, everywhere, start, middle, end", advice_for, *given)

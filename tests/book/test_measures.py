@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from called import refused
 from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
 
 from paper import theory
@@ -18,7 +19,6 @@ from paper.pages import drawing
 from paper.runs.kinds.few_shot import SYSTEMS
 from paper.verdicts.measures import MEASURES, numbers
 from paper.verdicts.results import Runs, Sample
-from whenpool import InputError
 from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 from whenpool.models.registry import THESIS_POOLINGS
 
@@ -389,8 +389,7 @@ def test_the_area_under_a_curve_counts_pairs_of_starts():
     learns, other = accuracy >= 60, pd.Series([2.0, 1.0, 4.0, 3.0])  # which wins one pair of four
     assert auc_by_bootstrap(learns, one)[0] == 0.875
     assert auc_by_bootstrap(learns, one, other)[0] == 0.875 - 0.25
-    with pytest.raises(InputError, match="starts that learn and starts that do not"):
-        auc_by_bootstrap(learns | True, one)
+    refused("starts that learn and starts that do not", auc_by_bootstrap, learns | True, one)
 
 
 def test_an_interval_of_areas_is_that_of_starts_drawn_one_by_one():

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from called import refused
 from small_runs import TINY
 from torch import nn
 
 from paper.corpora.dataset import Dataset
 from paper.runs.kinds import probe as kinds
 from paper.runs.kinds.training import prepare
-from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool import POOLINGS, TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.settings import compose
 from whenpool.probes import gradient_norms, gradient_profile, padding_sweep, step_megabytes
@@ -207,8 +208,7 @@ def test_agrees_with_one_text_at_a_time(pooling):
 )
 def test_what_cannot_be_used_is_told_in_one_line(changes, message):
     given = {"model": swept(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER}
-    with pytest.raises(InputError, match=message):
-        padding_sweep(**given | changes)
+    refused(message, padding_sweep, **given | changes)
     assert given["model"].training
 
 

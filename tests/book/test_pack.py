@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from archives import make_imdb
+from called import refused
 from small_runs import SMALL, result_of
 
 from paper.runs.compute import compute
@@ -13,7 +14,6 @@ from paper.runs.kinds.tagging import Tagging
 from paper.runs.pack import pack
 from paper.runs.run import Place, key
 from paper.runs.store import Store
-from whenpool import InputError
 
 VECTORS = {
     word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])
@@ -57,5 +57,8 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
 
 
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
-    with pytest.raises(InputError, match="there are no data to pack; choose other runs"):
-        list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
+    refused(
+        "there are no data to pack; choose other runs",
+        list,
+        pack([Tagging("ud_ewt")], place, tmp_path / "packed"),
+    )

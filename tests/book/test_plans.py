@@ -6,6 +6,7 @@ from itertools import product
 from operator import attrgetter
 
 import pytest
+from called import refused
 from small_runs import RECORDS
 
 from paper import chapter_named
@@ -16,7 +17,6 @@ from paper.runs.request import PROFILES, Request
 from paper.runs.run import key
 from paper.runs.store import Store
 from paper.verdicts.results import published
-from whenpool import InputError
 from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.tokens import VECTORS
 from whenpool.models.registry import COMPARED, LISTED, THESIS_POOLINGS
@@ -126,15 +126,12 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
     ],
 )
 def test_a_mistake_in_what_a_notebook_narrows_is_one_line(only, message):
-    with pytest.raises(InputError, match=rf"\A{re.escape(message)}.*\Z"):
-        open_chapter("training_to_skip", only=only)
+    refused(rf"\A{re.escape(message)}.*\Z", open_chapter, "training_to_skip", only=only)
 
 
 def test_a_chapter_has_short_names():
     names = [*PLANS, "theory"]
     for given, meant in {"skip": "training_to_skip", "book/few-shot.md": "few_shot"}.items():
         assert chapter_named(given, names) == meant
-    with pytest.raises(InputError, match="^chapter 'others' is unknown; choose one of grad"):
-        chapter_named("others", names)
-    with pytest.raises(InputError, match="^chapter '_' is ambiguous; choose one of "):
-        chapter_named("_", names)
+    refused("^chapter 'others' is unknown; choose one of grad", chapter_named, "others", names)
+    refused("^chapter '_' is ambiguous; choose one of ", chapter_named, "_", names)

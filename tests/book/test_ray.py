@@ -14,6 +14,7 @@ from functools import partial
 import pytest
 import safetensors.torch
 import torch
+from called import refused
 from conftest import empty_place
 from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
 
@@ -23,7 +24,6 @@ from paper.runs.engine import Job, Workforce, run_all
 from paper.runs.kinds.probe import GradientProfile, GradientTrace
 from paper.runs.run import Place, key
 from paper.runs.store import Store
-from whenpool import InputError
 
 ray = pytest.importorskip("ray")
 RUNS = [replace(run, epochs=250) for run in GRID]  # about a second each
@@ -144,8 +144,12 @@ def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, und
 
 
 def test_a_gpu_that_no_node_has_is_named(place, nodes):
-    with pytest.raises(InputError, match="no node of the Ray cluster has a GPU; use --device cpu"):
-        Cluster(place, replace(RAY, device="cuda"))
+    refused(
+        "no node of the Ray cluster has a GPU; use --device cpu",
+        Cluster,
+        place,
+        replace(RAY, device="cuda"),
+    )
 
 
 def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
@@ -165,10 +169,12 @@ def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_
 def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     for address in ("127.0.0.1:1", "ray://somewhere", "somewhere"):
-        with pytest.raises(
-            InputError, match=f"cluster at {address} cannot be used: .*ray start --head"
-        ):
-            Cluster(place, replace(RAY, address=address))
+        refused(
+            f"cluster at {address} cannot be used: .*ray start --head",
+            Cluster,
+            place,
+            replace(RAY, address=address),
+        )
 
 
 def performed(run, place, data=None):

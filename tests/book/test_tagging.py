@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from called import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy, pad
@@ -18,7 +19,7 @@ from paper.pages.progress import outcome_table
 from paper.runs.compute import standing
 from paper.runs.kinds.tagging import Tagging
 from paper.runs.request import Request
-from whenpool import InputError, SequenceTagger
+from whenpool import SequenceTagger
 from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 
@@ -131,8 +132,7 @@ def test_what_cannot_be_read_is_named_by_its_line(tmp_path, file, text, name, sa
     path = tmp_path / file
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     written(tmp_path, "pos.conll", "Oh O\nFred NOUN\n")
-    with pytest.raises(InputError, match=re.escape(says)):
-        find_tagged(name.format(path), tmp_path)
+    refused(re.escape(says), find_tagged, name.format(path), tmp_path)
 
 
 @pytest.mark.parametrize("name", tagged.PUBLISHED)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import seaborn as sns
+from called import refused
 from made_up import trained
 from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
@@ -30,7 +31,6 @@ from paper.runs.request import Request
 from paper.tables import CaptionedTable
 from paper.verdicts.claims import Finding
 from paper.verdicts.results import Runs, with_model
-from whenpool import InputError
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
 PLAIN = {"forget_bias": "thesis", "orthogonal": False}
@@ -241,8 +241,9 @@ def test_below_a_figure_are_its_rows_its_runs_and_how_to_repeat_them(place, tmp_
         "kind,corpus,seed,setting,size,pooling\ntraining,imdb,x,mid,9,max\n": "invalid .*'x'",
     }.items():
         Path("runs.csv").write_text(text)
-        with pytest.raises(InputError, match=f"runs.csv is no file of runs .*{reason}.*; take one"):
-            runs_of_file(Path("runs.csv"))
+        refused(
+            f"runs.csv is no file of runs .*{reason}.*; take one", runs_of_file, Path("runs.csv")
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import fields, replace
 
 import pytest
+from called import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whenpool import InputError, corpora
+from whenpool import corpora
 from whenpool.corpora.corpus import Raw, SplitSizes, select_and_split
 from whenpool.corpora.settings import SETTINGS, compose, find_filler, load_filler
 from whenpool.corpora.sources import find
@@ -187,8 +188,7 @@ def test_the_original_stays_in_one_piece_and_filler_has_its_share(n, setting, sh
     ],
 )
 def test_what_cannot_be_loaded_split_or_composed_is_named(call, given, message):
-    with pytest.raises(InputError, match=message):
-        call(*given)
+    refused(message, call, *given)
 
 
 @pytest.mark.parametrize(

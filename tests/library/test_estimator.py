@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from called import refused
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
@@ -251,8 +252,7 @@ SEGMENTS = ["这部电影很好看", "演员糟糕极了很难看"] * 24
     ],
 )
 def test_what_cannot_be_used_is_told(given, how, said):
-    with pytest.raises(InputError, match=said):
-        small(**how).fit(**{"texts": TEXTS, "labels": LABELS} | given)
+    refused(said, small(**how).fit, **{"texts": TEXTS, "labels": LABELS} | given)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -266,10 +266,8 @@ def test_the_only_text_of_a_class_is_never_held_out(seed):
 
 def test_without_a_gpu_or_a_fit_it_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match='torch sees no GPU; use .*device="cpu"'):
-        small(device="cuda").fit(TEXTS, LABELS)
-    with pytest.raises(InputError, match="nowhere"):
-        PoolingClassifier.load("/nowhere")
+    refused('torch sees no GPU; use .*device="cpu"', small(device="cuda").fit, TEXTS, LABELS)
+    refused("nowhere", PoolingClassifier.load, "/nowhere")
     with pytest.raises(NotFittedError, match="not fitted yet"):
         small().predict(TEXTS)
 
@@ -334,8 +332,7 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     assert found.predict(iter(READ)) == [CLASSES[i] for i in probabilities.argmax(1)]
     assert found.about == {"test_accuracy": 81.5}
     for texts, message in (([], "no texts"), (["a", " "], "text 1 has no words")):
-        with pytest.raises(InputError, match=message):
-            found.predict(texts)
+        refused(message, found.predict, texts)
     brief = load_checkpoint(save_checkpoint(folder, model_of(), WORDS, CLASSES, 1, "untagged"))
     assert (found.words("<b>Ab</b> C"), brief.words("<b>Ab</b> C")) == (["<b>ab</b>", "c"], ["ab"])
 
@@ -359,11 +356,15 @@ def test_texts_are_read_as_in_training_and_classified(folder):
 )
 def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     given = {"model": model_of(), "vocabulary": WORDS, "classes": CLASSES} | change
-    with pytest.raises(InputError, match=message):
-        save_checkpoint(tmp_path / "model", **given)
+    refused(message, save_checkpoint, tmp_path / "model", **given)
     assert not (tmp_path / "model").exists()
-    with pytest.raises(InputError, match="7 words and 2 classes, but the checkpoint names 6 words"):
-        whenpool.Checkpoint(model_of(), WORDS[:-1], CLASSES)
+    refused(
+        "7 words and 2 classes, but the checkpoint names 6 words",
+        whenpool.Checkpoint,
+        model_of(),
+        WORDS[:-1],
+        CLASSES,
+    )
 
 
 @pytest.mark.parametrize(

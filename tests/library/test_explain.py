@@ -8,10 +8,10 @@ import re
 import numpy as np
 import pytest
 import torch
-from called import told
+from called import refused, told
 from click.testing import CliRunner
 
-from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
+from whenpool import TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import cli
 from whenpool.corpora.sources import read_texts
 from whenpool.explain.explanation import explain
@@ -182,8 +182,7 @@ def test_windows_are_spread_over_their_words():
     ],
 )
 def test_what_cannot_be_weighted_or_shown_is_told(call, given, message):
-    with pytest.raises(InputError, match=message):
-        call(*given)
+    refused(message, call, *given)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "attention", "max_attention", "last_attention"])

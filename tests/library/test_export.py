@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from called import CAPTURED
+from called import CAPTURED, refused
 
-from whenpool import InputError, TextClassifier
+from whenpool import TextClassifier
 
 RAGGED = [  # other B and T than the first, which is exported, down to one text of one word
     (torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]]), torch.tensor([4, 2, 1])),
@@ -65,10 +65,11 @@ def test_onnxruntime_computes_the_same(pooling, cell, layers, tmp_path):
 
 def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
-    with pytest.raises(
-        InputError, match="ONNX has no cell 'mingru'; export one of lstm, gru, elman"
-    ):
-        model_of("mean", "mingru")(*RAGGED[0])
+    refused(
+        "ONNX has no cell 'mingru'; export one of lstm, gru, elman",
+        model_of("mean", "mingru"),
+        *RAGGED[0],
+    )
 
 
 def test_training_steps_run_on_a_device_that_is_not_the_processor():

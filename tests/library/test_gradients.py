@@ -8,11 +8,12 @@ from itertools import product
 
 import pytest
 import torch
+from called import refused
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import POOLINGS, InputError, TextClassifier, save_checkpoint
+from whenpool import POOLINGS, TextClassifier, save_checkpoint
 from whenpool.models.cells import CELLS, TORCH_CELLS, Cell
 from whenpool.probes import (
     gradient_norms,
@@ -177,8 +178,14 @@ def test_other_recurrences_of_a_model_are_an_input_as_any_other():
     norms, expected = (gradient_norms(of, IDS, LENGTHS, LABELS) for of in (model, plain))
     assert same(norms, expected)
     model.encode = lambda x, lengths: torch.no_grad()(Theirs.encode)(model, x, lengths)
-    with pytest.raises(InputError, match="call no recurrence that a gradient comes back through"):
-        gradient_norms(model, IDS, LENGTHS, LABELS)
+    refused(
+        "call no recurrence that a gradient comes back through",
+        gradient_norms,
+        model,
+        IDS,
+        LENGTHS,
+        LABELS,
+    )
 
 
 class Loop(Theirs):
@@ -291,8 +298,7 @@ quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
     ],
 )
 def test_a_recurrence_that_cannot_be_seen_is_refused(model, words):
-    with pytest.raises(InputError, match=words):
-        gradient_norms(model, IDS, LENGTHS, LABELS)
+    refused(words, gradient_norms, model, IDS, LENGTHS, LABELS)
 
 
 class Doubled(torch.autograd.Function):
@@ -333,21 +339,24 @@ def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind
     batch = IDS[[0, 3]], LENGTHS[[0, 3]], LABELS[[0, 3]]
     no_gradient = f"has quantised layers without a gradient .{kind.__name__}.; take"
     for probe in (gradient_norms, step_megabytes):
-        with pytest.raises(InputError, match=no_gradient):
-            probe(quantised, *batch)
+        refused(no_gradient, probe, quantised, *batch)
     importance = (window_importance(each, *batch, k=2) for each in (model, quantised))
     torch.testing.assert_close(*importance, rtol=0, atol=0.02, equal_nan=True)
-    with pytest.raises(InputError, match="a quantised model cannot be saved; save it as it was"):
-        save_checkpoint(tmp_path, quantised, ["<unk>", "<pad>", *map(str, range(18))], "abc")
+    refused(
+        "a quantised model cannot be saved; save it as it was",
+        save_checkpoint,
+        tmp_path,
+        quantised,
+        ["<unk>", "<pad>", *map(str, range(18))],
+        "abc",
+    )
 
 
 def test_what_torch_wraps_around_a_model_is_named():
     wrapped = nn.DataParallel(classifier())
     inside = "DataParallel.*; give the model inside it, its .module"
-    with pytest.raises(InputError, match=inside):
-        gradient_norms(wrapped, IDS, LENGTHS, LABELS)
-    with pytest.raises(InputError, match=inside):
-        save_checkpoint("folder", wrapped, ["<unk>", "<pad>"], "ab")
+    refused(inside, gradient_norms, wrapped, IDS, LENGTHS, LABELS)
+    refused(inside, save_checkpoint, "folder", wrapped, ["<unk>", "<pad>"], "ab")
 
 
 def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolated():
@@ -360,8 +369,7 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
     assert gradient_profile(norms, lengths).shape == (3, 100)
     assert gradient_profile(torch.ones(1, 268).bfloat16(), torch.tensor([268])).eq(1).all()
     for probe, wrong in product((vanishing_ratio, gradient_profile), ([3], [0, 3, 3])):
-        with pytest.raises(InputError, match="norms of 3 texts need 3 lengths"):
-            probe(norms, torch.tensor(wrong))
+        refused("norms of 3 texts need 3 lengths", probe, norms, torch.tensor(wrong))
 
 
 @pytest.mark.parametrize(
@@ -395,5 +403,4 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
 )
 def test_bad_input_is_named(change, words):
     given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change
-    with pytest.raises(InputError, match=re.escape(words)):
-        gradient_norms(**given)
+    refused(re.escape(words), gradient_norms, **given)

@@ -6,9 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from called import refused
 from torch import nn
 
-from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool import POOLINGS, TextClassifier
 from whenpool.probes import nwi, window_importance
 from whenpool.probes.word_importance import can_reuse
 
@@ -156,5 +157,4 @@ def test_equal_importance_is_no_importance(pooling, dtype):
 @pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly
 def test_what_cannot_be_used_is_named(changes, message, layers):
     given = dict(zip(("ids", "lengths", "labels"), batch(), strict=True)) | {"k": 5}
-    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
-        nwi(**{"model": classifier(layers=layers)} | given | changes)
+    refused(f"^{re.escape(message)}", nwi, **{"model": classifier(layers=layers)} | given | changes)

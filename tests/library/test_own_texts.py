@@ -8,6 +8,7 @@ from collections import Counter
 
 import pandas as pd
 import pytest
+from called import refused
 
 from whenpool import InputError, load
 from whenpool.corpora.sources import Reading, read_own
@@ -130,8 +131,12 @@ def test_json_may_be_a_list_lines_or_columns(tmp_path, content):
     read, gaps, _ = read_own(tmp_path / "a.json", Reading())
     assert (read, len(gaps)) == ([("a", "1", "")], 1)
     (tmp_path / "a.json").write_text("[1]")
-    with pytest.raises(InputError, match="entry 1: expected a JSON object with 'text', not 1"):
-        read_own(tmp_path / "a.json", Reading())
+    refused(
+        "entry 1: expected a JSON object with 'text', not 1",
+        read_own,
+        tmp_path / "a.json",
+        Reading(),
+    )
 
 
 SHEET = [
@@ -152,8 +157,7 @@ def test_a_sheet_of_excel_is_read_below_its_title(tmp_path, monkeypatch):
     read, gaps, _ = read_own(path, Reading())
     assert (read, len(gaps)) == EXPECTED
     assert "row 4: column 'label' holds nothing: 'n/a'" in gaps[0]
-    with pytest.raises(InputError, match="no column 'body'; name one of .'by hand'"):
-        read_own(path, Reading("body"))
+    refused("no column 'body'; name one of .'by hand'", read_own, path, Reading("body"))
 
 
 @pytest.mark.parametrize(("suffix", "package"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow")])
@@ -161,8 +165,12 @@ def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch, suffix, packa
     for name in (package, "fastparquet"):
         monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / f"a{suffix}").touch()
-    with pytest.raises(InputError, match=f"needs a package: pip install {package}; or save"):
-        read_own(tmp_path / f"a{suffix}", Reading())
+    refused(
+        f"needs a package: pip install {package}; or save",
+        read_own,
+        tmp_path / f"a{suffix}",
+        Reading(),
+    )
 
 
 @pytest.mark.parametrize(("suffix", "package"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow")])
@@ -313,8 +321,7 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
 )
 def test_gaps_and_wrong_options_of_a_corpus_are_named(tmp_path, options, message):
     (tmp_path / "a.csv").write_text("text,label,more\ngood,1\n,0\n")
-    with pytest.raises(InputError, match=message):
-        load(tmp_path / "a.csv", **options)
+    refused(message, load, tmp_path / "a.csv", **options)
 
 
 def test_what_is_left_out_is_counted(tmp_path):

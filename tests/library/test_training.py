@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from called import refused
 from small_models import model_of, numbered
 from torch.nn import functional
 
-from whenpool import InputError, TextClassifier
+from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.models import batched_lstm
 from whenpool.models.batched_lstm import place_bytes
@@ -234,5 +235,6 @@ def test_one_that_diverges_does_not_stop_the_others():
     ids=str,
 )
 def test_what_cannot_be_trained_together_is_named(change):
-    with pytest.raises(InputError, match="only masked LSTMs of one shape and learning rate"):
-        together([student(), student(**change)])
+    refused(
+        "only masked LSTMs of one shape and learning rate", together, [student(), student(**change)]
+    )

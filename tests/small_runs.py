@@ -85,6 +85,13 @@ def result_of(run, place):
     return place.store.get(key(run, place))["result"]
 
 
+def left_by(run, place):
+    """All that a run has stored but for times and where it was made: result, history, weights."""
+    row, weights = place.store.get(key(run, place)), place.store.weights_file(key(run, place))
+    parts = [{**part, "seconds": 0} for part in (row["result"], *row["history"])]
+    return parts, weights.exists() and weights.read_bytes()
+
+
 def has_weights(training, place):
     return place.store.weights_file(key(training, place)).exists()
 

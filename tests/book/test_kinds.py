@@ -162,11 +162,6 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(
     assert place.store.keys() == set()
 
 
-def test_a_probe_of_another_version_does_not_count():
-    rows = pd.DataFrame({"protocol": 1, "probe_protocol": 1, "probe": ["nwi", "another"]})
-    assert Probe.is_current(rows).tolist() == [True, False]
-
-
 def test_where_a_result_comes_from_names_the_processor_and_what_torch_uses_of_it():
     made, used = provenance("cpu"), torch.backends.cpu.get_cpu_capability()
     parts = made["processor"].split(", ")

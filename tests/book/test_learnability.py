@@ -214,22 +214,6 @@ def divergence_of(norms, divergence):
     return sum(1 / n * math.log(1 / n / share) for share in p)
 
 
-@by_divergence
-def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
-    torch.manual_seed(0)
-    # (B, T, E)
-    values = torch.randn(4, 7, 6).double() * torch.exp(3 * torch.randn(4, 7, 1).double())
-    values = values.masked_fill((torch.arange(7) >= LENGTHS.unsqueeze(1)).unsqueeze(-1), 0.0)
-    found = tricks.unevenness(values, LENGTHS, divergence)
-    for text, n in enumerate(LENGTHS.tolist()):
-        norms = values[text, :n].norm(dim=1).tolist()
-        assert found[text].item() == pytest.approx(
-            divergence_of(norms, divergence), rel=1e-6, abs=1e-11
-        )
-    assert abs(found[2].item()) < 1e-11  # one word cannot be uneven
-    assert found[0] > 0.5
-
-
 def total_loss(model, batch, factor, divergence):
     """ℓ₁ + λ ℓ₂ averaged over the texts, from the cross-entropy of one text after the other as
     torch's own recurrence reads it."""

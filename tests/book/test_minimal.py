@@ -9,7 +9,7 @@ import pytest
 import torch
 from clones import CAPTURED, ROOT
 
-from whenpool import POOLINGS, TextClassifier
+from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Splits, Texts
 from whenpool.models.encoder import word_mask
 from whenpool.models.registry import THESIS_POOLINGS
@@ -54,19 +54,6 @@ def named(theirs):
     return {
         n: n.replace("encoder.layers.0", "lstms").replace("pooling.query", "query") for n in names
     }
-
-
-@pytest.mark.parametrize("pooling", THESIS_POOLINGS)
-def test_a_pooling_is_that_of_the_library(minimal, pooling):
-    torch.manual_seed(1)
-    mask = word_mask(LENGTHS, 9)
-    for states in (
-        torch.randn(4, 9, 8).double(),
-        torch.randn(4, 9, 8).double() * mask.unsqueeze(2),
-    ):
-        theirs = POOLINGS[pooling](8).double()
-        ours = minimal.pool(pooling, states, mask, getattr(theirs, "query", None))
-        torch.testing.assert_close(ours, theirs(states, mask)[0], **EXACT)
 
 
 @pytest.mark.parametrize("pooling", THESIS_POOLINGS)

@@ -12,7 +12,7 @@ from torch import nn
 
 from paper.fewshot import embed, load_encoder, pretrained
 from paper.fewshot.pretrained import MINILM, locate
-from whenpool import POOLINGS, InputError, SentencePooling
+from whenpool import InputError
 from whenpool.corpora.batches import Ragged, Texts
 
 transformers = pytest.importorskip("transformers")
@@ -164,27 +164,3 @@ def test_other_texts_and_other_encoders_have_files_of_their_own(file):
         path for path in file.parent.iterdir() if torch.from_numpy(np.load(path)).equal(states)
     )
     assert re.fullmatch("states-[0-9a-f]{20}.npy", kept.name)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", POOLINGS)
-def test_an_embedding_of_sentence_transformers_is_what_the_pooling_gives_of_each_text_alone(
-    name, tiny, tmp_path
-):
-    """Also of a model that is saved and loaded."""
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    pooling, texts = SentencePooling(name, size=E), [text for text in TEXTS if text]
-    words = modules.Transformer(str(tiny), max_seq_length=LONGEST)
-    model = sentence_transformers.SentenceTransformer(modules=[words, pooling], device="cpu")
-    together = model.encode(texts, batch_size=len(texts))
-    assert together.shape == (len(texts), E)
-    for text, embedding in zip(texts, together, strict=True):
-        states = model.encode([text], output_value="token_embeddings")[0].clone().unsqueeze(0)
-        alone = pooling.pool(states, torch.ones(states.shape[:2]))[0]
-        np.testing.assert_allclose(embedding, alone[0].detach().numpy(), atol=1e-4)
-    model.save(str(tmp_path / "model"))
-    saved = {"device": "cpu", "trust_remote_code": True}
-    again = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), **saved)
-    np.testing.assert_allclose(again.encode(texts), together, atol=1e-4)
-    assert (again[1].pooling, again.get_embedding_dimension()) == (name, E)

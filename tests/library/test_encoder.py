@@ -48,28 +48,57 @@ def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, 
     torch.testing.assert_close(found, wanted, **CLOSE)
 
 
-def bias_of(gate, module, H):
-    """The sum of the two bias vectors of a gate."""
-    biases = [bias.detach() for name, bias in module.named_parameters() if "bias" in name]
-    return sum(biases).split(H)[gate]
+def biases(encoder):
+    """The sums of both bias vectors of the first direction, by gate: an LSTM's are i, f, g, o."""
+    module = encoder.layers[0][0]
+    total = sum(bias.detach() for name, bias in module.named_parameters() if "bias" in name)
+    return total.split(module.hidden_size)
 
 
-def test_forget_biases_have_their_distributions():
-    torch.manual_seed(0)
-    low = Encoder(5, 400, forget_bias="low").layers[0][0]
-    assert max(bias[400:800].abs().max() for bias in (low.bias_ih_l0, low.bias_hh_l0)) <= 1 / 20
+def started(H=400, cell="lstm", **options):
+    torch.manual_seed(3)
+    return biases(Encoder(4, H, cell, **options))
+
+
+def test_starts_set_the_gates_that_they_name_and_no_others():
+    usual, chrono = started(), started(forget_bias="chrono", chrono_words=101)
+    v = np.log(400.0)  # a number of numpy
+    both = started(forget_bias=v, input_bias=-v)
+    assert [gate.unique().item() for gate in both[:2]] == pytest.approx([-v, v])
+    assert torch.equal(chrono[0], -chrono[1])
+    for part, gate, other in (("forget", 1, 0), ("input", 0, 1)):
+        alone = started(forget_bias=f"chrono {part}", chrono_words=101)
+        assert torch.equal(alone[gate], chrono[gate])
+        assert torch.equal(alone[other], usual[other])
+    for start in (both, chrono):
+        assert all(torch.equal(start[gate], usual[gate]) for gate in (2, 3))
     gates = ("lstm", 1, 1), ("gru", 1, 1), ("mingru", 0, -1)  # what keeps; of the last what writes
     for cell, gate, sign in gates:
-        chrono = Encoder(5, 400, cell, forget_bias="chrono", chrono_words=101).layers[0][0]
-        memory = (sign * bias_of(gate, chrono, 400)).exp()
+        start = started(cell=cell, forget_bias="chrono", chrono_words=101)
+        memory = (sign * start[gate]).exp()
         assert 1 <= memory.min() < 10 < 90 < memory.max() <= 100
-    v = np.log(400.0)  # a number of numpy
-    module = Encoder(5, 8, forget_bias=v, input_bias=-v).layers[0][0]
-    for gate, value in ((0, -v), (1, v)):
-        torch.testing.assert_close(bias_of(gate, module, 8), torch.full((8,), value).float())
+    assert started(forget_bias="low")[1].abs().max() <= 2 / 400**0.5
     for pooling in ("last", "max"):  # that of the thesis
-        module = TextClassifier(9, 2, pooling, hidden_size=16).encoder.layers[0][0]
-        assert (bias_of(1, module, 16) == 1).all() == (pooling == "last")
+        forget = biases(TextClassifier(9, 2, pooling, hidden_size=16).encoder)[1]
+        assert (forget == 1).all() == (pooling == "last")
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])
+def test_a_state_with_these_gates_is_a_running_mean(cell):
+    """f = 1 - 1/T and i = 1/T, once recurrent weights and those into the gates are zero."""
+    v, T, proposal = 3.0, 1 + np.exp(3.0), 2 if cell == "lstm" else -1
+    gates = {"input_bias": -v} if cell == "lstm" else {}  # the others keep and write by one gate
+    encoder = Encoder(1, 1, cell, forget_bias=v, bidirectional=False, **gates).double()
+    with torch.no_grad():
+        for name, weight in encoder.layers[0][0].named_parameters():
+            weight[0 if "weight" in name else proposal :] = 0.0
+        encoder.layers[0][0].weight_ih_l0[proposal] = 1.0
+    words = torch.randn(1, 60, 1, dtype=torch.float64)
+    state = encoder(words, torch.tensor([60]))[0, -1, 0]
+    weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
+    mean = (weights * (words if cell == "mingru" else words.tanh())[0, :, 0]).sum()
+    expected = 0.5 * mean.tanh() if cell == "lstm" else mean
+    assert state.item() == pytest.approx(expected.item(), rel=1e-9)
 
 
 def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
@@ -106,18 +135,20 @@ def by_loop(way, encoder, inputs, above):
                 c = kept + (c - c.detach() if way == "open" else 0) + i.sigmoid() * g.tanh()
                 h = o.sigmoid() * c.tanh()
                 if way == "even":
-                    norms = []
-                    h.register_hook(lambda grad, norms=norms: norms.append(grad.norm()))
-                    learnt.register_hook(
-                        lambda grad, norms=norms, share=share: (
-                            grad * (share / norms[0] if norms[0] > 0 else 0)
-                        )
-                    )
+                    make_even(h, learnt, share)
                 total = total + h @ above_text[t]
     return torch.autograd.grad(total, leaves)
 
 
-@pytest.mark.parametrize("way", [None, "open", "even"])
+def make_even(h, learnt, share):
+    """Scale what comes back to ``learnt`` so that the whole gradient of h would have the norm
+    ``share``."""
+    norms = []
+    h.register_hook(lambda grad: norms.append(grad.norm()))
+    learnt.register_hook(lambda grad: grad * (share / norms[0] if norms[0] > 0 else 0))
+
+
+@pytest.mark.parametrize("way", ["open", "even"])
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("ends", [True, False])
 def test_other_ways_back_are_those_of_a_loop_over_words(
@@ -128,11 +159,8 @@ def test_other_ways_back_are_those_of_a_loop_over_words(
     monkeypatch.setattr(batched_lstm, "_STEPS", 4)
     torch.manual_seed(2)
     encoder = Encoder(5, 6, bidirectional=bidirectional, forget_bias=1.0, backward=way).double()
-    plain = Encoder(5, 6, bidirectional=bidirectional).double()
-    plain.load_state_dict(encoder.state_dict())
     given = inputs.clone().requires_grad_()
     states, above = encoder(given, LENGTHS), torch.randn(4, 9, encoder.output_size).double()
-    torch.testing.assert_close(states, plain(inputs, LENGTHS), **CLOSE)
     torch.testing.assert_close(states, encoder.eval()(inputs, LENGTHS), **CLOSE)
     if ends:
         last = torch.arange(9) == LENGTHS.unsqueeze(1) - 1
@@ -174,7 +202,10 @@ def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
         (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
         (Encoder, {"forget_bias": "high"}, "'high' is unknown; choose one of low, chrono"),
         (Encoder, {"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
-        (Encoder, {"cell": "gru", "backward": "open"}, "backward needs cell='lstm'; leave it out"),
+        *(
+            (Encoder, {"cell": "gru", name: value}, f"{name} needs cell='lstm'; leave it out")
+            for name, value in (("backward", "open"), ("input_bias", -1.0))
+        ),
         (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
         (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
     ],

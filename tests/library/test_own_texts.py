@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections import Counter
+from importlib.util import find_spec
 
 import pandas as pd
 import pytest
@@ -52,20 +53,6 @@ def test_formats_and_columns_may_be_others(tmp_path, monkeypatch):
     assert load("~/A.TSV").splits == load(tsv).splits == expected.splits
 
 
-@pytest.mark.parametrize(
-    ("suffix", "content", "text"),
-    [
-        (".csv", '"He said ""no"", and\n\nleft",good\n"C:",bad\n', 'He said "no", and\n\nleft'),
-        (".tsv", '"Great" film\tgood\nFine\tbad\n', '"Great" film'),
-        (".tsv", '"He said ""no"""\tgood\nFine\tbad\n', 'He said "no"'),
-    ],
-)
-def test_quotes_are_read_as_other_programs_write_them(tmp_path, suffix, content, text):
-    path = tmp_path / f"a{suffix}"
-    path.write_text(f"text{',' if suffix == '.csv' else chr(9)}label\n{content}")
-    assert read_own(path, Reading())[0][0][:2] == (text, "good")
-
-
 LINES = [f"{text}\t{label}" for text, label in ROWS]
 OPENS, CLOSES = '"Great film\tyes', 'A film of 3"\tno'
 
@@ -94,20 +81,21 @@ def test_texts_of_several_lines_are_read_and_told(tmp_path, suffix, mark):
 
 
 @pytest.mark.parametrize(
-    ("content", "options"),
+    ("name", "content", "text"),
     [
-        (b"sep=;\ntext;label\nA, b;x\n", {}),
-        (b'\n \n# made by hand, in May\n\ntext,label\n"A, b",x\n', {}),
-        ('text,label\n"A, b",x\n'.encode("utf-16"), {}),
-        (gzip.compress(b'text,label\n"A, b",x\n', mtime=0), {}),
-        ('sep=,\ntext,label\n"A, b",x\n'.encode("utf-16-be"), {"encoding": "utf-16-be"}),
+        ("a.csv", b"sep=;\ntext;label\nA, b;x\n", "A, b"),
+        ("a.csv", b'\n \n# made by hand, in May\n\ntext,label\n"A, b",x\n', "A, b"),
+        ("a.csv", 'text,label\n"A, b",x\n'.encode("utf-16"), "A, b"),
+        ("a.csv", gzip.compress(b'text,label\n"A, b",x\n', mtime=0), "A, b"),
+        ("a.csv", b'text,label\n"He said ""no"", and\n\nleft",x\n', 'He said "no", and\n\nleft'),
+        ("a.tsv", b'text\tlabel\n"Great" film\tx\n', '"Great" film'),
+        ("a.tsv", b'text\tlabel\n"He said ""no"""\tx\n', 'He said "no"'),
     ],
 )
-def test_a_header_may_stand_lower_and_a_file_be_packed_or_of_another_encoding(
-    tmp_path, content, options
-):
-    (tmp_path / "a.csv").write_bytes(content)
-    assert read_own(tmp_path / "a.csv", Reading(**options))[0] == [("A, b", "x", "")]
+def test_a_table_is_read_as_other_programs_write_it(tmp_path, name, content, text):
+    """Its header may stand lower, it may be packed or of another encoding, and have quotes."""
+    (tmp_path / name).write_bytes(content)
+    assert read_own(tmp_path / name, Reading())[0] == [(text, "x", "")]
 
 
 def test_an_encoding_and_a_column_that_begins_like_a_comment_may_be_named(tmp_path):
@@ -116,6 +104,8 @@ def test_an_encoding_and_a_column_that_begins_like_a_comment_may_be_named(tmp_pa
     corpus = load(f"{path}:text_column=#text,encoding=cp1252")
     assert (corpus.classes, len(corpus.train)) == (("là", "où"), 36)
     assert {*corpus.train.texts} < {text for text, _ in rows}
+    path.write_bytes('sep=,\ntext,label\n"A, b",x\n'.encode("utf-16-be"))
+    assert read_own(path, Reading(encoding="utf-16-be"))[0] == [("A, b", "x", "")]
 
 
 @pytest.mark.parametrize(
@@ -152,8 +142,13 @@ EXPECTED = ([("None", "1", ""), ("7", "True", "")], 1)
 def test_a_sheet_of_excel_is_read_below_its_title(tmp_path, monkeypatch):
     path = tmp_path / "a.xlsx"
     sheets = {"notes": pd.DataFrame([["by hand"]]), "texts": pd.DataFrame(SHEET, dtype=object)}
-    path.touch()
-    monkeypatch.setattr(pd, "read_excel", lambda *_, **how: sheets)
+    if find_spec("openpyxl"):
+        with pd.ExcelWriter(path) as workbook:
+            for name, sheet in sheets.items():
+                sheet.to_excel(workbook, sheet_name=name, header=False, index=False)
+    else:
+        path.touch()
+        monkeypatch.setattr(pd, "read_excel", lambda *_, **how: sheets)
     read, gaps, _ = read_own(path, Reading())
     assert (read, len(gaps)) == EXPECTED
     assert "row 4: column 'label' holds nothing: 'n/a'" in gaps[0]
@@ -173,17 +168,11 @@ def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch, suffix, packa
     )
 
 
-@pytest.mark.parametrize(("suffix", "package"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow")])
-def test_real_files_of_other_programs_are_read(tmp_path, suffix, package):
-    pytest.importorskip(package, reason=f"{package} is missing: pip install {package}")
-    path, header = tmp_path / f"a{suffix}", SHEET[1]
-    if suffix == ".xlsx":
-        with pd.ExcelWriter(path) as workbook:
-            for name, rows in (("notes", [["by hand"]]), ("texts", SHEET)):
-                pd.DataFrame(rows).to_excel(workbook, sheet_name=name, header=False, index=False)
-    else:
-        pd.DataFrame(SHEET[2:], columns=header).astype(str).to_parquet(path)
-    read, gaps, _ = read_own(path, Reading())
+def test_a_parquet_file_is_read(tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is missing: pip install pyarrow")
+    table = pd.DataFrame(SHEET[2:], columns=SHEET[1]).astype(str)
+    table.to_parquet(tmp_path / "a.parquet")
+    read, gaps, _ = read_own(tmp_path / "a.parquet", Reading())
     assert (read, len(gaps)) == EXPECTED
 
 

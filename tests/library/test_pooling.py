@@ -131,11 +131,19 @@ def features_of(dtype, side, kind):
     return options if kind == "unmasked" else options | {"attention_mask": mask.long()}
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("kind", ["usual", "weighted", "unmasked", "flat"])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        ("usual", torch.float16),
+        ("weighted", torch.float32),
+        ("weighted", torch.bfloat16),
+        ("unmasked", torch.float64),
+        ("flat", torch.float16),
+    ],
+)
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("include_prompt", [True, False])
-def test_features_are_read_as_by_sentence_transformers(dtype, kind, side, include_prompt):
+def test_features_are_read_as_by_sentence_transformers(kind, dtype, side, include_prompt):
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
     modes = {"mean": "mean", "max": "max", "cls": "cls", "last": "lasttoken"}
     for ours, theirs in modes.items():
@@ -147,11 +155,15 @@ def test_features_are_read_as_by_sentence_transformers(dtype, kind, side, includ
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_switch_for_prompts_is_kept_with_the_model(tmp_path):
+def test_a_query_and_the_switch_for_prompts_are_kept_with_the_model(tmp_path):
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    pooling = SentencePooling("mean")
+    pooling = SentencePooling("attention", size=D)
     model = sentence_transformers.SentenceTransformer(modules=[pooling], device="cpu")
     model.set_pooling_include_prompt(False)
-    assert not pooling.include_prompt
-    pooling.save(str(tmp_path))
-    assert not SentencePooling.load(str(tmp_path)).include_prompt
+    assert (pooling.include_prompt, model.get_embedding_dimension()) == (False, D)
+    model.save(str(tmp_path))
+    saved = {"device": "cpu", "trust_remote_code": True}
+    (again,) = sentence_transformers.SentenceTransformer(str(tmp_path), **saved)
+    assert (again.pooling, again.include_prompt) == ("attention", False)
+    given = features_of(torch.float32, "right", "usual")
+    torch.testing.assert_close(again(given), pooling(given))

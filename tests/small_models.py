@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 import torch
+from torch.nn import LSTM
 
 from whenpool import TextClassifier, load
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
 from whenpool.corpora.tokens import build_vocabulary, number, tokenize
+from whenpool.models.cells import Cell
 
 SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
 
@@ -85,6 +87,36 @@ def recurrence(model):
     for mine, theirs in zip(module.parameters(), model.encoder.parameters(), strict=True):
         mine.data.copy_(theirs.data)
     return module
+
+
+def states_by_loop(encoder, words):
+    """The states (n, D) of one text (n, E), made word by word, and those of each direction of the
+    top layer as a list of (1, H)."""
+    for layer in encoder.layers:
+        halves, n = [], len(words)
+        for k, module in enumerate(layer):
+            h = c = torch.zeros(1, module.hidden_size, dtype=words.dtype)
+            states = [h] * n
+            for t in reversed(range(n)) if k else range(n):
+                word = words[t : t + 1]
+                if isinstance(module, Cell):
+                    h = module.step(word, h)
+                elif isinstance(module, LSTM):
+                    _, (h, c) = module(word, (h, c))
+                else:
+                    h = module(word, h)[1]
+                states[t] = h
+            halves.append(states)
+        words = torch.cat([torch.cat(states) for states in halves], dim=-1)
+    return words, halves
+
+
+def norms_at(halves, loss):
+    """The norms of a loss's gradients, by autograd, at the states of each direction, a tensor for
+    each word."""
+    how = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+    grads = [torch.stack(torch.autograd.grad(loss, states, **how), dim=-2) for states in halves]
+    return torch.cat(grads, dim=-1).norm(dim=-1)
 
 
 def texts_of(batch):

@@ -9,13 +9,14 @@ from itertools import product
 import pytest
 import torch
 from called import refused
+from small_models import BATCH, LABELS, LENGTHS, norms_at, states_by_loop, texts_of
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, TextClassifier, save_checkpoint
-from whenpool.models.cells import CELLS, TORCH_CELLS, Cell
+from whenpool.models.cells import CELLS, TORCH_CELLS
 from whenpool.probes import (
     gradient_norms,
     gradient_profile,
@@ -24,9 +25,7 @@ from whenpool.probes import (
     window_importance,
 )
 
-IDS = torch.randint(0, 20, (4, 11), generator=torch.Generator().manual_seed(3))
-LENGTHS = torch.tensor([11, 4, 1, 7])
-LABELS = torch.tensor([0, 2, 1, 2])
+IDS = BATCH.ids
 
 
 def classifier(
@@ -36,40 +35,12 @@ def classifier(
     return TextClassifier(20, 3, pooling, cell, 6, units, layers, bidirectional, **options).double()
 
 
-def step(module, word, state):
-    """One word, (1, E), through a recurrence: (h, c) -> (h, c), (1, H) each."""
-    if isinstance(module, Cell):
-        return module.step(word, state[0]), state[1]
-    if isinstance(module, nn.LSTM):
-        return module(word, state)[1]
-    return module(word, state[0])[1], state[1]
-
-
-def loss_of(model, ids, label, added):
-    """The loss of one text, with ``added`` (n, D) put onto the states of the top layer one by
-    one."""
-    n, words = len(ids), model.embed(ids).detach()
-    for number, layer in enumerate(model.encoder.layers):
-        halves = []
-        for k, module in enumerate(layer):
-            H = module.hidden_size
-            state, states = tuple(torch.zeros(2, 1, H).double()), [None] * n
-            for t in range(n) if k == 0 else reversed(range(n)):
-                h, c = step(module, words[t : t + 1], state)
-                if number == len(model.encoder.layers) - 1:
-                    h = h + added[t, k * H : (k + 1) * H]
-                state, states[t] = (h, c), h
-            halves.append(torch.cat(states))
-        words = torch.cat(halves, dim=-1)
-    return cross_entropy(model.classify(words.unsqueeze(0), torch.tensor([n])), label.unsqueeze(0))
-
-
 def norms_by_loop(model):
     norms = torch.full(IDS.shape, torch.nan).double()
-    for b, n in enumerate(LENGTHS.tolist()):
-        added = torch.zeros(n, model.encoder.output_size).double().requires_grad_()
-        (grad,) = torch.autograd.grad(loss_of(model, IDS[b, :n], LABELS[b], added), added)
-        norms[b, :n] = grad.norm(dim=-1)
+    for b, text in enumerate(texts_of(BATCH)):
+        states, halves = states_by_loop(model.encoder, model.embed(text))
+        logits = model.classify(states.unsqueeze(0), LENGTHS[b : b + 1])
+        norms[b, : len(text)] = norms_at(halves, cross_entropy(logits, LABELS[b : b + 1]))
     return norms
 
 
@@ -87,15 +58,15 @@ def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bid
         bidirectional = False
     model = classifier(pooling, cell, layers, bidirectional, units=6)
     norms = gradient_norms(model, torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1), LENGTHS, LABELS)
-    assert same(norms[:, :11], norms_by_loop(model))
-    assert norms[:, 11:].isnan().all()
+    assert same(norms[:, :7], norms_by_loop(model))
+    assert norms[:, 7:].isnan().all()
 
 
 def test_float32_keeps_what_is_far_below_its_squares():
     model = classifier("last").float()
     with torch.no_grad():
         model.classifier.weight *= 1e-25
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    norms = gradient_norms(model, *BATCH)
     assert norms.dtype == torch.float32
     assert (norms[0] > 0).all()
 
@@ -104,14 +75,14 @@ def test_the_model_is_left_as_it_was():
     model = classifier("max", drop_connect=0.5)
     model.classifier.eval()
     before, random = copy.deepcopy(model), torch.random.get_rng_state()
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    norms = gradient_norms(model, *BATCH)
     assert torch.equal(random, torch.random.get_rng_state())
     modes = ([part.training for part in of.modules()] for of in (model, before))
     assert next(modes) == next(modes)
     assert not any("forward" in vars(part) for part in model.modules())
     torch.testing.assert_close(model.state_dict(), before.state_dict(), rtol=0, atol=0)
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert same(norms, gradient_norms(model.eval(), IDS, LENGTHS, LABELS))
+    assert same(norms, gradient_norms(model.eval(), *BATCH))
 
 
 class Theirs(nn.Module):
@@ -155,8 +126,8 @@ class Theirs(nn.Module):
 @pytest.mark.parametrize("first", [True, False])
 def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectional, first):
     model = Theirs(kind, layers, bidirectional, first=first)
-    theirs = gradient_norms(model, IDS, LENGTHS, LABELS)
-    assert same(theirs, gradient_norms(model.as_ours(cell), IDS, LENGTHS, LABELS))
+    theirs = gradient_norms(model, *BATCH)
+    assert same(theirs, gradient_norms(model.as_ours(cell), *BATCH))
     assert same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
 
 
@@ -169,24 +140,19 @@ def test_other_recurrences_of_a_model_are_an_input_as_any_other():
     embedded = model.embed(IDS).detach()
     plain.embed = lambda ids: embedded + frozen(embedded)
     model.encode = lambda x, lengths: Theirs.encode(model, x + frozen(x), lengths)
-    norms, expected = (gradient_norms(of, IDS, LENGTHS, LABELS) for of in (model, plain))
+    norms, expected = (gradient_norms(of, *BATCH) for of in (model, plain))
     assert same(norms, expected)
     model.encode = lambda x, lengths: torch.no_grad()(Theirs.encode)(model, x, lengths)
     refused(
         "call no recurrence that a gradient comes back through",
         gradient_norms,
         model,
-        IDS,
-        LENGTHS,
-        LABELS,
+        *BATCH,
     )
 
 
 class Loop(Theirs):
-    """Its recurrence is a loop over words, in one direction or both; ``added`` goes onto each
-    state."""
-
-    added = torch.zeros(11, 10).double()
+    """Its recurrence is a loop over words, in one direction or both."""
 
     def __init__(self, kind=nn.LSTMCell, bidirectional=True, end=None):
         super().__init__(bidirectional=bidirectional)
@@ -195,25 +161,22 @@ class Loop(Theirs):
         self.end = end or partial(torch.stack, dim=1)
 
     def encode(self, embedded, lengths):
-        halves = []
+        self.halves = []
         for k, cell in enumerate(self.cells):
             h = c = embedded.new_zeros(len(embedded), 5)
             states = [h] * embedded.shape[1]
             for t in reversed(range(len(states))) if k else range(len(states)):
                 h = cell(embedded[:, t], (h, c) if isinstance(cell, nn.LSTMCell) else h)
                 h, c = h if isinstance(h, tuple) else (h, c)
-                h = states[t] = h + self.added[..., t, 5 * k : 5 * k + 5]
-            halves.append(self.end(states))
-        return torch.cat(halves, dim=-1) if len(halves) == 2 else halves[0]
+                states[t] = h
+            self.halves.append(states)
+        return torch.cat([self.end(states) for states in self.halves], dim=-1)
 
     def total(self):
-        """The norms by autograd at what is added."""
-        self.added = torch.zeros(*IDS.shape, 10, requires_grad=True, dtype=torch.float64)
-        states = self.encode(self.embed(IDS), LENGTHS)
-        loss = cross_entropy(self.classify(states, LENGTHS), LABELS, reduction="sum")
-        norms = torch.autograd.grad(loss, self.added)[0].norm(dim=-1)
-        del self.added
-        return norms.masked_fill(torch.arange(11) >= LENGTHS.unsqueeze(1), torch.nan)
+        """The norms by autograd at each state."""
+        logits = self.classify(self.encode(self.embed(IDS), LENGTHS), LENGTHS)
+        norms = norms_at(self.halves, cross_entropy(logits, LABELS, reduction="sum"))
+        return norms.masked_fill(torch.arange(7) >= LENGTHS.unsqueeze(1), torch.nan)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
@@ -221,7 +184,7 @@ class Loop(Theirs):
 def test_a_loop_over_words_whose_states_are_stacked_has_its_total_gradient(kind, bidirectional):
     model = Loop(kind, bidirectional)
     norms = model.total()
-    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms)
+    assert same(gradient_norms(model, *BATCH), norms)
 
 
 def with_encode(encode, kind=Loop):
@@ -289,7 +252,7 @@ quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
     ],
 )
 def test_a_recurrence_that_cannot_be_seen_is_refused(model, words):
-    refused(words, gradient_norms, model, IDS, LENGTHS, LABELS)
+    refused(words, gradient_norms, model, *BATCH)
 
 
 class Doubled(torch.autograd.Function):
@@ -303,7 +266,7 @@ class Doubled(torch.autograd.Function):
 
 
 def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
-    expected = gradient_norms(with_encode(lambda _, x: wide(2 * x)), IDS, LENGTHS, LABELS)
+    expected = gradient_norms(with_encode(lambda _, x: wide(2 * x)), *BATCH)
     weight = Loop().out.weight.detach()
     for norms, label, n, ids in zip(expected, LABELS, LENGTHS, IDS, strict=True):
         logits = Loop().classify(wide(2 * Loop().table(ids)).unsqueeze(0), [n])[0]
@@ -313,10 +276,10 @@ def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
     by_number.embed = lambda ids: ids
     written_into = with_encode(lambda _, x: wide(x.mul_(2)))
     for model in (by_number, written_into):
-        assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
+        assert same(gradient_norms(model, *BATCH), expected)
     custom = with_encode(lambda _, x: wide(Doubled.apply(x)))
     with pytest.warns(UserWarning, match="encode of Loop calls DoubledBackward, which a probe"):
-        assert same(gradient_norms(custom, IDS, LENGTHS, LABELS), expected)
+        assert same(gradient_norms(custom, *BATCH), expected)
 
 
 @pytest.mark.filterwarnings(
@@ -346,7 +309,7 @@ def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind
 def test_what_torch_wraps_around_a_model_is_named():
     wrapped = nn.DataParallel(classifier())
     inside = "DataParallel.*; give the model inside it, its .module"
-    refused(inside, gradient_norms, wrapped, IDS, LENGTHS, LABELS)
+    refused(inside, gradient_norms, wrapped, *BATCH)
     refused(inside, save_checkpoint, "folder", wrapped, ["<unk>", "<pad>"], "ab")
 
 
@@ -392,5 +355,5 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
     ],
 )
 def test_bad_input_is_named(change, words):
-    given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change
+    given = {"model": classifier()} | BATCH._asdict() | change
     refused(re.escape(words), gradient_norms, **given)

@@ -11,7 +11,8 @@ from unittest.mock import Mock
 import pytest
 import torch
 from archives import make_zhang
-from clones import CAPTURED, clone
+from called import python
+from clones import clone
 from conftest import told
 from small_runs import alive, children, wait_for
 
@@ -30,9 +31,7 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
         "import paper.runs.engine, paper.fewshot.pretrained\n"
         "print(sorted({'ray', 'transformers'} & set(sys.modules)))"
     )
-    *lines, heavy, extra = subprocess.run(
-        [sys.executable, "-c", script], **CAPTURED
-    ).stdout.splitlines()
+    *lines, heavy, extra = python(script).stdout.splitlines()
     assert set(VERBS) <= {line.split()[0] for line in lines if line.startswith("  ")}
     assert heavy == extra == "[]"
 

@@ -3,14 +3,11 @@ attention (§2.2.5, §2.2.6), gradient-directed gradients (§2.2.7), another sta
 of it: against loops over words, finite differences, and each other."""
 
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import small_models as small
 import torch
-from called import CAPTURED, refused
+from called import elsewhere, refused
 from small_models import BATCH, INDICES, LENGTHS, PADDING, classifier, gradients, model_of, numbered
 from torch.nn.functional import cross_entropy, pad
 
@@ -314,9 +311,4 @@ def test_a_trick_is_validated_as_it_will_be_used_and_leaves_an_ordinary_lstm(tri
 
 
 def test_every_trick_learns_on_a_device_that_is_not_the_processor():
-    """In a process of its own, as `test_export.py` runs ``stand_in.py``."""
-    options = "-p no:xdist -p no:cacheprovider -rA stand_in_of_tricks.py".split()
-    command, folder = [sys.executable, "-m", "pytest", *options], Path(__file__).parents[1]
-    done = subprocess.run(command, cwd=folder, **CAPTURED)
-    assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in
-    assert done.returncode == 5 or done.stdout.count("\nPASSED") == 3
+    elsewhere("stand_in_of_tricks.py", tests=3)

@@ -13,6 +13,7 @@ import nbformat
 import pytest
 import torch
 import yaml
+from called import python
 from clones import CAPTURED, HEAD, PAGES, PROJECT, ROOT, clone, code_cell
 from notebooks import COMMAND, chapters, main, notebook
 from packaging.requirements import Requirement
@@ -141,8 +142,7 @@ def first_cell_run(folder, modules="", code=0):
     made = nbformat.reads(notebook(ROOT / "book" / "theory.md", ROOT), 4)
     printed = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
     (folder / "cell.py").write_text(f"{made.cells[0].source}\n{printed}\n")
-    command = [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"]
-    done = subprocess.run(command, cwd=folder, **CAPTURED)
+    done = python(f"{modules}\nexec(open('cell.py').read())", cwd=folder)
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
 

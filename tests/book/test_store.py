@@ -1,10 +1,9 @@
 """The store of finished runs."""
 
 import re
-import subprocess
-import sys
 
 import pytest
+from called import python
 
 from paper.runs.store import Store
 
@@ -70,8 +69,5 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 Store(Path({str(tmp_path)!r})).put({{"run": 2}}, {{}}, {{"long": "x" * 5000}}, {{}})
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert re.search("cannot write .*finished work is kept", done.stderr)
+    assert re.search("cannot write .*finished work is kept", python(script).stderr)
     assert [file.stem for file in tmp_path.rglob("*")] == [first]

@@ -1,13 +1,8 @@
 """Models outside of Python: classifiers compiled, and exported for onnxruntime."""
 
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-from called import CAPTURED, refused
+from called import elsewhere, refused
 
 from whenpool import TextClassifier
 
@@ -73,10 +68,4 @@ def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
 
 
 def test_training_steps_run_on_a_device_that_is_not_the_processor():
-    """The tests of ``stand_in.py``, in a process of their own: torch counts its devices once, in
-    the first backward pass."""
-    options = "-p no:xdist -p no:cacheprovider -rA stand_in.py".split()
-    folder = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=folder, **CAPTURED)
-    assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in
-    assert done.returncode == 5 or len(re.findall(r"^PASSED", done.stdout, re.MULTILINE)) == 20
+    elsewhere("stand_in.py", tests=20)

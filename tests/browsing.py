@@ -11,6 +11,9 @@ import pytest
 from paper.pages.print_book import find_browser, wait_for_formulas
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
+on_every_screen = pytest.mark.parametrize(
+    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+)
 
 
 def needs_browser():

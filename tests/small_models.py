@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
 
+import pytest
 import torch
 from torch.nn import LSTM
 
@@ -47,6 +48,7 @@ def model_of(dataset, pooling="max_attention", seed=0, **options):
     )
 
 
+both_ways = pytest.mark.parametrize("bidirectional", [True, False])
 PADDING, WORDS, CLASSES = 1, 20, 3
 LENGTHS = torch.tensor([7, 4, 1, 2])
 LABELS = torch.tensor([0, 2, 1, 2])

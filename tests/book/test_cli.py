@@ -62,10 +62,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
             "if it holds tagged words, add --chapter sequence_labelling",
         ),
         (
-            ["run", "--corpus", "imdb", "--sizes", "3"],
-            "aclImdb_v1.tar.gz is not in",
-        ),  # none is stored
-        (
             ["run", "--redo", __file__, "--unmasked"],
             "--redo computes all runs of its file; leave out --unmasked",
         ),
@@ -90,10 +86,6 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
             "no tagged words are in imdb; name",
         ),
         (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
-        (
-            ["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"],
-            "encoder '/no/bert' is not",
-        ),
         (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
         (
             ["claims", "--chapter", "none"],

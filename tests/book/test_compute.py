@@ -99,10 +99,6 @@ def test_a_trace_of_a_student_brings_the_teacher_and_a_finished_student_needs_no
     ("asked", "reason"),
     [
         (
-            [TOO_LARGE, GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)],
-            "the corpus has 60 train",
-        ),
-        (
             [GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)],
             "the corpus has 60 train texts, but 61",
         ),

@@ -67,17 +67,11 @@ def named(kind):
 
 @pytest.mark.parametrize("kind", PROBES.values(), ids=named)
 def test_the_key_of_a_probe_depends_on_its_training_and_on_what_is_not_at_its_default(place, kind):
-    changes = (
-        {},
-        {"seed": 1},
-        {"pooling": "max"},
-        {"setting": "mid"},
-        *({"trick": t} for t in TRICKS),
-    )
+    changes = [{}, {"seed": 1}, {"pooling": "max"}, {"setting": "mid"}]
+    changes += [{"trick": trick} for trick in TRICKS]
     trainings = [replace(TINY, **change) for change in changes]
-    assert len({key(run, place) for one in trainings for run in (one, kind(one))}) == 2 * len(
-        trainings
-    )
+    runs = [*trainings, *map(kind, trainings)]
+    assert len({key(run, place) for run in runs}) == len(runs)
     assert key(kind(TINY, **DEFAULTS[kind]), place) == key(kind(TINY), place)
     taken = {own.name for own in Training.columns()} | {"probe", "protocol"}
     assert not taken & set(DEFAULTS[kind])  # a row and an identity hold both, side by side
@@ -146,7 +140,6 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
             {"through": "max", "trick": TRICKS[1]},
             "through cannot be combined with penalty_attention",
         ),
-        ({"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
         ({"clip": 0.0}, "clip must be above 0, not 0.0"),
     ],
 )

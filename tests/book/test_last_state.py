@@ -9,6 +9,8 @@ import pytest
 import torch
 from called import refused
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from small_runs import TINY, fresh, left_by, result_of
 
 from paper.runs.kinds.probe import (
@@ -87,22 +89,24 @@ def test_fresh_filler_is_another_in_every_epoch_and_leaves_text_and_labels(place
 def regressed(model, dataset):
     """The test accuracy of the regression on the last state, the mean and the maximum, text by
     text."""
-    states, found = [], {}
-    splits = dataset.train, dataset.validation, dataset.test
+    splits, found = (dataset.train, dataset.validation, dataset.test), {}
+    states = []  # of each split (3, N, D)
     for texts in splits:
         rows = []
         for index in range(len(texts)):
-            batch = texts.batch(torch.tensor([index]), 1)
-            h = model.encode(model.embed(batch.ids), batch.lengths)[0].detach()
-            rows.append([torch.cat([h[-1, :6], h[0, 6:]]), h.mean(0), h.max(0).values])
-        states.append([torch.stack(own).numpy() for own in zip(*rows, strict=True)])
-    for name, *own in zip(("last", "mean", "max"), *states, strict=True):
-        middle, width = own[0].mean(0), own[0].std(0)
-        pairs = zip(own, splits, strict=True)
-        train, *others = (((values - middle) / width, texts.labels) for values, texts in pairs)
-        models = [LogisticRegression(C=C, max_iter=300).fit(*train) for C in PENALTIES]
-        scores = [[one.score(*split) for split in others] for one in models]
-        _, best = max(scores, key=lambda of_one: of_one[0])
+            ids, lengths, _ = texts.batch(torch.tensor([index]), 1)
+            h = model.encode(model.embed(ids), lengths)[0].detach()
+            ends = torch.cat([h[-1, :6], h[0, 6:]])
+            rows.append(torch.stack([ends, h.mean(0), h.max(0).values]))
+        states.append(torch.stack(rows, dim=1).numpy())
+    for name, *values in zip(("last", "mean", "max"), *states, strict=True):
+        train, *others = zip(values, (texts.labels for texts in splits), strict=True)
+        scores = []
+        for C in PENALTIES:
+            regression = LogisticRegression(C=C, max_iter=300)
+            model = make_pipeline(StandardScaler(), regression).fit(*train)
+            scores.append([model.score(*split) for split in others])
+        _, best = max(scores, key=lambda score: score[0])
         found[name] = pytest.approx(100 * best, abs=100 / 40 + 0.01)
     return found
 

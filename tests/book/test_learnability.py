@@ -8,7 +8,17 @@ import pytest
 import small_models as small
 import torch
 from called import elsewhere, refused
-from small_models import BATCH, INDICES, LENGTHS, PADDING, classifier, gradients, model_of, numbered
+from small_models import (
+    BATCH,
+    INDICES,
+    LENGTHS,
+    PADDING,
+    both_ways,
+    classifier,
+    gradients,
+    model_of,
+    numbered,
+)
 from torch.nn.functional import cross_entropy, pad
 
 from paper import tricks
@@ -151,7 +161,7 @@ def watched(form, ids, lengths):
     return seen
 
 
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 @pytest.mark.parametrize(
     "objective",
     [

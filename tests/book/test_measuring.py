@@ -156,10 +156,8 @@ def test_agrees_with_one_text_at_a_time(pooling):
     [
         ({"texts": [], "labels": []}, "there is no text; give"),
         ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
-        *(
-            ({"labels": labels}, "labels must be whole numbers")
-            for labels in ([0.9, 1], ["a", "b"])
-        ),
+        ({"labels": [0.9, 1]}, "labels must be whole numbers"),
+        ({"labels": ["a", "b"]}, "labels must be whole numbers"),
         ({"texts": [[3], [99]]}, "ids have the word 99, but the model knows"),
         ({"filler": []}, "there is no filler sentence"),
         ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
@@ -176,11 +174,6 @@ def test_what_cannot_be_used_is_told_in_one_line(changes, message):
     assert given["model"].training
 
 
-def step(model, words):
-    ids = torch.arange(words)[None] % 10
-    return step_megabytes(model, ids, torch.tensor([words]), torch.tensor([1]))
-
-
 @pytest.mark.parametrize(
     ("cell", "plain"), [("transformer", True), ("transformer", False), ("lstm", False)]
 )
@@ -188,7 +181,8 @@ def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does(cell, p
     model = TextClassifier(10, 2, cell=cell, embedding_size=6, hidden_size=8)
     if plain:
         model.encoder.attention = "plain"
-    exponent = kinds.growth(
-        [{"words": n, "megabytes": step(model, n)} for n in (512, 1_024, 2_048)]
-    )
-    assert exponent > 1.9 if plain else exponent < 1.1
+    taken = []
+    for words in (512, 1_024, 2_048):
+        text = torch.arange(words)[None] % 10, torch.tensor([words]), torch.tensor([1])
+        taken.append({"words": words, "megabytes": step_megabytes(model, *text)})
+    assert kinds.growth(taken) > 1.9 if plain else kinds.growth(taken) < 1.1

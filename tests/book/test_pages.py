@@ -6,7 +6,7 @@ Looks at the pages in ``WHENPOOL_PAGES``, or at the whole book built from smoke-
 import re
 
 import pytest
-from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser
+from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser, on_every_screen
 from clones import PAGES, ROOT
 
 FRONT_PAGE_BYTES = 450_000  # with all that it loads, compressed
@@ -22,9 +22,7 @@ def html(request):
     return request.getfixturevalue("pages")
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
-)
+@on_every_screen
 @pytest.mark.parametrize("name", [*PAGES, "search"])
 def test_a_page_is_whole_fits_the_screen_and_axe_finds_nothing_serious(
     html, chromium, name, size, scheme

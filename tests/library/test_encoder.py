@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from called import refused
+from small_models import both_ways
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -32,7 +33,7 @@ def inputs():
 
 @pytest.mark.parametrize(("cell", "torch_class"), TORCH_CELLS.items())
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, inputs):
     torch.manual_seed(3)
     module = torch_class(5, 6, layers, bidirectional=bidirectional, batch_first=True).double()
@@ -149,7 +150,7 @@ def make_even(h, learnt, share):
 
 
 @pytest.mark.parametrize("way", ["open", "even"])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 @pytest.mark.parametrize("ends", [True, False])
 def test_other_ways_back_are_those_of_a_loop_over_words(
     way, bidirectional, ends, inputs, monkeypatch
@@ -280,7 +281,7 @@ def test_gradients_of_each_text_by_vmap_are_those_of_the_text_alone(cell):
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("attention", ["fused", "plain"])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional, inputs):
     options = {"attention": attention, "bidirectional": bidirectional, "dropout": 0.0}
     made = TransformerEncoder(5, 6, layers=2, heads=3, **options).double()

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 import torch
 from called import refused
-from small_models import BATCH, LABELS, LENGTHS, norms_at, states_by_loop, texts_of
+from small_models import BATCH, LABELS, LENGTHS, both_ways, norms_at, states_by_loop, texts_of
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -52,7 +52,7 @@ def same(ours, theirs):
     ("pooling", "cell", "layers"),
     [*product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2])],
 )
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bidirectional):
     if cell in ("sum", "tanh_sum") and layers == 2:
         bidirectional = False
@@ -122,7 +122,7 @@ class Theirs(nn.Module):
 
 @pytest.mark.parametrize(("cell", "kind"), TORCH_CELLS.items())
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 @pytest.mark.parametrize("first", [True, False])
 def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectional, first):
     model = Theirs(kind, layers, bidirectional, first=first)
@@ -180,7 +180,7 @@ class Loop(Theirs):
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 def test_a_loop_over_words_whose_states_are_stacked_has_its_total_gradient(kind, bidirectional):
     model = Loop(kind, bidirectional)
     norms = model.total()

@@ -109,15 +109,21 @@ def ask(runs, place, **options):
 
 
 def record(
-    place, run, history=(), complete=True, accuracy=70.0, protocol=PROTOCOL, made=None, **result
+    place,
+    run,
+    history=(),
+    complete=True,
+    accuracy=70.0,
+    protocol=PROTOCOL,
+    made=None,
+    identity=None,
+    **result,
 ):
     """Put a training or probe into the store that nobody has computed, and return its key."""
-    identity = {"run": run.training.changed(), "data": {"corpus": "c"}, "protocol": protocol}
-    values = {
-        "corpus_complete": complete,
-        "seconds": 1.0,
-        "probe_protocol": PROBE_PROTOCOL,
-    } | result
+    data = {"run": (run.training or run).changed(), "data": {"corpus": "c"}, "protocol": protocol}
+    identity = identity or data
+    values = {"corpus_complete": complete, "seconds": 1.0, "probe_protocol": PROBE_PROTOCOL}
+    values |= result
     if run.kind == "probe":
         identity["probe"] = run.changed() | {"protocol": values["probe_protocol"]}
     else:

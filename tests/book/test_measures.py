@@ -140,8 +140,8 @@ BY_EPOCHS = [
         {0: 10},
     ),
 ]
-TIMES = [{"seconds": each} for each in (*[[0.1]] * 5, [3.0, 2.0, 9.0], [0.1], [5.0])]
-"""Of which the seeds 5 and 7 are there to be timed: the fastest epoch counts."""
+TIMES = [{"seconds": each} for each in (*[[0.1]] * 5, [3.0, 2.0, 9.0], [5.0])]
+"""Of which the seeds from 5 on are there to be timed: the fastest epoch counts."""
 LOOKS = [
     (0, 0.02, 0.5, 50.0),
     (128, 0.01, 0.4, 94.9),
@@ -315,7 +315,7 @@ BY_HAND = [
     ("validation_accuracy", runs(TRAININGS), {0: 61, 1: 60, 2: 64, 3: 7}),
     ("above_chance", runs(TRAININGS), {0: 9, 1: 12, 2: 12.5, 3: 1}),
     *((name, with_epochs(*histories), expected) for name, histories, expected in BY_EPOCHS),
-    ("epoch_seconds", with_epochs(*TIMES), {5: 2.0, 7: 5.0}),
+    ("epoch_seconds", with_epochs(*TIMES), {5: 2.0, 6: 5.0}),
     ("early_gradient", runs(gradients=GRADIENTS), {0: 0.3, 1: 0.5}),
     ("early_middle_to_ends", runs(gradients=GRADIENTS), {0: 0.1, 1: 0.5}),
     ("first_middle_to_ends", runs(first_steps=GRADIENTS), {0: 0.1, 1: 0.5}),

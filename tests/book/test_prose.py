@@ -48,8 +48,8 @@ def test_a_page_uses_what_the_library_has(page):
                     modules[name.asname or name.name] = import_module(f"{node.module}.{name.name}")
                 used.append((import_module(node.module), name.name))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            used += [(modules[node.value.id], node.attr)] if node.value.id in modules else []
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in modules:
+            used.append((modules[ast.unparse(node.value)], node.attr))
     assert not [f"{module.__name__}.{name}" for module, name in used if not hasattr(module, name)]
 
 

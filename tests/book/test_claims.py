@@ -196,15 +196,15 @@ def test_intervals_are_students_welchs_and_satterthwaites(a, b, c, d):
     assert found == pytest.approx(expected, abs=1e-6)
 
 
-def found(claim, made, scale="thesis", **more):
-    finding = by_runs(claim, made, scale, **more)
+def found(claim, rows, scale="thesis", **more):
+    finding = by_runs(claim, table_of(claim.measure, rows), scale, **more)
     assert finding.verdict in claims.VERDICTS
     return finding
 
 
 @pytest.mark.parametrize(("change", "rows", "expected"), COMPARED)
 def test_claims_compare_means_of_models(change, rows, expected):
-    finding = found(replace(GAP, **change), table_of("accuracy", rows))
+    finding = found(replace(GAP, **change), rows)
     if expected is None:
         assert finding == Finding()
     else:
@@ -220,7 +220,7 @@ def gaps(*groups, **change):
     rows = LAST + [
         row for name, own in zip(names, groups, strict=True) for row in valued(own, name)
     ]
-    return found(replace(GAP, of={"model": names}, **change), table_of("accuracy", rows))
+    return found(replace(GAP, of={"model": names}, **change), rows)
 
 
 def test_each_of_several_comparisons_counts_and_the_one_that_decides_is_shown():
@@ -285,28 +285,26 @@ def test_a_threshold_is_moved_by_a_part_of_itself(rule, part, measure, moved):
 
 def test_a_ratio_is_compared_by_its_logarithm():
     values = [0.01, 0.1, 10.0]
-    finding = found(replace(RATIO, rule="<= 1"), table_of("ratio_at_95", valued(values)))
+    finding = found(replace(RATIO, rule="<= 1"), valued(values))
     expected = stats.ttest_1samp(np.log(values), 0).confidence_interval(0.95)
     assert finding.value == pytest.approx(0.01 ** (1 / 3))
     assert np.log([finding.low, finding.high]) == pytest.approx([*expected])
     rows = valued(values) + valued([1e-3, 1e-2, 1.0], "max")
-    over = found(replace(RATIO, against={"model": "max"}), table_of("ratio_at_95", rows))
+    over = found(replace(RATIO, against={"model": "max"}), rows)
     assert over.value == pytest.approx(10)
     # 0.5 is nearer to an end of the band than 90, but not by the factor
     rows = valued([0.5] * 3, "mean") + valued([90.0] * 3, "max")
-    least = found(replace(RATIO, of={"model": ["mean", "max"]}), table_of("ratio_at_95", rows))
+    least = found(replace(RATIO, of={"model": ["mean", "max"]}), rows)
     assert least.value == pytest.approx(90)
     # A gradient too small for a float is no reason to stop: the interval is endless.
-    finding = found(
-        replace(RATIO, rule="<= 1"), table_of("ratio_at_95", valued([0.0, 1e-15, 1e-14]))
-    )
+    finding = found(replace(RATIO, rule="<= 1"), valued([0.0, 1e-15, 1e-14]))
     assert (finding.verdict, finding.as_data()["interval"]) == ("undecided", None)
     assert finding.high > 1e300
 
 
 def test_what_is_exact_is_decided_by_one_run():
     claim = replace(LEVEL, measure="memory_exponent", rule="<= 1.2", of={"cell": "lstm"})
-    finding = found(claim, table_of("memory_exponent", [run(value=1.1), run(seed=1, value=9.0)]))
+    finding = found(claim, [run(value=1.1), run(seed=1, value=9.0)])
     assert (finding.verdict, finding.n, finding.measured) == ("holds", 1, "1.1")
     assert finding.value == finding.low == finding.high == 1.1
 
@@ -318,9 +316,8 @@ def test_no_interval_of_a_correlation_reaches_beyond_one_but_that_of_a_differenc
         for seed, value in enumerate(values)
     ]
     claim = replace(LEVEL, measure="rank_agreement", rule=">= 0.8", of={"predictor": "held"})
-    table = table_of("rank_agreement", rows)
-    assert found(claim, table).high == 1
-    assert found(replace(claim, against={"predictor": "start_ratio"}), table).high > 1
+    assert found(claim, rows).high == 1
+    assert found(replace(claim, against={"predictor": "start_ratio"}), rows).high > 1
 
 
 def test_a_seed_counts_once_and_other_runs_do_not_count():
@@ -340,8 +337,8 @@ def test_a_seed_counts_once_and_other_runs_do_not_count():
         {"layers": 2},
     ]
     rows = [row for change in others for row in valued([1, 2, 3], **change)]
-    made = table_of("accuracy", rows + valued([64, 65, 66]) + valued([64, 65, 66]) + rows)
-    finding = found(replace(LEVEL, of={"model": "last", "size": 1_000}), made)
+    rows = [*rows, *valued([64, 65, 66]), *valued([64, 65, 66]), *rows]
+    finding = found(replace(LEVEL, of={"model": "last", "size": 1_000}), rows)
     assert (finding.value, finding.n) == (65, 3)
 
 
@@ -350,29 +347,27 @@ def test_a_part_of_a_corpus_counts_in_the_compact_replication_alone_and_is_marke
     small = [
         run(seed=seed, scale="compact", value=65.0, corpus_complete=seed < 2) for seed in range(3)
     ]
-    made = table_of("accuracy", rows + small)
-    assert found(LEVEL, made) == found(LEVEL, made, pilots=True) == Finding()
-    finding = found(LEVEL, made, "compact")
+    assert found(LEVEL, rows) == found(LEVEL, rows, pilots=True) == Finding()
+    finding = found(LEVEL, rows + small, "compact")
     assert (finding.verdict, finding.part) == ("holds", True)
-    assert not found(LEVEL, table_of("accuracy", small[:2]), "compact").part
+    assert not found(LEVEL, small[:2], "compact").part
 
 
 def test_runs_that_began_before_the_rule_are_pilots_and_decide_nothing():
     old = valued([64, 65, 66], began=BEFORE)
     new = [row | {"seed": row["seed"] + 9} for row in valued([40, 41, 42])]
-    pilots, both = table_of("accuracy", old), table_of("accuracy", old + new)
-    assert (found(LEVEL, both).value, found(LEVEL, both, pilots=True).value) == (41, 65)
-    decision = decide(LEVEL, pilots)
+    assert found(LEVEL, old + new).value == 41
+    assert found(LEVEL, old + new, pilots=True).value == 65
+    decision = decide(LEVEL, table_of("accuracy", old))
     assert (decision.in_short, decision.best) == ("not run", Finding())
     assert (decision.pilots["thesis"].verdict, decision.pilots["thesis"].n) == ("holds", 3)
-    assert (
-        found(replace(LEVEL, registered=BEFORE.to_pydatetime()), pilots) == Finding()
-    )  # begun later
+    # begun later
+    assert found(replace(LEVEL, registered=BEFORE.to_pydatetime()), old) == Finding()
     # pilots may have been trained from other vectors
-    rows = valued([64, 65, 66], began=BEFORE, vectors="wiki-reviews.100d")
-    made = table_of("accuracy", rows + valued([1, 1, 1], vectors="wiki-reviews.100d"))
-    assert (found(LEVEL, made, pilots=True).value, found(LEVEL, made)) == (65, Finding())
-    assert found(replace(LEVEL, of={"vectors": "random"}), made, pilots=True) == Finding()
+    other = {"vectors": "wiki-reviews.100d"}
+    rows = valued([64, 65, 66], began=BEFORE, **other) + valued([1, 1, 1], **other)
+    assert (found(LEVEL, rows, pilots=True).value, found(LEVEL, rows)) == (65, Finding())
+    assert found(replace(LEVEL, of={"vectors": "random"}), rows, pilots=True) == Finding()
 
 
 LOOKED_AT = replace(LEVEL, seeds={"thesis": (1, 3, 5)})
@@ -386,9 +381,7 @@ def test_the_seeds_that_a_claim_names_decide_it_and_later_ones_stand_beside_it()
     assert decision.at["thesis"].value == pytest.approx(62.1)
     assert (decision.later["thesis"].n, decision.later["thesis"].low < 60) == (7, True)
     # until all are there the verdict is open, and a later seed does not take the place of one
-    few = table_of(
-        "accuracy", [row for row in valued([50, 62, 50, 62.1, 50, 50, 50]) if row["seed"] != 5]
-    )
+    few = [row for row in valued([50, 62, 50, 62.1, 50, 50, 50]) if row["seed"] != 5]
     assert (found(LOOKED_AT, few).verdict, found(LOOKED_AT, few).n) == ("so far holds", 2)
     # with no other seed nothing stands beside it
     rows = [row for row in valued([0, 62, 0, 62.1, 0, 62.2]) if row["seed"] % 2]
@@ -398,11 +391,11 @@ def test_the_seeds_that_a_claim_names_decide_it_and_later_ones_stand_beside_it()
 def test_both_sides_of_a_comparison_have_the_same_seeds_and_draws_are_named_likewise():
     claim = replace(GAP, seeds={"thesis": (0, 1, 2)})
     rows = valued([80, 81, 82, 60], "max") + valued([60, 61, 62, 90, 90])
-    finding = found(claim, table_of("accuracy", rows))
+    finding = found(claim, rows)
     assert (finding.value, finding.n) == (20, 3)
     draws = [row | {"seed": row["seed"] + 1} for row in valued([80, 81, 82, 0])]
     by_draw = replace(LEVEL, measure="accuracy_by_draw", seeds={"thesis": (1, 2, 3)})
-    assert found(by_draw, table_of("accuracy_by_draw", draws)).value == 81
+    assert found(by_draw, draws).value == 81
 
 
 def test_every_claim_about_runs_names_its_seeds_and_a_claim_registered_anew_has_unused_ones():
@@ -442,7 +435,7 @@ def test_a_verdict_stands_down_to_its_smallest_level(groups, rule):
         held = verdicts(1 - p) == {"holds"}
         assert (held or "does not hold" in verdicts(1 - p / len(groups))) == stands
     assert (finding.p <= 0.05) == (finding.verdict != "undecided")
-    assert math.isnan(found(LEVEL, table_of("accuracy", valued([61, 62]))).p)  # not tested yet
+    assert math.isnan(found(LEVEL, valued([61, 62])).p)  # not tested yet
 
 
 def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():

@@ -121,6 +121,14 @@ def norms_at(halves, loss):
     return torch.cat(grads, dim=-1).norm(dim=-1)
 
 
+def close(*both, **tolerance):
+    """Raises where two tensors, or two collections of them, differ by more than a tolerance;
+    where none is given, by more than rounding."""
+    if tolerance:
+        tolerance = {"atol": 0.0, "rtol": 0.0} | tolerance
+    torch.testing.assert_close(*both, **tolerance)
+
+
 def texts_of(batch):
     return [ids[:n] for ids, n in zip(batch.ids, batch.lengths.tolist(), strict=True)]
 

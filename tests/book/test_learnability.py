@@ -15,6 +15,7 @@ from small_models import (
     PADDING,
     both_ways,
     classifier,
+    close,
     gradients,
     model_of,
     numbered,
@@ -73,7 +74,7 @@ def test_teacher_forcing_is_the_mean_squared_error_over_texts_and_units(words, m
     texts = [TEXTS.ids.row(index) for index in indices.tolist()]
     mine = torch.stack([last_and_largest(model, text)[0] for text in texts])  # (3, 10)
     theirs = torch.stack([last_and_largest(teacher, text)[1] for text in texts])
-    torch.testing.assert_close(logits, teacher.classifier(mine), rtol=0, atol=1e-5)
+    close(logits, teacher.classifier(mine), atol=1e-5)
     assert loss.item() == pytest.approx((mine - theirs).square().mean().item(), rel=1e-5)
 
 
@@ -86,7 +87,7 @@ def test_recurrent_weights_of_each_gate_can_start_orthogonal(cell, gates):
     for (name, own), plain in zip(made[0].named_parameters(), made[1].parameters(), strict=True):
         if "weight_hh" in name:
             for Q in own.chunk(gates):  # each (H, H)
-                torch.testing.assert_close(Q @ Q.T, torch.eye(7).double(), rtol=0, atol=1e-6)
+                close(Q @ Q.T, torch.eye(7).double(), atol=1e-6)
         else:
             assert torch.equal(own, plain)
 
@@ -142,7 +143,7 @@ def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
     loss, logits = objective.loss(model, PADDED, INDICES)
     assert loss.item() == pytest.approx(penalised(model, BATCH, factor), rel=1e-12)
     expected = torch.stack([attended(model, text)[0] for text in small.texts_of(BATCH)])
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
+    close(logits, expected, atol=1e-12)
     if factor == 0.3 and layers == 1:
         check_by_steps(model, gradients(model, objective), lambda: penalised(model, BATCH, factor))
 
@@ -174,7 +175,7 @@ def test_at_the_end_of_a_curriculum_it_is_the_plain_model_to_the_bit(objective, 
     model = classifier(bidirectional=bidirectional).float()
     objective.start_epoch(10)
     both = ([*o.loss(model, BATCH, INDICES), gradients(model, o)] for o in (objective, Objective()))
-    torch.testing.assert_close(*both, rtol=0, atol=0)
+    close(*both, atol=0)
     if isinstance(objective, tricks.GradientDirected):
         assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
 
@@ -189,7 +190,7 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
         assert (weights[~kept] == 0).all()
         assert (weights[kept] > 0).all()
         renormalised = whole * kept / (whole * kept).sum(1, keepdim=True)
-        torch.testing.assert_close(weights, renormalised, rtol=1e-12, atol=1e-15)
+        close(weights, renormalised, atol=1e-15, rtol=1e-12)
         assert kept[
             torch.arange(40), 0 if direction else lengths - 1
         ].all()  # the last is never dropped
@@ -264,9 +265,9 @@ def test_gradients_are_those_of_finite_differences(divergence, of):
     estimate, estimated = found_by(tricks.estimated_backward, model, factor, divergence, PADDED)
     found, exact = found_by(tricks.exact_backward, model, factor, divergence, PADDED)
     assert error(estimate, found) < 1e-5
-    torch.testing.assert_close(estimated, exact, rtol=1e-10, atol=1e-12)
+    close(estimated, exact, atol=1e-12, rtol=1e-10)
     loss, uneven, logits = exact
-    torch.testing.assert_close(logits, model(BATCH.ids, LENGTHS))
+    close(logits, model(BATCH.ids, LENGTHS))
 
     def expected():
         return total_loss(model, BATCH, factor, divergence)

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 from clones import CAPTURED, ROOT
+from small_models import close
 
 from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Splits, Texts
@@ -19,7 +20,6 @@ from whenpool.training.loop import Recipe, train
 
 FILE = ROOT / "book" / "minimal.py"
 LENGTHS = torch.tensor([9, 1, 5, 7])
-EXACT = {"rtol": 0, "atol": 1e-10}
 TINY = ["--size", "20", "--units", "4", "--epochs", "1"]
 
 
@@ -62,7 +62,7 @@ def test_gradient_norms_are_those_of_the_probe(minimal, batch, pooling):
     ids, labels = batch
     found = minimal.gradient_norms(ours, ids, LENGTHS, labels)
     expected = gradient_norms(theirs, ids, LENGTHS, labels)
-    torch.testing.assert_close(found, expected.nan_to_num(), rtol=1e-9, atol=1e-14)
+    close(found, expected.nan_to_num(), atol=1e-14, rtol=1e-9)
     assert not [p for p in ours.parameters() if p.grad is not None]
 
 
@@ -76,7 +76,7 @@ def test_an_epoch_of_one_step_is_that_of_the_library(minimal, batch, pooling, ca
     pairs = [*zip(rows, labels.tolist(), strict=True)]
     minimal.train(ours, pairs, pairs, epochs=1, rate=2e-3, rng=random.Random(0))
     for name, own in named(theirs).items():
-        torch.testing.assert_close(ours.state_dict()[own], theirs.state_dict()[name], **EXACT)
+        close(ours.state_dict()[own], theirs.state_dict()[name], atol=1e-10)
     assert capsys.readouterr().out.startswith("epoch  1: training loss 0.")
 
 

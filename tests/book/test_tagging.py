@@ -10,7 +10,7 @@ import torch
 from called import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import both_ways, norms_at, states_by_loop
+from small_models import both_ways, close, norms_at, states_by_loop
 from torch.nn.functional import cross_entropy, pad
 
 from paper.chapters import plan
@@ -180,9 +180,9 @@ def test_padding_and_other_texts_change_nothing(cell, bidirectional):
     logits = model(wider, lengths)
     for row, n in enumerate(lengths.tolist()):
         alone = model(ids[row : row + 1, :n], lengths[row : row + 1])[0]
-        torch.testing.assert_close(alone, logits[row, :n])
+        close(alone, logits[row, :n])
         total += cross_entropy(alone, tags[row, :n], reduction="sum")
-    torch.testing.assert_close(model.loss(wider, lengths, pad(tags, (0, 5))), total / 12)
+    close(model.loss(wider, lengths, pad(tags, (0, 5))), total / 12)
 
 
 @pytest.mark.parametrize(("cell", "bidirectional"), [("elman", False), ("lstm", True)])
@@ -196,7 +196,7 @@ def test_gradients_are_those_of_a_loop_over_words(cell, bidirectional, word):
         states, halves = states_by_loop(model.encoder, model.embed(ids[row : row + 1, :n])[0])
         losses = cross_entropy(model.classifier(states), tags[row, :n], reduction="none")
         expected = norms_at(halves, losses.sum() if word is None else losses[word])[0]
-        torch.testing.assert_close(norms[row, :n], expected, rtol=1e-9, atol=1e-300)
+        close(norms[row, :n], expected, atol=1e-300, rtol=1e-9)
         assert norms[row, n:].isnan().all()
 
 
@@ -211,7 +211,7 @@ def test_letters_are_read_as_a_loop_over_words_reads_them():
             read.embedding.weight[letters[form][letters[form] > 0]], (0, 0, 1, 1)
         )  # (n + 2, 6)
         seen = [(weight * window).sum((1, 2)) for window in word.unfold(0, 3, 1)]  # each (6, 3)
-        torch.testing.assert_close(value, bias + torch.stack(seen).amax(0))
+        close(value, bias + torch.stack(seen).amax(0))
 
 
 def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from browsing import DESKTOP, PHONE, looked_at, on_every_screen
 from clones import ROOT
-from small_models import SPEC
+from small_models import SPEC, close
 
 from paper.pages import export_try_it as script
 from paper.pages import try_it
@@ -165,21 +165,19 @@ def test_the_browser_computes_what_torch_does(scripts, contents, setting, name, 
         texts, scripts.evaluate(READ, [variable, name, texts, padded]), strict=True
     ):
         ids, lengths = torch.tensor([answer["ids"]]), torch.tensor([len(answer["ids"])])
-        close(answer["logits"], model(ids, lengths)[0], atol=1e-3)
+        same(answer["logits"], model(ids, lengths)[0], atol=1e-3)
         weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]
         assert (weights is None) == (answer["weights"] is None)
         if weights is not None:
-            close(answer["weights"], weights[0], atol=1e-4)
-        close(answer["norms"], gradient_norms(model, ids, lengths, label)[0], rtol=1e-2)
+            same(answer["weights"], weights[0], atol=1e-4)
+        same(answer["norms"], gradient_norms(model, ids, lengths, label)[0], rtol=1e-2)
         if answer["windows"]:
             expected = window_importance(model, ids, lengths, label)[0]
-            close(answer["windows"], expected[: len(text) // 5], rtol=1e-2, atol=1e-6)
+            same(answer["windows"], expected[: len(text) // 5], rtol=1e-2, atol=1e-6)
 
 
-def close(values, expected, rtol=0.0, atol=0.0):
-    torch.testing.assert_close(
-        torch.tensor(values).double(), expected.detach(), rtol=rtol, atol=atol
-    )
+def same(values, expected, **tolerance):
+    close(torch.tensor(values).double(), expected.detach(), **tolerance)
 
 
 @slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from called import refused
-from small_models import both_ways
+from small_models import both_ways, close
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -19,7 +19,6 @@ from whenpool.models.cells import CELLS, TORCH_CELLS
 from whenpool.models.encoder import word_mask
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
-CLOSE = {"rtol": 0, "atol": 1e-12}
 LACKED = {"forget_bias": "chrono", "orthogonal": True, "drop_connect": 0.2, "masked": False}
 LACKED |= {"backward": "even"}
 without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
@@ -42,11 +41,11 @@ def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, 
     ours, theirs = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
     packed = pack_padded_sequence(theirs, LENGTHS, batch_first=True, enforce_sorted=False)
     states, (expected, _) = encoder(ours, LENGTHS), pad_packed_sequence(module(packed)[0], True)
-    torch.testing.assert_close(states, expected, rtol=0, atol=1e-14)
+    close(states, expected, atol=1e-14)
     weight = torch.randn_like(states)
     found = torch.autograd.grad((states * weight).sum(), (ours, *encoder.parameters()))
     wanted = torch.autograd.grad((expected * weight).sum(), (theirs, *module.parameters()))
-    torch.testing.assert_close(found, wanted, **CLOSE)
+    close(found, wanted, atol=1e-12)
 
 
 def biases(encoder):
@@ -106,11 +105,11 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     encoder, plain = Encoder(5, 6, drop_connect=0.5).double(), Encoder(5, 6).double()
     plain.load_state_dict(encoder.state_dict())
     expected = plain(inputs, LENGTHS)
-    torch.testing.assert_close(encoder.eval()(inputs, LENGTHS), expected)
+    close(encoder.eval()(inputs, LENGTHS), expected)
     torch.manual_seed(0)
     dropped = encoder.train()(inputs, LENGTHS)
     assert not torch.allclose(dropped[:, 1:3], expected[:, 1:3])
-    torch.testing.assert_close(dropped[:, 0, :6], expected[:, 0, :6])  # before the first step
+    close(dropped[:, 0, :6], expected[:, 0, :6])  # before the first step
     dropped.sum().backward()
     unused = (encoder.layers[0][0].weight_hh_l0.grad == 0).double().mean()
     assert unused.item() == pytest.approx(0.5, abs=0.2)
@@ -162,7 +161,7 @@ def test_other_ways_back_are_those_of_a_loop_over_words(
     encoder = Encoder(5, 6, bidirectional=bidirectional, forget_bias=1.0, backward=way).double()
     given = inputs.clone().requires_grad_()
     states, above = encoder(given, LENGTHS), torch.randn(4, 9, encoder.output_size).double()
-    torch.testing.assert_close(states, encoder.eval()(inputs, LENGTHS), **CLOSE)
+    close(states, encoder.eval()(inputs, LENGTHS), atol=1e-12)
     if ends:
         last = torch.arange(9) == LENGTHS.unsqueeze(1) - 1
         above[..., :6] *= last.unsqueeze(-1)
@@ -170,7 +169,7 @@ def test_other_ways_back_are_those_of_a_loop_over_words(
         above[3] = 0  # of a text with no gradient at all
     found = torch.autograd.grad(states, (given, *encoder.parameters()), above)
     expected = by_loop(way, encoder, inputs, above)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    close(found, expected, atol=1e-12, rtol=1e-10)
 
 
 def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
@@ -184,7 +183,7 @@ def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
     assert lost[0, 0].eq(0).all()
     states = encoder.train().double()(words.double(), lengths)
     (exact,) = torch.autograd.grad(states, words, above.double())
-    torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-12)
+    close(found, exact, atol=1e-12, rtol=1e-3)
     assert 1e-11 < found[0, 0].norm() < 1e-7
 
 
@@ -267,7 +266,7 @@ def test_gradients_of_each_text_by_vmap_are_those_of_the_text_alone(cell):
         model.zero_grad()
         loss(dict(model.named_parameters()), ids[text, :n], LENGTHS[text], labels[text]).backward()
         for name, weight in model.named_parameters():
-            torch.testing.assert_close(of_texts[name][text], weight.grad)
+            close(of_texts[name][text], weight.grad)
     if cell in TORCH_CELLS:
         refused(
             "torch.vmap has no rule for .* give the model the whole batch",
@@ -299,7 +298,7 @@ def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional,
     mask = None if bidirectional else later
     theirs = module(made.into(longer) + places, mask=mask, src_key_padding_mask=padding)
     both = made(longer, LENGTHS), theirs.masked_fill(padding.unsqueeze(-1), 0)
-    torch.testing.assert_close(*both, **CLOSE)
+    close(*both, atol=1e-12)
     sums = ((states * torch.arange(D)).sum() for states in both)
     gradients = (torch.autograd.grad(total, made.into.weight) for total in sums)
-    torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-9)
+    close(*gradients, atol=1e-9, rtol=1e-10)

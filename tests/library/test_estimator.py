@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
+from small_models import close
 
 import whenpool
 from whenpool import InputError, PoolingClassifier, TextClassifier, load_checkpoint, save_checkpoint
@@ -151,7 +152,7 @@ def test_a_weight_multiplies_the_loss_of_its_text_whatever_its_scale():
     expected = (shares * losses)[some].mean()
     assert loss.item() == pytest.approx(expected.item())
     found = [parameter.grad for parameter in model.parameters()]
-    torch.testing.assert_close(found, [*torch.autograd.grad(expected, [*model.parameters()])])
+    close(found, [*torch.autograd.grad(expected, [*model.parameters()])])
     score, right = objective.evaluate(model, texts), logits.argmax(1) == labels
     assert score.loss == pytest.approx((shares * losses).mean().item())
     assert score.accuracy == pytest.approx(100 * (shares * right).mean().item())
@@ -319,7 +320,7 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     assert ids.tolist() == [[2, 3, 5, 1], [4, 0, 4, 1], [0, 0, 0, 0], [2, 1, 1, 1]]
     assert lengths.tolist() == [3, 3, 4, 1]
     probabilities = found.probabilities(READ)
-    torch.testing.assert_close(probabilities, model_of()(ids, lengths).softmax(1))
+    close(probabilities, model_of()(ids, lengths).softmax(1))
     assert found.predict(iter(READ)) == [CLASSES[i] for i in probabilities.argmax(1)]
     assert found.about == {"test_accuracy": 81.5}
     for texts, message in (([], "no texts"), (["a", " "], "text 1 has no words")):

@@ -9,7 +9,16 @@ from itertools import product
 import pytest
 import torch
 from called import refused
-from small_models import BATCH, LABELS, LENGTHS, both_ways, norms_at, states_by_loop, texts_of
+from small_models import (
+    BATCH,
+    LABELS,
+    LENGTHS,
+    both_ways,
+    close,
+    norms_at,
+    states_by_loop,
+    texts_of,
+)
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -44,8 +53,7 @@ def norms_by_loop(model):
     return norms
 
 
-def same(ours, theirs):
-    return torch.allclose(ours, theirs, rtol=0, atol=1e-14, equal_nan=True)
+same = partial(close, atol=1e-14, equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +66,7 @@ def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bid
         bidirectional = False
     model = classifier(pooling, cell, layers, bidirectional, units=6)
     norms = gradient_norms(model, torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1), LENGTHS, LABELS)
-    assert same(norms[:, :7], norms_by_loop(model))
+    same(norms[:, :7], norms_by_loop(model))
     assert norms[:, 7:].isnan().all()
 
 
@@ -80,9 +88,9 @@ def test_the_model_is_left_as_it_was():
     modes = ([part.training for part in of.modules()] for of in (model, before))
     assert next(modes) == next(modes)
     assert not any("forward" in vars(part) for part in model.modules())
-    torch.testing.assert_close(model.state_dict(), before.state_dict(), rtol=0, atol=0)
+    close(model.state_dict(), before.state_dict(), atol=0)
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert same(norms, gradient_norms(model.eval(), *BATCH))
+    same(norms, gradient_norms(model.eval(), *BATCH))
 
 
 class Theirs(nn.Module):
@@ -127,8 +135,8 @@ class Theirs(nn.Module):
 def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectional, first):
     model = Theirs(kind, layers, bidirectional, first=first)
     theirs = gradient_norms(model, *BATCH)
-    assert same(theirs, gradient_norms(model.as_ours(cell), *BATCH))
-    assert same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
+    same(theirs, gradient_norms(model.as_ours(cell), *BATCH))
+    same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
 
 
 def test_other_recurrences_of_a_model_are_an_input_as_any_other():
@@ -141,7 +149,7 @@ def test_other_recurrences_of_a_model_are_an_input_as_any_other():
     plain.embed = lambda ids: embedded + frozen(embedded)
     model.encode = lambda x, lengths: Theirs.encode(model, x + frozen(x), lengths)
     norms, expected = (gradient_norms(of, *BATCH) for of in (model, plain))
-    assert same(norms, expected)
+    same(norms, expected)
     model.encode = lambda x, lengths: torch.no_grad()(Theirs.encode)(model, x, lengths)
     refused(
         "call no recurrence that a gradient comes back through",
@@ -184,7 +192,7 @@ class Loop(Theirs):
 def test_a_loop_over_words_whose_states_are_stacked_has_its_total_gradient(kind, bidirectional):
     model = Loop(kind, bidirectional)
     norms = model.total()
-    assert same(gradient_norms(model, *BATCH), norms)
+    same(gradient_norms(model, *BATCH), norms)
 
 
 def with_encode(encode, kind=Loop):
@@ -271,15 +279,15 @@ def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
     for norms, label, n, ids in zip(expected, LABELS, LENGTHS, IDS, strict=True):
         logits = Loop().classify(wide(2 * Loop().table(ids)).unsqueeze(0), [n])[0]
         at_logits = logits.softmax(0) - torch.nn.functional.one_hot(label, 3)
-        assert same(norms[:n], ((at_logits @ weight).norm() / n).detach().expand(n))
+        same(norms[:n], ((at_logits @ weight).norm() / n).detach().expand(n))
     by_number = with_encode(lambda model, ids: wide(2 * model.table(ids)))
     by_number.embed = lambda ids: ids
     written_into = with_encode(lambda _, x: wide(x.mul_(2)))
     for model in (by_number, written_into):
-        assert same(gradient_norms(model, *BATCH), expected)
+        same(gradient_norms(model, *BATCH), expected)
     custom = with_encode(lambda _, x: wide(Doubled.apply(x)))
     with pytest.warns(UserWarning, match="encode of Loop calls DoubledBackward, which a probe"):
-        assert same(gradient_norms(custom, *BATCH), expected)
+        same(gradient_norms(custom, *BATCH), expected)
 
 
 @pytest.mark.filterwarnings(
@@ -295,7 +303,7 @@ def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind
     for probe in (gradient_norms, step_megabytes):
         refused(no_gradient, probe, quantised, *batch)
     importance = (window_importance(each, *batch, k=2) for each in (model, quantised))
-    torch.testing.assert_close(*importance, rtol=0, atol=0.02, equal_nan=True)
+    close(*importance, atol=0.02, equal_nan=True)
     refused(
         "a quantised model cannot be saved; save it as it was",
         save_checkpoint,

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from called import refused
+from small_models import close
 
 from whenpool import POOLINGS, SentencePooling
 from whenpool.models.pooling import StraightThrough
@@ -78,7 +79,7 @@ def test_a_text_without_words_gives_zeros_and_padding_does_not_matter(name, stat
     left = torch.full_like(states, 1e6)
     left[MASK.flip(1)] = states[MASK]
     for found in (module(left, MASK.flip(1))[0], module(states, MASK.long())[0]):
-        torch.testing.assert_close(found, module(states, MASK)[0])
+        close(found, module(states, MASK)[0])
     assert module(states.float(), MASK)[0].dtype == torch.float32  # of a head in other numbers
     for bad, message in (
         ((states, torch.ones(3, 5, dtype=torch.bool)), r"not \(3, 6, 8\) and \(3, 5\)"),
@@ -97,9 +98,9 @@ def test_what_torch_records_of_a_full_batch_holds_for_padded_ones(name, states):
     module = POOLINGS[name](D).double().requires_grad_(False)
     wanted = module(states, MASK)[0]
     traced = torch.jit.trace(lambda s, m: module(s, m)[0], (states, torch.ones_like(MASK)))
-    torch.testing.assert_close(traced(states, MASK), wanted)
+    close(traced(states, MASK), wanted)
     alone = torch.vmap(lambda s, m: module(s.unsqueeze(0), m.unsqueeze(0))[0].squeeze(0))
-    torch.testing.assert_close(alone(states, MASK), wanted)
+    close(alone(states, MASK), wanted)
 
 
 @every_pooling
@@ -107,7 +108,7 @@ def test_the_embedding_of_one_pooling_goes_with_the_gradient_of_another(name, st
     read, learn = POOLINGS["attention"](D).double(), POOLINGS[name](D).double()
     given = states.clone().requires_grad_()
     embedding, weights = StraightThrough(read, learn)(given, MASK)
-    torch.testing.assert_close((embedding, weights), read(states, MASK), rtol=0, atol=0)
+    close((embedding, weights), read(states, MASK), atol=0)
     direction = torch.randn_like(embedding)
     (gradient,) = torch.autograd.grad(embedding, given, direction, retain_graph=True)
     (expected,) = torch.autograd.grad(learn(given, MASK)[0], given, direction)
@@ -151,7 +152,7 @@ def test_features_are_read_as_by_sentence_transformers(kind, dtype, side, includ
         pooled = SentencePooling(ours, include_prompt=include_prompt)(given)
         assert "sentence_embedding" not in given
         expected = modules.Pooling(D, theirs, include_prompt)(given)["sentence_embedding"]
-        torch.testing.assert_close(pooled["sentence_embedding"], expected)
+        close(pooled["sentence_embedding"], expected)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -166,4 +167,4 @@ def test_a_query_and_the_switch_for_prompts_are_kept_with_the_model(tmp_path):
     (again,) = sentence_transformers.SentenceTransformer(str(tmp_path), **saved)
     assert (again.pooling, again.include_prompt) == ("attention", False)
     given = features_of(torch.float32, "right", "usual")
-    torch.testing.assert_close(again(given), pooling(given))
+    close(again(given), pooling(given))

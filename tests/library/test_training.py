@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from called import refused
-from small_models import model_of, numbered
+from small_models import close, model_of, numbered
 from torch.nn import functional
 
 from whenpool import TextClassifier
@@ -135,7 +135,7 @@ def together(students):
 def check_equal(outcomes, expected, tolerance=1e-9):
     for mine, theirs in zip(outcomes, expected, strict=True):
         assert (mine.best_epoch, mine.words) == (theirs.best_epoch, theirs.words)
-        torch.testing.assert_close(mine.weights, theirs.weights, rtol=tolerance, atol=tolerance)
+        close(mine.weights, theirs.weights, atol=tolerance, rtol=tolerance)
         losses = [[of.test.loss, *(e.train_loss for e in of.history)] for of in (mine, theirs)]
         assert losses[0] == pytest.approx(losses[1], rel=tolerance)
 
@@ -177,7 +177,7 @@ def test_a_clipped_step_is_one_of_a_gradient_scaled_by_hand(dataset, clip):
             weights.grad *= clip / norm
         adam.step()
     train(model, dataset, Recipe(1, len(dataset.train), passes=3, clip=clip), 0)
-    torch.testing.assert_close([*model.parameters()], [*steps.parameters()], rtol=1e-6, atol=1e-9)
+    close([*model.parameters()], [*steps.parameters()], atol=1e-9, rtol=1e-6)
 
 
 @pytest.mark.parametrize("group", ["poolings", "data, epochs and start"])

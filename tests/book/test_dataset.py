@@ -116,19 +116,16 @@ BINARY = b"2 2\n" + b"".join(word + struct.pack("<2f", 1, 0.1) for word in (b"go
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", ": no line has a word and its numbers; fetch them again"),
-        (b"good 1 2 3\nbad 1 2\n", ", line 2: expected a word and 3 numbers, but found b'bad 1 2"),
-        (b"good 1 2\n\nbad 1e39 2\n", ", line 3: expected a word and 2 numbers"),
-        (b"good 1 2 3\nbad 1 2 3 4\n", ", line 2: expected a word and 3 numbers"),
-        (b"good 1 2\n0.5 2\n", ", line 2: expected a word and 2 numbers"),
-        ("good 1 2\n".encode("utf-16"), ".*save UTF-16 as UTF-8"),
-        (
-            BINARY,
-            ".*write a .bin of word2vec as text, with gensim: KeyedVectors",
-        ),
-    ],
+    ("message", "content"),
+    {
+        ": no line has a word and its numbers; fetch them again": b"",
+        ", line 2: expected a word and 3 numbers, but found b'bad 1 2": b"good 1 2 3\nbad 1 2\n",
+        ", line 3: expected a word and 2 numbers": b"good 1 2\n\nbad 1e39 2\n",
+        ", line 2: expected a word and 3 numbers": b"good 1 2 3\nbad 1 2 3 4\n",
+        ", line 2: expected a word and 2 numbers": b"good 1 2\n0.5 2\n",
+        ".*save UTF-16 as UTF-8": "good 1 2\n".encode("utf-16"),
+        ".*write a .bin of word2vec as text, with gensim: KeyedVectors": BINARY,
+    }.items(),
 )
 def test_vectors_that_cannot_be_read_are_told_by_their_line(tmp_path, content, message):
     (tmp_path / "v.txt").write_bytes(content)

@@ -6,6 +6,7 @@ from dataclasses import MISSING, replace
 import pandas as pd
 import pytest
 import torch
+from called import refused
 from fifth_kind import CoinToss
 from small_runs import RECORDS, TINY
 
@@ -22,7 +23,6 @@ from paper.runs.request import Request
 from paper.runs.run import Place, key, provenance
 from paper.runs.store import Store, key_of
 from paper.verdicts.record import export
-from whenpool import InputError
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
 
@@ -127,21 +127,18 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
-        ({"cell": "transformer", "masked": False}, "does not take masked=False"),
-        ({"held": "W_ih"}, "held 'W_ih' is unknown; choose one of W_hh, encoder"),
-        ({"pooling": "max", "through": "max"}, "through must be another pooling than 'max'"),
-        ({"through": "least"}, "through 'least'"),
-        ({"trick": "hope"}, "trick 'hope' is unknown; choose one of teacher_forcing"),
-        ({"epochs": 0}, "epochs must be at least 1, not 0"),
-        (
-            {"through": "max", "trick": TRICKS[1]},
-            "through cannot be combined with penalty_attention",
-        ),
-        ({"clip": 0.0}, "clip must be above 0, not 0.0"),
-    ],
+    ("message", "changes"),
+    {
+        "aclImdb_v1.tar.gz is not in": {"corpus": "imdb", "length": "long"},
+        "does not take masked=False": {"cell": "transformer", "masked": False},
+        "held 'W_ih' is unknown; choose one of W_hh, encoder": {"held": "W_ih"},
+        "through must be another pooling than 'max'": {"pooling": "max", "through": "max"},
+        "through 'least'": {"through": "least"},
+        "trick 'hope' is unknown; choose one of teacher_forcing": {"trick": "hope"},
+        "epochs must be at least 1, not 0": {"epochs": 0},
+        "through cannot be combined with penalty_attention": {"through": "max", "trick": TRICKS[1]},
+        "clip must be above 0, not 0.0": {"clip": 0.0},
+    }.items(),
 )
 def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(
     place, changes, message
@@ -149,9 +146,7 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(
     run = replace(TINY, **changes)
     for asked in (run, *(kind(run) for kind in PROBES.values())):
         for refuse in (asked.identity, asked.execute):
-            with pytest.raises(InputError, match=message) as raised:
-                refuse(place)
-            assert "\n" not in str(raised.value)
+            refused(message, refuse, place)
     assert place.store.keys() == set()
 
 

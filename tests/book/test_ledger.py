@@ -89,12 +89,12 @@ def test_nearly_every_claim_has_compact_runs_or_they_are_planned(decided, place)
     planned = with_model(DataFrame(run.row() for run in runs if isinstance(run, Training)))
 
     def is_planned(claim, selection):
-        asked, seeds = {"model": "last"} | selection, claim.seeds["compact"]
-        by_draw = claim.measure == "accuracy_by_draw"
-        if by_draw:  # which is a part of the name of a model
-            asked["model"] = [f"{asked['model']}, draw {draw}" for draw in seeds]
-        rows = planned[has(planned, {name: v for name, v in asked.items() if name in planned})]
-        return {*seeds} <= {*rows["draw" if by_draw else "seed"]}
+        model, seeds = selection.get("model", "last"), claim.seeds["compact"]
+        if claim.measure == "accuracy_by_draw":  # the draw is a part of the name of a model
+            return {f"{model}, draw {draw}" for draw in seeds} <= {*planned["model"]}
+        narrowing = ("size", "setting", "epochs", "clip", "learning_rate")
+        asked = {name: selection[name] for name in narrowing if name in selection}
+        return {*seeds} <= {*planned[has(planned, asked | {"model": model})]["seed"]}
 
     asked = [
         (claim, selection | way)

@@ -109,19 +109,16 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
 
 
 @pytest.mark.parametrize(
-    ("only", "message"),
-    [
-        ({"sizes": 1_000}, "sizes must be a list, not 1000"),
-        ({"sizes": ["1K"]}, "sizes must be whole numbers from 1, not ('1K',)"),
-        ({"seeds": 0}, "seeds must be whole numbers from 1, not 0"),
-        ({"poolings": "last"}, "poolings must be a list, not 'last'"),
-        ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm"),
-        (
-            {"size": [1_000]},
-            "only 'size' is unknown; choose one of sizes, settings, poolings, seeds",
-        ),
-        ([1_000], """only must be such as {"sizes": [1000]}, not [1000]"""),
-    ],
+    ("message", "only"),
+    {
+        "sizes must be a list, not 1000": {"sizes": 1_000},
+        "sizes must be whole numbers from 1, not ('1K',)": {"sizes": ["1K"]},
+        "seeds must be whole numbers from 1, not 0": {"seeds": 0},
+        "poolings must be a list, not 'last'": {"poolings": "last"},
+        "cell 'rnn' is unknown; choose one of lstm": {"cell": "rnn"},
+        "only 'size' is unknown; choose one of sizes, settings, poolings, seeds": {"size": [1_000]},
+        """only must be such as {"sizes": [1000]}, not [1000]""": [1_000],
+    }.items(),
 )
 def test_a_mistake_in_what_a_notebook_narrows_is_one_line(only, message):
     refused(rf"\A{re.escape(message)}.*\Z", open_chapter, "training_to_skip", only=only)

@@ -216,19 +216,18 @@ def test_bad_arguments_are_named(kind, arguments, message):
 
 @pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
 @pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        (torch.ones(4, 9), "a batch of 4 texts needs 4 lengths, whole numbers, not .4, 9."),
-        (torch.ones(4), "needs 4 lengths, whole numbers, not .4,. of torch.float32"),
-        (torch.tensor([10, 1, 1, 1]), "a text has 10 words, but the batch only 9 positions"),
-        (
-            torch.tensor([9, 9, 0, 9]),
-            "text 2 has no words; leave it out, or give it one unknown word",
+    ("message", "lengths"),
+    {
+        "a batch of 4 texts needs 4 lengths, whole numbers, not .4, 9.": torch.ones(4, 9),
+        "needs 4 lengths, whole numbers, not .4,. of torch.float32": torch.ones(4),
+        "a text has 10 words, but the batch only 9 positions": torch.tensor([10, 1, 1, 1]),
+        "text 2 has no words; leave it out, or give it one unknown word": torch.tensor(
+            [9, 9, 0, 9]
         ),
-        (torch.ones(4, dtype=torch.bool), "needs 4 lengths, whole numbers, not .4,. of torch.bool"),
-        (None, "lengths are missing; give a tensor"),
-        ([9, 9, 9, 9], "lengths are no tensor; give a tensor"),
-    ],
+        "needs 4 lengths, whole numbers, not .4,. of torch.bool": torch.ones(4, dtype=torch.bool),
+        "lengths are missing; give a tensor": None,
+        "lengths are no tensor; give a tensor": [9, 9, 9, 9],
+    }.items(),
     ids=str,
 )
 def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):

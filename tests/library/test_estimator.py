@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from small_models import close
 
 import whenpool
-from whenpool import InputError, PoolingClassifier, TextClassifier, load_checkpoint, save_checkpoint
+from whenpool import PoolingClassifier, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.sources import Reading
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
@@ -330,21 +330,20 @@ def test_texts_are_read_as_in_training_and_classified(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": Other(7, 3)}, "only a whenpool.TextClassifier can be saved, not Other"),
-        (
-            {"vocabulary": WORDS[:-1]},
-            "does not describe the weights: .*size mismatch for embedding.weight",
-        ),
-        ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with <unk> and <pad>"),
-        ({"vocabulary": dict.fromkeys(WORDS, 0)}, "vocabulary must number its words 0, 1, 2"),
-        ({"accuracy": CLASSES.copy}, "must be plain values, not builtin_function_or_method"),
-        ({"classes": ["a", 1]}, "classes must be a list of at least two different strings"),
-        ({"max_words": 0}, "max_words must be at least 1, or null, not 0"),
-        ({"max_words": 2.0}, "max_words must be at least 1, or null, not 2.0"),
-        ({"tokenizer": "spacy"}, "tokenizer 'spacy' is unknown; choose one of basic_english"),
-    ],
+    ("message", "change"),
+    {
+        "only a whenpool.TextClassifier can be saved, not Other": {"model": Other(7, 3)},
+        "does not describe the weights: .*size mismatch for embedding.weight": {
+            "vocabulary": WORDS[:-1]
+        },
+        "vocabulary must begin with <unk> and <pad>": {"vocabulary": WORDS[::-1]},
+        "vocabulary must number its words 0, 1, 2": {"vocabulary": dict.fromkeys(WORDS, 0)},
+        "must be plain values, not builtin_function_or_method": {"accuracy": CLASSES.copy},
+        "classes must be a list of at least two different strings": {"classes": ["a", 1]},
+        "max_words must be at least 1, or null, not 0": {"max_words": 0},
+        "max_words must be at least 1, or null, not 2.0": {"max_words": 2.0},
+        "tokenizer 'spacy' is unknown; choose one of basic_english": {"tokenizer": "spacy"},
+    }.items(),
 )
 def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     given = {"model": model_of(), "vocabulary": WORDS, "classes": CLASSES} | change
@@ -379,6 +378,4 @@ def test_a_file_that_is_wrong_or_missing_is_named(folder, name, change, message)
         file.write_text(json.dumps(json.loads(file.read_text()) | change))
     else:
         file.write_bytes(change)
-    with pytest.raises(InputError, match=message) as error:
-        load_checkpoint(folder)
-    assert str(folder) in str(error.value)
+    assert str(folder) in refused(message, load_checkpoint, folder)

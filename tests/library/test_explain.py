@@ -131,28 +131,34 @@ def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "give what to explain: --text, or --file and --out"),
-        (["--file", __file__], "give what to explain: --text, or --file and --out, the .csv"),
-        (["--file", __file__, "--out", "a.csv"], "is not a .csv, .tsv, .jsonl"),
-        (
-            ["--file", "a.csv", "--out", "b.csv"],
-            "no column 'text'; name one of ['body'] with --text-column",
-        ),
-        (
-            ["--file", "a.csv", "--out", "a.csv"],
-            "a.csv is the file of the texts; write to another --out",
-        ),
-        (["--file", "a.csv", "--out", "b.txt"], "b.txt must end with .csv"),
-        (["--file", "no.csv", "--out", "b.csv"], "no.csv has no rows; give at least one text"),
-        (["--text", ""], "the text has no words"),
-        (["--text", "a", "--label", "x"], "class 'x' is unknown; choose one of neg, pos"),
-        (
-            ["--text", "a", "--model", "."],
-            ". is not the folder of a saved model: it has no model.json",
-        ),
-    ],
+    ("message", "words"),
+    {
+        "give what to explain: --text, or --file and --out": [],
+        "give what to explain: --text, or --file and --out, the .csv": ["--file", __file__],
+        "is not a .csv, .tsv, .jsonl": ["--file", __file__, "--out", "a.csv"],
+        "no column 'text'; name one of ['body'] with --text-column": [
+            "--file",
+            "a.csv",
+            "--out",
+            "b.csv",
+        ],
+        "a.csv is the file of the texts; write to another --out": [
+            "--file",
+            "a.csv",
+            "--out",
+            "a.csv",
+        ],
+        "b.txt must end with .csv": ["--file", "a.csv", "--out", "b.txt"],
+        "no.csv has no rows; give at least one text": ["--file", "no.csv", "--out", "b.csv"],
+        "the text has no words": ["--text", ""],
+        "class 'x' is unknown; choose one of neg, pos": ["--text", "a", "--label", "x"],
+        ". is not the folder of a saved model: it has no model.json": [
+            "--text",
+            "a",
+            "--model",
+            ".",
+        ],
+    }.items(),
 )
 def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
     model = [] if "--model" in words else ["--model", str(made(tmp_path))]

@@ -53,6 +53,10 @@ def norms_by_loop(model):
     return norms
 
 
+def norms_of(model):
+    return gradient_norms(model, *BATCH)
+
+
 same = partial(close, atol=1e-14, equal_nan=True)
 
 
@@ -74,7 +78,7 @@ def test_float32_keeps_what_is_far_below_its_squares():
     model = classifier("last").float()
     with torch.no_grad():
         model.classifier.weight *= 1e-25
-    norms = gradient_norms(model, *BATCH)
+    norms = norms_of(model)
     assert norms.dtype == torch.float32
     assert (norms[0] > 0).all()
 
@@ -83,14 +87,14 @@ def test_the_model_is_left_as_it_was():
     model = classifier("max", drop_connect=0.5)
     model.classifier.eval()
     before, random = copy.deepcopy(model), torch.random.get_rng_state()
-    norms = gradient_norms(model, *BATCH)
+    norms = norms_of(model)
     assert torch.equal(random, torch.random.get_rng_state())
     modes = ([part.training for part in of.modules()] for of in (model, before))
     assert next(modes) == next(modes)
     assert not any("forward" in vars(part) for part in model.modules())
     close(model.state_dict(), before.state_dict(), atol=0)
     assert all(parameter.grad is None for parameter in model.parameters())
-    same(norms, gradient_norms(model.eval(), *BATCH))
+    same(norms, norms_of(model.eval()))
 
 
 class Theirs(nn.Module):
@@ -134,8 +138,8 @@ class Theirs(nn.Module):
 @pytest.mark.parametrize("first", [True, False])
 def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectional, first):
     model = Theirs(kind, layers, bidirectional, first=first)
-    theirs = gradient_norms(model, *BATCH)
-    same(theirs, gradient_norms(model.as_ours(cell), *BATCH))
+    theirs = norms_of(model)
+    same(theirs, norms_of(model.as_ours(cell)))
     same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
 
 
@@ -148,15 +152,10 @@ def test_other_recurrences_of_a_model_are_an_input_as_any_other():
     embedded = model.embed(IDS).detach()
     plain.embed = lambda ids: embedded + frozen(embedded)
     model.encode = lambda x, lengths: Theirs.encode(model, x + frozen(x), lengths)
-    norms, expected = (gradient_norms(of, *BATCH) for of in (model, plain))
+    norms, expected = (norms_of(of) for of in (model, plain))
     same(norms, expected)
     model.encode = lambda x, lengths: torch.no_grad()(Theirs.encode)(model, x, lengths)
-    refused(
-        "call no recurrence that a gradient comes back through",
-        gradient_norms,
-        model,
-        *BATCH,
-    )
+    refused("call no recurrence that a gradient comes back through", norms_of, model)
 
 
 class Loop(Theirs):
@@ -192,7 +191,7 @@ class Loop(Theirs):
 def test_a_loop_over_words_whose_states_are_stacked_has_its_total_gradient(kind, bidirectional):
     model = Loop(kind, bidirectional)
     norms = model.total()
-    same(gradient_norms(model, *BATCH), norms)
+    same(norms_of(model), norms)
 
 
 def with_encode(encode, kind=Loop):
@@ -260,7 +259,7 @@ quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
     ],
 )
 def test_a_recurrence_that_cannot_be_seen_is_refused(model, words):
-    refused(words, gradient_norms, model, *BATCH)
+    refused(words, norms_of, model)
 
 
 class Doubled(torch.autograd.Function):
@@ -274,7 +273,7 @@ class Doubled(torch.autograd.Function):
 
 
 def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
-    expected = gradient_norms(with_encode(lambda _, x: wide(2 * x)), *BATCH)
+    expected = norms_of(with_encode(lambda _, x: wide(2 * x)))
     weight = Loop().out.weight.detach()
     for norms, label, n, ids in zip(expected, LABELS, LENGTHS, IDS, strict=True):
         logits = Loop().classify(wide(2 * Loop().table(ids)).unsqueeze(0), [n])[0]
@@ -284,10 +283,10 @@ def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
     by_number.embed = lambda ids: ids
     written_into = with_encode(lambda _, x: wide(x.mul_(2)))
     for model in (by_number, written_into):
-        same(gradient_norms(model, *BATCH), expected)
+        same(norms_of(model), expected)
     custom = with_encode(lambda _, x: wide(Doubled.apply(x)))
     with pytest.warns(UserWarning, match="encode of Loop calls DoubledBackward, which a probe"):
-        same(gradient_norms(custom, *BATCH), expected)
+        same(norms_of(custom), expected)
 
 
 @pytest.mark.filterwarnings(
@@ -317,7 +316,7 @@ def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind
 def test_what_torch_wraps_around_a_model_is_named():
     wrapped = nn.DataParallel(classifier())
     inside = "DataParallel.*; give the model inside it, its .module"
-    refused(inside, gradient_norms, wrapped, *BATCH)
+    refused(inside, norms_of, wrapped)
     refused(inside, save_checkpoint, "folder", wrapped, ["<unk>", "<pad>"], "ab")
 
 
@@ -334,33 +333,27 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
-        ({"model": Theirs(partial(nn.LSTM, proj_size=2))}, "LSTM cannot be probed"),
-        ({"ids": IDS + 30}, "but the model knows 20 words"),
-        ({"ids": IDS[0]}, "one text is ids.unsqueeze"),
-        ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),
-        (
-            {"labels": torch.tensor([0, 3, 1, 2])},
-            "text 1 has the label 3, but the model has 3 classes",
-        ),
-        (
-            {"model": TextClassifier(20, 1)},
-            "logits must be (B, C) of two classes or more, not (4, 1)",
-        ),
-        ({"labels": LABELS.to("meta")}, "labels are on meta"),
-        ({"labels": LABELS / 2}, "labels must be whole numbers, not torch.float32"),
-        ({"ids": IDS - 20}, "words are numbers from 0"),
-        (
-            {"model": with_encode(every_second, Theirs)},
-            "it must read each word of each text",
-        ),
-        (
-            {"model": with_encode(from_cells, Theirs)},
-            "the loss of Theirs is nan; a probe cannot see a model that reads the",
-        ),
-    ],
+    ("words", "change"),
+    {
+        "Linear has no embed, encode, classify": {"model": nn.Linear(2, 3)},
+        "LSTM cannot be probed": {"model": Theirs(partial(nn.LSTM, proj_size=2))},
+        "but the model knows 20 words": {"ids": IDS + 30},
+        "one text is ids.unsqueeze": {"ids": IDS[0]},
+        "4 texts needs 4 lengths, not (2,)": {"lengths": LENGTHS[:2]},
+        "text 1 has the label 3, but the model has 3 classes": {
+            "labels": torch.tensor([0, 3, 1, 2])
+        },
+        "logits must be (B, C) of two classes or more, not (4, 1)": {
+            "model": TextClassifier(20, 1)
+        },
+        "labels are on meta": {"labels": LABELS.to("meta")},
+        "labels must be whole numbers, not torch.float32": {"labels": LABELS / 2},
+        "words are numbers from 0": {"ids": IDS - 20},
+        "it must read each word of each text": {"model": with_encode(every_second, Theirs)},
+        "the loss of Theirs is nan; a probe cannot see a model that reads the": {
+            "model": with_encode(from_cells, Theirs)
+        },
+    }.items(),
 )
 def test_bad_input_is_named(change, words):
     given = {"model": classifier()} | BATCH._asdict() | change

@@ -117,26 +117,23 @@ def test_equal_importance_is_no_importance(pooling, dtype):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"k": 0}, "k, the words of a window, must be a whole number from 1, not 0"),
-        ({"k": 2.5}, "k, the words of a window, must be a whole number from 1, not 2.5"),
-        (
-            {"model": classifier(vectors=torch.full((WORDS, 6), torch.nan))},
-            "TextClassifier gives logits",
-        ),
-        (
-            {"k": 9},
-            "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k=",
-        ),
-        ({"points": 0}, "points must be at least 1, not 0"),
-        ({"unknown_index": -1}, "unknown_index is -1, but the model's embedding has 30"),
-        ({"unknown_index": 30}, "unknown_index is 30, but the model's embedding has 30"),
-        (
-            {"labels": torch.tensor([0, 1, 3, 0, 1])},
-            "text 2 has the label 3, but the model has 3 classes",
-        ),
-    ],
+    ("message", "changes"),
+    {
+        "k, the words of a window, must be a whole number from 1, not 0": {"k": 0},
+        "k, the words of a window, must be a whole number from 1, not 2.5": {"k": 2.5},
+        "TextClassifier gives logits": {
+            "model": classifier(vectors=torch.full((WORDS, 6), torch.nan))
+        },
+        "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k=": {
+            "k": 9
+        },
+        "points must be at least 1, not 0": {"points": 0},
+        "unknown_index is -1, but the model's embedding has 30": {"unknown_index": -1},
+        "unknown_index is 30, but the model's embedding has 30": {"unknown_index": 30},
+        "text 2 has the label 3, but the model has 3 classes": {
+            "labels": torch.tensor([0, 1, 3, 0, 1])
+        },
+    }.items(),
 )
 @pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly
 def test_what_cannot_be_used_is_named(changes, message, layers):

@@ -12,34 +12,17 @@ import pytest
 import torch
 from called import refused
 from small_models import close
+from small_runs import FEW_SHOT
 from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import pad, softplus
 from torch.nn.utils.rnn import pad_sequence
 
-from paper.fewshot.pretrained import MINILM
 from paper.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from paper.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
-from paper.runs.kinds.few_shot import FewShot, read
+from paper.runs.kinds.few_shot import read
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged
 from whenpool.corpora.corpus import Corpus, Split
 
-CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
-SMALL = {
-    "per_class": 2,
-    "validation": 6,
-    "test": 12,
-    "max_tokens": 10,
-    "steps": 4,
-    "looks": 2,
-    "batch_size": 2,
-    "encoder": MINILM,
-    "hidden_size": 4,
-    "unlabelled": 30,
-    "unlabelled_batch": 2,
-    "topics": 4,
-    "pretraining": 6,
-}
-UDA = FewShot(CORPUS, "uda", **SMALL)
 TOLD = (
     "the film is a dull film and the plot is thin",
     "the plot of the play is a joy",
@@ -80,15 +63,15 @@ def test_fewer_labels_are_part_of_more_and_a_seed_changes_the_labelled_texts_alo
 def test_a_run_that_needs_unlabelled_texts_and_has_none_says_so(shared):
     refused(
         "needs unlabelled texts, but all training texts",
-        replace(UDA, corpus=CORPUS.replace("train=80", "train=4")).execute,
+        replace(FEW_SHOT, corpus=FEW_SHOT.corpus.replace("train=80", "train=6")).execute,
         shared,
     )
 
 
 def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
-    _, chosen = read(UDA, shared)
+    _, chosen = read(FEW_SHOT, shared)
     file = tmp_path / "some.jsonl"
-    run = replace(UDA, paraphrases=str(file))
+    run = replace(FEW_SHOT, paraphrases=str(file))
     file.write_text(item("another", "a text"))
     refused(r"some\.jsonl", run.execute, shared)
     file.write_text("\n".join(item(text, text.upper(), "other") for text in chosen.unlabelled))

@@ -14,7 +14,7 @@ from itertools import product
 import matplotlib.pyplot as plt
 import pytest
 from called import refused
-from clones import ROOT
+from clones import ROOT, source_of
 from conftest import told
 from front_figure import drawn, facts_of
 from made_up import LEDGER
@@ -33,7 +33,7 @@ from paper.verdicts.results import has, with_model
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_page():
     places = [claim.shown_at.split(".html#") for claim in LEDGER]
     for page in {page for page, _ in places}:
-        text = (ROOT / "book" / f"{page}.md").read_text()
+        text = source_of(page)
         labels = {
             *re.findall(r'"(tab-[\w-]+)",', text),
             *re.findall(r"name: (fig-[\w-]+)$", text, re.M),

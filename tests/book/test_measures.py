@@ -45,11 +45,11 @@ def with_epochs(*histories):
 
 def traced(seed, rows):
     names = ["examples", "ratio", "band_ratio", "train_accuracy"]
-    return measured(run(seed=seed), pd.DataFrame(rows, columns=names).to_dict("records"))
+    return measured(pd.DataFrame(rows, columns=names).to_dict("records"), seed=seed)
 
 
 def found(setting, *args, seed=0):
-    return measured(run(seed=seed, setting=setting, shortest=400), importance(*args))
+    return measured(importance(*args), seed=seed, setting=setting, shortest=400)
 
 
 def tagged(seed, **changes):
@@ -151,11 +151,11 @@ LOOKS = [
 MANY = [(128 * place, 1 + 37 * place % 21, 0.0, 50.0) for place in range(21)]  # the ratios 1 to 21
 TRACED = [*traced(0, LOOKS), *traced(1, LOOKS[:2]), *traced(2, MANY)]
 GRADIENTS = [
-    *measured(run(seed=0, **EARLY), gradients(2.0, 4.0, (0.2, 0.4))),
-    *measured(run(seed=1, untrained=False, **EARLY), gradients(1.0, 1.0, (0.5, 0.5))),
-    *measured(run(seed=90, untrained=True, **EARLY), gradients()),
-    *measured(run(seed=91, size=500), gradients()),
-    *measured(run(seed=92, epochs=1), gradients()),
+    *measured(gradients(2.0, 4.0, (0.2, 0.4)), seed=0, **EARLY),
+    *measured(gradients(1.0, 1.0, (0.5, 0.5)), seed=1, untrained=False, **EARLY),
+    *measured(gradients(), seed=90, untrained=True, **EARLY),
+    *measured(gradients(), seed=91, size=500),
+    *measured(gradients(), seed=92, epochs=1),
 ]
 PLACES = {
     "left": (80, 77, 76),
@@ -170,16 +170,15 @@ SWEPT = [
 ]
 ENDS = [2.0] * 10 + [9.0] * 30 + [1.5] * 20 + [9.0] * 30 + [4.0] * 10
 NWI = [
-    *measured(run(seed=0, shortest=400), profile(ENDS)),
+    *measured(profile(ENDS), seed=0, shortest=400),
     *measured(
-        run(seed=1, scale="compact", shortest=NONE), profile([3.0] * 40 + [2.0] * 20 + [5.0] * 40)
+        profile([3.0] * 40 + [2.0] * 20 + [5.0] * 40), seed=1, scale="compact", shortest=NONE
     ),
-    *measured(run(seed=2, length="short", shortest=50), profile([1.0] * 100)),
-    *measured(
-        run(seed=90, shortest=NONE), profile([7.0] * 100)
-    ),  # of other lengths than the figures
-    *measured(run(seed=91, shortest=50), profile([7.0] * 100)),
-    *measured(run(seed=92, scale="compact", shortest=400), profile([7.0] * 100)),
+    *measured(profile([1.0] * 100), seed=2, length="short", shortest=50),
+    # of other lengths than the figures
+    *measured(profile([7.0] * 100), seed=90, shortest=NONE),
+    *measured(profile([7.0] * 100), seed=91, shortest=50),
+    *measured(profile([7.0] * 100), seed=92, scale="compact", shortest=400),
 ]
 FOUND = [
     *found("mid", 3.0, 1.5, TEXT_IN_THE_MIDDLE),
@@ -216,7 +215,7 @@ def course(model, seed, factor=1.0, **changes):
     rows = pd.DataFrame(COURSE, columns=HELD_OUT).assign(
         median_ratio=lambda own: own.median_ratio * factor
     )
-    return measured(run(model, seed, **MID, **changes), rows.to_dict("records"))
+    return measured(rows.to_dict("records"), model=model, seed=seed, **MID, **changes)
 
 
 WATCHED = [
@@ -293,12 +292,15 @@ READ_IN_TRAINING = [
     look
     for seed, ends in enumerate((74.0, 65.0))
     for look in measured(
-        run("last, through max", seed, majority_accuracy=50.0, readout="last"),
         [
             {"examples": 0, "accuracy": 90.0},
             {"examples": 2_000, "accuracy": ends},
             {"examples": 1_000, "accuracy": 51.0},
         ],
+        model="last, through max",
+        seed=seed,
+        majority_accuracy=50.0,
+        readout="last",
     )
 ]
 BY_HAND = [
@@ -409,7 +411,7 @@ def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
     curve = [
         (5.0 if place in TEXT_IN_THE_MIDDLE else 2.0) if place % 2 else 1.0 for place in range(100)
     ]
-    made = runs(nwi=measured(run(setting="mid", shortest=400), profile(curve)))
+    made = runs(nwi=measured(profile(curve), setting="mid", shortest=400))
     assert values("text_to_filler_by_code", made) == {0: pytest.approx(4.0)}
     assert values("text_to_filler", made) == {0: pytest.approx(2.0)}
 

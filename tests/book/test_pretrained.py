@@ -25,32 +25,34 @@ TEXTS = [
     "the longer film, and the longer film was bad.",
     "zebra film",
 ]
-SIZES = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 24,
-    "vocab_size": len(WORDS),
-    "max_position_embeddings": 32,
-}
-E, TOKENS, LONGEST = 16, 50, 24
 LENGTHS = (5, 24, 2, 9, 1, 17, 9, 3, 24, 12, 6)  # neither from short to long nor from long to short
 HALF = 2e-3
 """What float16 leaves of numbers up to 4, and what another batch does to float32."""
 
 
-def make_encoder(folder, kind="Bert", **changes):
-    known = {name: value for name, value in (SIZES | changes).items() if value is not None}
-    config = getattr(transformers, f"{kind}Config")(**known)
-    getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    return folder
+def bert(seed=0):
+    """With random weights; large ones, so that the whole text tells in each embedding."""
+    config = transformers.BertConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        vocab_size=len(WORDS),
+        max_position_embeddings=32,
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return transformers.BertModel(config).eval()
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The folder of a BERT with random weights that reads 32 tokens."""
-    return make_encoder(tmp_path_factory.mktemp("tiny"))
+    """The folder of a BERT that reads 32 tokens."""
+    folder = tmp_path_factory.mktemp("tiny")
+    bert().save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    return folder
 
 
 @pytest.fixture
@@ -113,16 +115,11 @@ def test_a_download_that_fails_is_told(monkeypatch):
 
 
 def tiny_bert(seed=0):
-    """A BERT with random weights; large ones, so that the whole text tells in each embedding."""
-    more = {"vocab_size": TOKENS, "max_position_embeddings": LONGEST, "initializer_range": 0.3}
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = transformers.BertModel(transformers.BertConfig(**SIZES | more))
-    return pretrained.Pretrained("tiny", None, model.eval(), f"hash of {seed}", E, LONGEST)
+    return pretrained.Pretrained("tiny", None, bert(seed), f"hash of {seed}", 16, 32)
 
 
 DRAWN = torch.Generator().manual_seed(5)
-ROWS = [torch.randint(0, TOKENS, (n,), generator=DRAWN).tolist() for n in LENGTHS]
+ROWS = [torch.randint(0, len(WORDS), (n,), generator=DRAWN).tolist() for n in LENGTHS]
 NUMBERED = Texts(Ragged.of(ROWS), torch.arange(len(ROWS)) % 2)
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 from called import python
-from clones import CAPTURED, HEAD, PAGES, PROJECT, ROOT, clone, code_cell
+from clones import CAPTURED, HEAD, PAGES, PROJECT, ROOT, clone, code_cell, source_of
 from notebooks import COMMAND, chapters, main, notebook
 from packaging.requirements import Requirement
 
@@ -157,8 +157,7 @@ def test_a_notebook_that_is_older_than_its_text_names_the_command_that_executes_
     warning, command, _ = first_cell_run(folder / "book").splitlines()
     assert warning.startswith("This notebook is older than its text; run scripts/notebooks.py")
     assert command == COMMAND.format(name="theory")
-    documented = (ROOT / "book" / "run_it_yourself.md").read_text("utf-8")
-    assert COMMAND.format(name="natural_bias") in documented
+    assert COMMAND.format(name="natural_bias") in source_of("run_it_yourself")
     path = {"PATH": f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     words = ["bash", "-o", "pipefail", "-c", f"{command} -p profile quick"]
     done = subprocess.run(words, cwd=folder, env=os.environ | path, **CAPTURED)

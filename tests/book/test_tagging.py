@@ -3,7 +3,6 @@ model, what gradients do in it; and tagging runs."""
 
 import gzip
 import re
-from dataclasses import replace
 
 import pytest
 import torch
@@ -148,15 +147,6 @@ def test_published_corpora_are_whole_and_in_iob2(name, real_data):
 
 
 LENGTHS = torch.tensor([7, 4, 1])
-TINY = Tagging(
-    "generated:train=40,validation=12,test=20,clauses=2",
-    embedding_size=6,
-    hidden_size=5,
-    feature_size=3,
-    epochs=2,
-    learning_rate=1e-2,
-    profiled=4,
-)
 
 
 def tagger(**given):
@@ -218,7 +208,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
     text = "\n\n".join(f"word{number} O\nFred I-PER\nSue B-PER" for number in range(60))
     (tmp_path / "mine.conll").write_text(text)
     (tmp_path / "test.conll").write_text("Fred I-PER\nParis I-LOC\n")
-    assert standing([replace(TINY, corpus="ud_ewt")], place).absent
+    assert standing([Tagging("ud_ewt")], place).absent
     file = f"{tmp_path / 'mine.conll'}:dev=test.conll,test=test.conll"
     runs = plan("sequence_labelling", Request("smoke", (file,)), place)
     assert [(run.bidirectional, run.filters) for run in runs] == [(True, 0), (False, 0), (True, 50)]

@@ -4,9 +4,8 @@ import math
 from dataclasses import replace
 
 import pytest
-import small_runs
 from called import refused
-from small_runs import STUDENT, TEACHER, TINY, ask, has_weights, result_of
+from small_runs import STUDENT, TEACHER, TINY, ask, has_weights, on_record, record, result_of
 
 from paper.runs.compute import compute, rows_of, standing
 from paper.runs.kinds.probe import (
@@ -34,12 +33,12 @@ pytestmark = pytest.mark.usefixtures("here")
 def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
     run = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
     probe = PaddingSweep(run)
-    small_runs.record(place, run)
+    record(place, run)
     for vectors in ("glove.6B.100d", None):  # of several the one with GloVe stands for all
-        small_runs.record(place, replace(run, seed=2, vectors=vectors))
-    elsewhere = small_runs.on_record(place)
-    small_runs.record(place, probe, [{"setting_added": "mid", "share_added": 0.1}])
-    small_runs.on_record(place, "probe")
+        record(place, replace(run, seed=2, vectors=vectors))
+    elsewhere = on_record(place)
+    record(place, probe, [{"setting_added": "mid", "share_added": 0.1}])
+    on_record(place, "probe")
     here_by_name = replace(run, vectors="glove.6B.100d")
     asked = [here_by_name, replace(probe, training=here_by_name)]
     others = [replace(here_by_name, seed=1), WordImportance(here_by_name)]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from called import refused
 from conftest import Crews
-from small_runs import GRID, SMALL, fresh, has_weights, results, stored
+from small_runs import GRID, SMALL, fresh, has_weights, result_of, same, stored
 
 from paper.corpora.dataset import encode
 from paper.runs import engine
@@ -37,7 +37,7 @@ def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(plac
     assert run_all(GRID, place).done == 0
     assert stored(place) == files
     run_all(GRID[::-1], one)
-    assert results(one.store) == results(place.store)
+    assert same(GRID, one, place)
 
 
 @pytest.mark.parametrize("together", [1, 4])
@@ -115,8 +115,9 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
     report = run_all(PAIRED, several, three, keep_weights=lambda run: run == kept)
     assert (report.done, report.failed) == (len(PAIRED), {})
     assert sorted(map(len, here[1])) == [1, 1, 3, 3]
-    losses = lambda own: {name: row["test_loss"] for name, row in results(own.store).items()}  # noqa: E731
-    assert losses(several) == pytest.approx(losses(one), rel=1e-4)
+    for run in PAIRED:
+        loss = result_of(run, one)["test_loss"]
+        assert result_of(run, several)["test_loss"] == pytest.approx(loss, rel=1e-4)
     assert [run for run in PAIRED if has_weights(run, several)] == [kept]
     made = several.store.rows("training").groupby("group")["together"].agg(list).tolist()
     assert sorted(made) == [[1, 1], [3, 3, 3], [3, 3, 3]]

@@ -19,13 +19,13 @@ def refused(message, call, *arguments, **options):
     return str(error.value)
 
 
-def told(*words, code=0):
+def told(*words, code=0, **options):
     """What a command prints that is called in this process, which is faster, and its errors."""
     from click.testing import CliRunner
 
     from whenpool.cli import cli
 
-    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    done = CliRunner().invoke(cli, words, catch_exceptions=False, **options)
     assert done.exit_code == code, done.output
     return done.output
 

@@ -2,6 +2,7 @@
 work."""
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -65,14 +66,14 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
         "options leave no run of training_to_": "run --profile paper --corpus imdb --sizes 3000",
         "no tagged words are in imdb; name": "run --chapter sequence_labelling --corpus imdb",
         "system 'gpt' is unknown; choose one of": "run --chapter few_shot --systems gpt",
-        "pooling 'a\\x1b[31m\\nb' is unknown": "run --poolings a\x1b[31m\nb",
+        "pooling 'a\\x1b[31m\\nb' is unknown": "run --poolings 'a\x1b[31m\nb'",
         "chapter 'none' is unknown; choose one of gradient_propagation, ": "claims --chapter none",
         "File 'nowhere.csv' does not exist": "diagnose nowhere.csv",
         "No such command": "nonsense",
     }.items(),
 )
 def test_a_mistake_is_one_line_and_exit_code_2(mistake, message, line):
-    assert message in mistake(*line.split(" "))
+    assert message in mistake(*shlex.split(line))
 
 
 def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):

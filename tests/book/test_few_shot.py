@@ -156,12 +156,11 @@ def slow_elbo(vae, bag, noise, training):
     return (bag * (powers / powers.sum(1, keepdim=True)).log()).sum(1), torch.stack(kls)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_bound_is_its_formula(training):
-    vae, bag = small_vae().train(training), counted(ROWS)
-    noise = torch.randn(len(ROWS), 3, generator=torch.Generator().manual_seed(4)).double()
-    bound = vae.elbo(bag, torch.Generator().manual_seed(4))
-    close(bound, slow_elbo(vae, bag, noise, training), atol=1e-6, rtol=1e-6)
+def test_in_evaluation_the_bound_is_its_formula():
+    vae, bag = small_vae().eval(), counted(ROWS)
+    noise = torch.randn(len(ROWS), 3, generator=torch.manual_seed(4)).double()
+    bound = vae.elbo(bag, torch.manual_seed(4))
+    close(bound, slow_elbo(vae, bag, noise, training=False), atol=1e-6, rtol=1e-6)
     assert bound[0][4] == 0  # no word to explain
 
 

@@ -22,17 +22,16 @@ transformers = pytest.importorskip("transformers")
 
 def fine_tuned(name="bert"):
     """An encoder with random weights, large ones, so that tokens heed each other."""
-    plain = {
-        "hidden_size": 8,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "intermediate_size": 16,
-    }
-    distilled = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 16}
     family, _, attention = name.partition(" ")
-    sizes = distilled if family == "distilbert" else plain
-    sizes |= {"vocab_size": WORDS, "max_position_embeddings": 40}
-    config = transformers.AutoConfig.for_model(family, **sizes)
+    config = transformers.AutoConfig.for_model(
+        family,
+        hidden_size=8,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=16,
+        vocab_size=WORDS,
+        max_position_embeddings=40,
+    )
     torch.manual_seed(0)
     options = {"attn_implementation": attention} if attention else {}
     encoder = transformers.AutoModel.from_config(config, **options)

@@ -70,15 +70,6 @@ def test_columns_are_words_and_tags(tmp_path, name, text):
     assert [*map(list, sentences)] == [[("Fred", "B-PER"), ("showed", "O")], [("Sue", "B-PER")]]
 
 
-@settings(derandomize=True)
-@given(st.lists(TAG, max_size=9))
-def test_entities_are_those_of_seqeval(tags):
-    from seqeval.metrics.sequence_labeling import get_entities
-
-    theirs = [tagged.Entity(kind, start, last + 1) for kind, start, last in get_entities(tags)]
-    assert entities(tags) == theirs
-
-
 @settings(derandomize=True, max_examples=60)
 @given(st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4))
 def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs):

@@ -301,28 +301,28 @@ def test_a_reader_brings_a_model_lays_two_over_each_other_and_sends_the_address(
     torch.manual_seed(3)
     words = ["<unk>", "<pad>", "a", "boring", "film", "the", "of", "music", "was"]
     model = TextClassifier(len(words), 3, "max_attention", embedding_size=6, hidden_size=8)
-    save_checkpoint(tmp_path / "mine", model, words, ["bad", "fair", "good"], test_accuracy=61.25)
+    classes, review = ["bad", "fair", "good"], "a boring film of the music"
+    mine = save_checkpoint(tmp_path / "mine", model, words, classes, test_accuracy=61.25)
+    facts = mine / "model.json"
     broken = tmp_path / "broken.safetensors"
     broken.write_bytes(b"\x02" + bytes(7) + b"{}")
     with shown(chromium, tmp_path) as page:
+        bring = page.locator("[name=own]").set_input_files
         page.locator(".try-it summary").click()
-        page.locator("[name=own]").set_input_files(tmp_path / "mine" / "model.json")
+        bring(facts)
         reads(page, ".try-state", "Bring two files")
-        page.locator("[name=own]").set_input_files([*(tmp_path / "mine").iterdir()])
+        bring([*mine.iterdir()])
         row = page.locator("tbody tr", has_text="Yours, MaxAtt")
         row.wait_for()
-        chosen(page, share=0, review="a boring film of the music")
-        mine = load_checkpoint(tmp_path / "mine")
-        share, most = mine.probabilities(["a boring film of the music"])[0].max(0)
-        answer = mine.classes[most]
-        assert f"{round(100 * float(share))} % {answer}" in row.inner_text()
+        chosen(page, share=0, review=review)
+        share, most = load_checkpoint(mine).probabilities([review])[0].max(0)
+        assert f"{round(100 * float(share))} % {classes[most]}" in row.inner_text()
         assert "61.3 %" in row.inner_text()
-        page.locator("[name=own]").set_input_files([tmp_path / "mine" / "model.json", broken])
+        bring([facts, broken])
         reads(page, ".try-state", "cannot be used")
-        chosen(
-            page, texts="plain"
-        )  # the model that was there stays, and is there for other models, too
-        reads(row, "small", answer)
+        # the model that was there stays, and is there for other models, too
+        chosen(page, texts="plain")
+        reads(row, "small", classes[most])
         page.locator("[name=over]").select_option("max_attention")
         page.locator("polyline.try-over[points*=',']").wait_for(state="attached")
         chosen(page, share=35, setting="left")
@@ -331,9 +331,8 @@ def test_a_reader_brings_a_model_lays_two_over_each_other_and_sends_the_address(
         page.goto(address)
         answered(page)
         fields = {"share": "35", "setting": "left", "over": "max_attention"}
-        for name, value in {**fields, "review": "a boring film of the music"}.items():
+        for name, value in {**fields, "review": review}.items():
             assert page.locator(f"[name={name}]").input_value() == value
-        json_file = tmp_path / "mine" / "model.json"
-        json_file.write_text(json_file.read_text().replace('"lstm"', '"gru"'))
-        page.locator("[name=own]").set_input_files([*(tmp_path / "mine").iterdir()])
+        facts.write_text(facts.read_text().replace('"lstm"', '"gru"'))
+        bring([*mine.iterdir()])
         reads(page, ".try-state", "used: this page runs bidirectional LSTMs")

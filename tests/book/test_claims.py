@@ -463,7 +463,6 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
     [
         ("sweeep", None, {}, "measure or kind 'sweeep' is unknown; choose one of accuracy"),
         ("accuracy", "yours", {}, "scale 'yours' is unknown; choose one of thesis, compact"),
-        ("accuracy", "huge", {}, "scale 'huge' is unknown; choose"),
         ("sweep", "huge", {}, "scale 'huge' is unknown; choose"),
         ("accuracy", "compact", {"sise": 1}, "column 'sise' is unknown; choose one of"),
         ("training", "compact", {"sise": 1}, "column 'sise' is unknown; choose one of"),

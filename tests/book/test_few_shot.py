@@ -19,10 +19,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from paper.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from paper.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
-from paper.runs.kinds.few_shot import read
+from paper.runs.kinds.few_shot import FewShot, read
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged
 from whenpool.corpora.corpus import Corpus, Split
 
+UDA = FewShot(system="uda", **FEW_SHOT)
 TOLD = (
     "the film is a dull film and the plot is thin",
     "the plot of the play is a joy",
@@ -63,15 +64,15 @@ def test_fewer_labels_are_part_of_more_and_a_seed_changes_the_labelled_texts_alo
 def test_a_run_that_needs_unlabelled_texts_and_has_none_says_so(shared):
     refused(
         "needs unlabelled texts, but all training texts",
-        replace(FEW_SHOT, corpus=FEW_SHOT.corpus.replace("train=80", "train=6")).execute,
+        replace(UDA, corpus=UDA.corpus.replace("train=80", "train=6")).execute,
         shared,
     )
 
 
 def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
-    _, chosen = read(FEW_SHOT, shared)
+    _, chosen = read(UDA, shared)
     file = tmp_path / "some.jsonl"
-    run = replace(FEW_SHOT, paraphrases=str(file))
+    run = replace(UDA, paraphrases=str(file))
     file.write_text(item("another", "a text"))
     refused(r"some\.jsonl", run.execute, shared)
     file.write_text("\n".join(item(text, text.upper(), "other") for text in chosen.unlabelled))

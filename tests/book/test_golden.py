@@ -19,7 +19,7 @@ from small_runs import FEW_SHOT
 from paper.runs.compute import compute
 from paper.runs.kinds import KINDS as ALL_KINDS
 from paper.runs.kinds import probe as kinds
-from paper.runs.kinds.few_shot import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS
+from paper.runs.kinds.few_shot import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot
 from paper.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
 from paper.runs.kinds.training import PROTOCOL, TRICKS, Training
 from paper.runs.run import Place, key
@@ -124,7 +124,7 @@ PROBES = {
     ),
 }
 FEW_SHOTS = {
-    system: replace(FEW_SHOT, system=system, learning_rate=learning_rate)
+    system: FewShot(system=system, learning_rate=learning_rate, **FEW_SHOT)
     for system, learning_rate in {
         **dict.fromkeys(("vampire", *CONTRAST), 1e-3),
         "max_attention": 1e-2,

@@ -158,8 +158,8 @@ def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, k
     probe.execute(whole)
     before = place.store.get(probe.training.execute(place))  # without weights, as a published one
 
-    def counted(*given, watch, **options):
-        return train(*given, watch=lambda n: (seen.append(n), watch(n)), **options)
+    def counted(*arguments, watch, **options):
+        return train(*arguments, watch=lambda n: (seen.append(n), watch(n)), **options)
 
     monkeypatch.setattr("paper.runs.kinds.training.train", counted)
     probe.execute(place)

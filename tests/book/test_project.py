@@ -40,8 +40,8 @@ def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_t
     lists = [project["dependencies"] for project in (PROJECT, paper)]
     lists += [*PROJECT["optional-dependencies"].values(), *paper["optional-dependencies"].values()]
     # an extra that brings another; of a GPU alone
-    others = {"whenpool", "triton"}
-    admitted = [each for each in map(Requirement, chain(*lists)) if each.name not in others]
+    unpinned = {"whenpool", "triton"}
+    admitted = [each for each in map(Requirement, chain(*lists)) if each.name not in unpinned]
     for requirement in admitted:
         [pinned] = PINS[requirement.name.lower()].specifier
         assert requirement.specifier.contains(pinned.version), requirement

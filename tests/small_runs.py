@@ -9,7 +9,6 @@ from pathlib import Path
 
 import psutil
 
-from paper.fewshot.pretrained import MINILM
 from paper.runs.compute import compute
 from paper.runs.engine import Workforce
 from paper.runs.kinds.probe import PROBE_PROTOCOL
@@ -42,23 +41,6 @@ TINY = replace(
 )
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TEACHER = replace(TINY, pooling="max")  # as the thesis trains it
-FEW_SHOT = {
-    "corpus": "synthetic:train=80,validation=20,test=40,shortest=10,longest=20,density=0.2",
-    "per_class": 3,
-    "validation": 20,
-    "max_tokens": 20,
-    "steps": 6,
-    "looks": 2,
-    "batch_size": 3,
-    "encoder": MINILM,
-    "hidden_size": 6,
-    "unlabelled": 40,
-    "unlabelled_batch": 2,
-    "augmentations": 2,
-    "topics": 4,
-    "pretraining": 10,
-}
-"""Of any system; each leaves the fields that it does not use at their defaults."""
 MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
 SCRIPT = """
 import signal, sys

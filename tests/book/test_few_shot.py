@@ -12,18 +12,18 @@ import pytest
 import torch
 from called import refused
 from small_models import close
-from small_runs import FEW_SHOT
+from test_golden import FEW_SHOTS
 from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import pad, softplus
 from torch.nn.utils.rnn import pad_sequence
 
 from paper.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from paper.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
-from paper.runs.kinds.few_shot import FewShot, read
+from paper.runs.kinds.few_shot import read
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged
 from whenpool.corpora.corpus import Corpus, Split
 
-UDA = FewShot(system="uda", **FEW_SHOT)
+UDA = FEW_SHOTS["uda"]
 TOLD = (
     "the film is a dull film and the plot is thin",
     "the plot of the play is a joy",

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_runs import FEW_SHOT
 
+from paper.fewshot.pretrained import MINILM
 from paper.runs.compute import compute
 from paper.runs.kinds import KINDS as ALL_KINDS
 from paper.runs.kinds import probe as kinds
@@ -124,7 +124,24 @@ PROBES = {
     ),
 }
 FEW_SHOTS = {
-    system: FewShot(system=system, learning_rate=learning_rate, **FEW_SHOT)
+    system: FewShot(
+        "synthetic:train=80,validation=20,test=40,shortest=10,longest=20,density=0.2",
+        system,
+        per_class=3,
+        validation=20,
+        max_tokens=20,
+        steps=6,
+        looks=2,
+        batch_size=3,
+        encoder=MINILM,
+        learning_rate=learning_rate,
+        hidden_size=6,
+        unlabelled=40,
+        unlabelled_batch=2,
+        augmentations=2,
+        topics=4,
+        pretraining=10,
+    )
     for system, learning_rate in {
         **dict.fromkeys(("vampire", *CONTRAST), 1e-3),
         "max_attention": 1e-2,

@@ -39,7 +39,7 @@ def test_the_ratio_is_a_quotient_of_means_and_a_profile_the_mean_and_the_median(
     assert look["band_ratio"] == pytest.approx(mean[45:55].mean() / mean[0], rel=1e-4)
     assert (result, found["position"].tolist()) == ({"texts_probed": 9}, list(range(1, 101)))
     np.testing.assert_allclose(found["mean"], mean, rtol=1e-4)
-    # which torch takes below the middle of an even number
+    # of an odd number of texts: of an even one torch takes the lower of the two in the middle
     np.testing.assert_allclose(found["median"], np.median(profiles, axis=0), rtol=1e-4)
 
 

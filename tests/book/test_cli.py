@@ -20,9 +20,7 @@ from small_runs import alive, children, wait_for
 from paper.runs.check_machine import check_machine
 
 VERBS = "book run status data record export check diagnose explain".split()
-FEW_SHOT = ("--chapter", "few_shot")
-SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
-SMOKE = ("--profile", "smoke", "--corpus", SMALL)
+SMOKE = "--profile smoke --corpus synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy():
@@ -38,15 +36,15 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
 
 
 def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
-    words = [*SMOKE, "--settings", "mid", "--poolings", "max", "--sizes", "40,1000"]
+    words = f"{SMOKE} --settings mid --poolings max --sizes 40,1000".split()
     said = told("run", *words, code=1)
     assert "1 runs were done now" in said
     assert "the corpus has 60 train texts, but 1,000 were asked for" in said
     assert re.search(r"training_to_skip +1 +1 +0 +2", told("status", *words))
     rows = [f"text number {n} here,{'bad' if n % 2 else 'good'}" for n in range(30)]
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
-    words = [*FEW_SHOT, "--systems", "last_words", "--corpus", str(tmp_path / "mine.csv")]
-    said = told("run", *words, "--labels", "2,3,12", code=1)
+    line = f"run --chapter few_shot --systems last_words --corpus {tmp_path}/mine.csv"
+    said = told(*line.split(), "--labels", "2,3,12", code=1)
     assert "class 'bad' has 11 training texts, but 12 per class are needed" in said
     assert "2 runs were done now" in said  # what can be done is done
 
@@ -80,7 +78,7 @@ def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):
     def files():
         return sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file())
 
-    run = partial(told, "run", *SMOKE, "--settings", "mid", "--poolings", "max,last")
+    run = partial(told, *f"run {SMOKE} --settings mid --poolings max,last".split())
     none = "0 had been stored before, 0 were done by another command, 0 failed, 0 lack their data,"
     said = run("--dry-run")
     assert said.startswith("Runs of training_to_skip (profile smoke)")
@@ -98,8 +96,8 @@ def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):
 
 
 def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
-    words = ["run", *SMOKE, "--seeds", "50", "--store", str(tmp_path), "--workers", "1"]
-    command = [sys.executable, "-m", "whenpool", *words]
+    line = f"-m whenpool run {SMOKE} --seeds 50 --store {tmp_path} --workers 1"
+    command = [sys.executable, *line.split()]
     parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: list(tmp_path.rglob("*.json")))
     workers = children(parent.pid)

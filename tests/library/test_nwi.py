@@ -82,14 +82,15 @@ def test_the_thesis_algorithm(options):
     assert can_reuse(model) == (options in MODELS)
     for k in (2, 5):
         expected = importance_by_loop(model, *batch(), k)
-        padded = np.full((5, 64 // k), np.nan)
         profiles = nwi(model, *batch(), k, UNKNOWN, points=17)
-        for row, values in enumerate(expected):
-            padded[row, : len(values)] = values
-            np.testing.assert_allclose(profiles[row], profile_by_numpy(values, 17), atol=1e-9)
-        for megabytes, reuse in ((1e-9, False), (0.2, True), (float("inf"), True)):
-            importance = window_importance(model, *batch(), k, UNKNOWN, megabytes, reuse)
-            close(importance, torch.from_numpy(padded), atol=1e-10, equal_nan=True)
+        for profile, values in zip(profiles, expected, strict=True):
+            np.testing.assert_allclose(profile, profile_by_numpy(values, 17), atol=1e-9)
+    padded = np.full((5, 64 // k), np.nan)
+    for row, values in enumerate(expected):
+        padded[row, : len(values)] = values
+    for megabytes, reuse in ((1e-9, False), (0.2, True)):
+        importance = window_importance(model, *batch(), k, UNKNOWN, megabytes, reuse)
+        close(importance, torch.from_numpy(padded), atol=1e-10, equal_nan=True)
 
 
 def test_what_is_not_known_to_split_is_not_reused():

@@ -11,6 +11,9 @@ import pytest
 from paper.pages.print_book import find_browser, wait_for_formulas
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
+on_every_screen = pytest.mark.parametrize(
+    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+)
 
 
 def needs_browser():
@@ -22,7 +25,8 @@ def needs_browser():
 
 @contextmanager
 def looked_at(browser, file, size=DESKTOP, scheme="light", query="", axe=False):
-    """A page from disk, of which its browser must not complain, nor axe-core where it is asked.
+    """A page from disk, of which its browser must not complain; nor axe-core where it is asked, and
+    then it is no wider than the screen.
 
     A request for anything that is not on disk counts as a complaint.
     """
@@ -45,6 +49,8 @@ def looked_at(browser, file, size=DESKTOP, scheme="light", query="", axe=False):
     yield page
     assert not complaints, complaints
     if axe:  # last: it asks for stylesheets that a page from disk may not read
+        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0, f"the page is {wider} pixels wider than the screen"
         found = violations(page)
         assert not found, found
     context.close()

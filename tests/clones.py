@@ -38,9 +38,18 @@ def code_cell(code):
     return f"```{{code-cell}} ipython3\n{code}\n```\n\n"
 
 
+def source_of(page):
+    return (ROOT / "book" / f"{page}.md").read_text("utf-8")
+
+
+def sentences_of(page):
+    """The text of a page in one line, wherever it was broken."""
+    return " ".join(source_of(page).split())
+
+
 def defined(page, pattern, names):
     """These names, and what a page defines in the places that the pattern finds."""
-    for code in re.findall(pattern, (ROOT / "book" / f"{page}.md").read_text("utf-8"), re.M | re.S):
+    for code in re.findall(pattern, source_of(page), re.M | re.S):
         exec(code, names)
     return names
 

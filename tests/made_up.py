@@ -40,9 +40,9 @@ def trained(accuracies, scale="thesis", **changes):
     ]
 
 
-def measured(row, points):
-    """What a probe run measured: a row for each point, in another order."""
-    return [row | point for point in points[::-1]]
+def measured(points, **changes):
+    """What a probe `run` measured: a row for each point, in another order."""
+    return [run(**changes) | point for point in points[::-1]]
 
 
 def profile(values):

@@ -5,11 +5,14 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
 
+import pytest
 import torch
+from torch.nn import LSTM
 
 from whenpool import TextClassifier, load
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Splits, Texts
 from whenpool.corpora.tokens import build_vocabulary, number, tokenize
+from whenpool.models.cells import Cell, LinearCell
 
 SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
 
@@ -45,6 +48,7 @@ def model_of(dataset, pooling="max_attention", seed=0, **options):
     )
 
 
+both_ways = pytest.mark.parametrize("bidirectional", [True, False])
 PADDING, WORDS, CLASSES = 1, 20, 3
 LENGTHS = torch.tensor([7, 4, 1, 2])
 LABELS = torch.tensor([0, 2, 1, 2])
@@ -85,6 +89,48 @@ def recurrence(model):
     for mine, theirs in zip(module.parameters(), model.encoder.parameters(), strict=True):
         mine.data.copy_(theirs.data)
     return module
+
+
+def states_by_loop(encoder, words):
+    """The states (n, D) of one text (n, E), made word by word, and those of each direction of the
+    top layer as a list of (1, H)."""
+    for layer in encoder.layers:
+        halves, outputs, n = [], [], len(words)
+        for k, module in enumerate(layer):
+            is_linear = isinstance(module, LinearCell)
+            size = 1 if is_linear else module.hidden_size  # of a zero for states of any size
+            h = c = torch.zeros(1, size, dtype=words.dtype)
+            states = [h] * n
+            for t in reversed(range(n)) if k else range(n):
+                word = words[t : t + 1]
+                if isinstance(module, Cell):
+                    h = module.step(word, h)
+                elif isinstance(module, LSTM):
+                    _, (h, c) = module(word, (h, c))
+                else:
+                    h = module(word, h)[1]
+                states[t] = h
+            halves.append(states)
+            joined = torch.cat(states)
+            outputs.append(module.read(joined, words) if is_linear else joined)
+        words = torch.cat(outputs, dim=-1)
+    return words, halves
+
+
+def norms_at(halves, loss):
+    """The norms of a loss's gradients, by autograd, at the states of each direction, a tensor for
+    each word."""
+    how = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+    grads = [torch.stack(torch.autograd.grad(loss, states, **how), dim=-2) for states in halves]
+    return torch.cat(grads, dim=-1).norm(dim=-1)
+
+
+def close(*both, **tolerance):
+    """Raises where two tensors, or two collections of them, differ by more than a tolerance;
+    where none is given, by more than rounding."""
+    if tolerance:
+        tolerance = {"atol": 0.0, "rtol": 0.0} | tolerance
+    torch.testing.assert_close(*both, **tolerance)
 
 
 def texts_of(batch):

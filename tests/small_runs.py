@@ -33,15 +33,11 @@ GRID = [
     for setting in ("standard", "mid")
     for seed in (0, 1)
 ]
-TINY = Training(
-    "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
-    "standard",
-    60,
-    "last",
-    length="any",
-    embedding_size=8,
-    hidden_size=6,
-    epochs=2,
+TINY = replace(
+    SMALL,
+    corpus="synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
+    size=60,
+    pooling="last",
 )
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TEACHER = replace(TINY, pooling="max")  # as the thesis trains it
@@ -73,16 +69,20 @@ def fresh(place, name):
     return replace(place, store=Store(place.store.directory.with_name(name)))
 
 
-def results(store):
-    """What must not depend on how the trainings were made."""
-    table = store.rows("training").set_index("key").sort_index()
-    return table[["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]].to_dict(
-        "index"
-    )
-
-
 def result_of(run, place):
     return place.store.get(key(run, place))["result"]
+
+
+def left_by(run, place):
+    """All that a run has stored but for times and where it was made: result, history, weights."""
+    row, weights = place.store.get(key(run, place)), place.store.weights_file(key(run, place))
+    parts = [{**part, "seconds": 0} for part in (row["result"], *row["history"])]
+    return parts, weights.exists() and weights.read_bytes()
+
+
+def same(runs, place, other):
+    """Whether some runs have left the same in two places."""
+    return all(left_by(run, place) == left_by(run, other) for run in runs)
 
 
 def has_weights(training, place):
@@ -102,15 +102,21 @@ def ask(runs, place, **options):
 
 
 def record(
-    place, run, history=(), complete=True, accuracy=70.0, protocol=PROTOCOL, made=None, **result
+    place,
+    run,
+    history=(),
+    complete=True,
+    accuracy=70.0,
+    protocol=PROTOCOL,
+    made=None,
+    identity=None,
+    **result,
 ):
     """Put a training or probe into the store that nobody has computed, and return its key."""
-    identity = {"run": run.training.changed(), "data": {"corpus": "c"}, "protocol": protocol}
-    values = {
-        "corpus_complete": complete,
-        "seconds": 1.0,
-        "probe_protocol": PROBE_PROTOCOL,
-    } | result
+    data = {"run": (run.training or run).changed(), "data": {"corpus": "c"}, "protocol": protocol}
+    identity = identity or data
+    values = {"corpus_complete": complete, "seconds": 1.0, "probe_protocol": PROBE_PROTOCOL}
+    values |= result
     if run.kind == "probe":
         identity["probe"] = run.changed() | {"protocol": values["probe_protocol"]}
     else:

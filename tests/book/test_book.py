@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import nbformat
 import pytest
+from called import refused
 from clones import HEAD, ROOT, builder, clone, code_cell, first_page, place_of
 from small_runs import wait_for
 
@@ -18,7 +19,6 @@ from paper.chapters import plan
 from paper.pages.builder import Asked, Builder, execute
 from paper.runs.engine import Workforce
 from paper.runs.request import Request
-from whenpool import InputError
 from whenpool.base.errors import BookError
 
 CHAPTERS = ("few_shot", "gradient_propagation", "sequence_labelling", "status")
@@ -90,8 +90,7 @@ def test_failed_runs_fail_the_build_after_the_pages_are_there(executed, monkeypa
 def test_missing_data_are_reported_before_anything_is_executed(tmp_path):
     folder, said = clone(tmp_path), []
     asked = Asked(Request("quick", ("imdb",)), place_of(folder), Workforce(workers=1))
-    with pytest.raises(InputError, match=r"aclImdb_v1.tar.gz is not in"):
-        Builder(folder, asked, said.append).build()
+    refused(r"aclImdb_v1.tar.gz is not in", Builder(folder, asked, said.append).build)
     assert (said, (folder / "_build").exists()) == ([], False)
 
 
@@ -125,8 +124,9 @@ def test_pages_are_rendered_from_exactly_the_notebooks_that_were_executed_elsewh
     assert elsewhere.execute() == 0
     elsewhere.hand_on(handed)
     assert not (there / "_build/smoke/_build/html").exists()  # it need not render
-    with pytest.raises(InputError, match=r"index.ipynb is smoke-sized and is not published"):
-        Builder(here).build_executed(handed)
+    refused(
+        r"index.ipynb is smoke-sized and is not published", Builder(here).build_executed, handed
+    )
     page = builder(here, []).build_executed(handed)
     text = (page.parent / "book" / "index.html").read_text("utf-8")
     about = nbformat.read(handed / "index.ipynb", 4).metadata["whenpool"]
@@ -135,11 +135,17 @@ def test_pages_are_rendered_from_exactly_the_notebooks_that_were_executed_elsewh
     assert "made with smoke" in text
     assert [file.read_text() for file in page.parent.rglob("some.csv")] == ["smoke"]
     (here / "book" / "index.md").write_text(HEAD + code_cell("1 + 1"))
-    with pytest.raises(InputError, match="index.ipynb has another text than here; execute the ch"):
-        builder(here, []).build_executed(handed)
+    refused(
+        "index.ipynb has another text than here; execute the ch",
+        builder(here, []).build_executed,
+        handed,
+    )
     (handed / "index.ipynb").unlink()
-    with pytest.raises(InputError, match="index.ipynb is not there; execute the chapter index"):
-        builder(here, []).build_executed(handed)
+    refused(
+        "index.ipynb is not there; execute the chapter index",
+        builder(here, []).build_executed,
+        handed,
+    )
     assert "executing, since it has not" in executed_again(here)  # the log begins anew
 
 

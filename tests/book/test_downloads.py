@@ -6,10 +6,10 @@ import zipfile
 
 import pytest
 from archives import make_imdb
+from called import refused
 
 from paper.corpora.dataset import encode
 from paper.corpora.downloads import DOWNLOADS, Download, fetch, listing
-from whenpool import InputError
 from whenpool.corpora import find
 
 CONTENT = b"a small archive " * 1000
@@ -57,10 +57,7 @@ def test_a_file_is_fetched_once_and_verified(served, tmp_path):
     assert "small.tgz (not the publisher's file (sha256" in " ".join(listing(tmp_path))
     file.unlink()
     served[1].clear()
-    with pytest.raises(
-        InputError, match=r"tgz could not be downloaded \(ValueError: SHA.*try again"
-    ):
-        fetch("imdb", tmp_path)
+    refused(r"tgz could not be downloaded \(ValueError: SHA.*try again", fetch, "imdb", tmp_path)
 
 
 def test_one_file_is_taken_out_of_a_zip_archive(served, tmp_path, monkeypatch):

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import torch
+from called import refused
 
 from paper.faithfulness import faithfulness
-from whenpool import InputError
 from whenpool.corpora.batches import Ragged, Texts
 
 
@@ -37,5 +37,4 @@ def test_a_faithful_importance_names_the_one_word_that_counts(monkeypatch):
     assert rows["signed_windows"]["agreement"] == pytest.approx(1)
     assert rows["nwi"]["seconds"] >= 0
     monkeypatch.setitem(sys.modules, "captum.attr", None)
-    with pytest.raises(InputError, match="faithfulness needs captum: pip install"):
-        faithfulness(OneWord(), texts)
+    refused("faithfulness needs captum: pip install", faithfulness, OneWord(), texts)

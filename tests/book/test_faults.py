@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import empty_place
-from small_runs import GRID, alive, children, command, results, stored, wait_for
+from small_runs import GRID, alive, children, command, result_of, same, stored, wait_for
 
 from paper.runs.engine import Workforce, run_all
 
@@ -41,7 +41,7 @@ def finish(parent):
 @pytest.fixture(scope="module")
 def undisturbed(shared, all_here):
     run_all(RUNS, shared)
-    return results(shared.store)
+    return shared
 
 
 @pytest.mark.parametrize("together", [1, 3])
@@ -67,12 +67,11 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
             before = stored(place)
             assert finish(start(place, file, WORKERS, together)) == [failed, 0, 0]
             assert before.items() <= stored(place).items()
-        after = results(place.store)
-        assert after.keys() == undisturbed.keys()
-        for name, row in undisturbed.items():  # together: what another grouping makes of rounding
-            close = pytest.approx(row["test_loss"], rel=1e-2)
-            assert after[name] == row if together == 1 else after[name]["test_loss"] == close
-        assert len(stored(place)) == len(after)  # none is damaged
+        for run in RUNS:  # none is damaged; together: but for what another grouping rounds
+            loss = pytest.approx(result_of(run, undisturbed)["test_loss"], rel=1e-2)
+            assert result_of(run, place)["test_loss"] == loss
+        assert together > 1 or same(RUNS, place, undisturbed)
+        assert len(stored(place)) == len(RUNS)
         if len(found) >= tries:
             break
     assert len(found) >= tries
@@ -115,7 +114,7 @@ def test_ctrl_c_stops_the_workers_and_the_same_command_goes_on(place, tmp_path, 
     kept = stored(place)
     run_all(RUNS, place)
     assert kept.items() <= stored(place).items()
-    assert results(place.store) == undisturbed
+    assert same(RUNS, place, undisturbed)
 
 
 def test_two_commands_on_one_store_share_the_work(place, tmp_path, undisturbed):
@@ -123,4 +122,4 @@ def test_two_commands_on_one_store_share_the_work(place, tmp_path, undisturbed):
     found = [finish(parent) for parent in parents]
     assert sum(done for done, _, _ in found) == len(RUNS)  # none done twice
     assert all(done + shared <= len(RUNS) and not failed for done, shared, failed in found)
-    assert results(place.store) == undisturbed
+    assert same(RUNS, place, undisturbed)

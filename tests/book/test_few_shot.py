@@ -4,40 +4,26 @@ refused; and VAMPIRE (thesis §1.10.2) against slow copies of its formulas."""
 import copy
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from called import refused
+from small_models import close
+from test_golden import FEW_SHOTS
 from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import pad, softplus
 from torch.nn.utils.rnn import pad_sequence
 
-from paper.fewshot.pretrained import MINILM
 from paper.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from paper.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
-from paper.runs.kinds.few_shot import FewShot, read
-from whenpool import InputError
+from paper.runs.kinds.few_shot import read
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged
 from whenpool.corpora.corpus import Corpus, Split
 
-CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
-SMALL = {
-    "per_class": 2,
-    "validation": 6,
-    "test": 12,
-    "max_tokens": 10,
-    "steps": 4,
-    "looks": 2,
-    "batch_size": 2,
-    "encoder": MINILM,
-    "hidden_size": 4,
-    "unlabelled": 30,
-    "unlabelled_batch": 2,
-    "topics": 4,
-    "pretraining": 6,
-}
-UDA = FewShot(CORPUS, "uda", **SMALL)
+UDA = FEW_SHOTS["uda"]
 TOLD = (
     "the film is a dull film and the plot is thin",
     "the plot of the play is a joy",
@@ -61,24 +47,26 @@ def test_fewer_labels_are_part_of_more_and_a_seed_changes_the_labelled_texts_alo
     split = Split([f"other {number}" for number in range(4)], [0, 1, 0, 1])
     train = Split([f"text {number}" for number in range(100)], [0, 1, 0, 0, 1] * 20)
     corpus = Corpus(train, split, split, ("a", "b"), name="mine")
-    few, again, more, other = (
+    few, more, other = (
         select(corpus, count, seed, 30, validation=2, test=3)
-        for count, seed in ((3, 0), (3, 0), (12, 0), (3, 1))
+        for count, seed in ((3, 0), (12, 0), (3, 1))
     )
-    assert few == again
-    for chosen, count in ((few, 3), (more, 12)):
-        assert [chosen.labelled.labels.count(label) for label in (0, 1)] == [count, count]
-        assert set(chosen.labelled) < set(train)
-        assert len(set(chosen.unlabelled) - set(chosen.labelled.texts)) == 30
-    assert set(few.labelled.texts) < set(more.labelled.texts)
+    assert Counter(more.labelled.labels) == {0: 12, 1: 12}
+    assert {*few.labelled} < {*more.labelled} < {*train}
+    assert len({*few.unlabelled} - {*more.labelled.texts}) == 30
     assert few.unlabelled == more.unlabelled
-    assert set(few.labelled.texts) != set(other.labelled.texts)
-    assert (few.validation, few.test) == (other.validation, other.test) == (split[:2], split[:3])
+    assert {*few.labelled.texts} != {*other.labelled.texts}
+    for chosen in (few, other):
+        assert Counter(chosen.labelled.labels) == {0: 3, 1: 3}
+        assert (chosen.validation, chosen.test) == (split[:2], split[:3])
 
 
 def test_a_run_that_needs_unlabelled_texts_and_has_none_says_so(shared):
-    with pytest.raises(InputError, match="needs unlabelled texts, but all training texts"):
-        replace(UDA, corpus=CORPUS.replace("train=80", "train=4")).execute(shared)
+    refused(
+        "needs unlabelled texts, but all training texts",
+        replace(UDA, corpus=UDA.corpus.replace("train=80", "train=6")).execute,
+        shared,
+    )
 
 
 def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
@@ -86,8 +74,7 @@ def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
     file = tmp_path / "some.jsonl"
     run = replace(UDA, paraphrases=str(file))
     file.write_text(item("another", "a text"))
-    with pytest.raises(InputError, match=r"some\.jsonl"):
-        run.execute(shared)
+    refused(r"some\.jsonl", run.execute, shared)
     file.write_text("\n".join(item(text, text.upper(), "other") for text in chosen.unlabelled))
     row = shared.store.get(run.execute(shared))
     assert row["identity"]["run"]["paraphrases"] == row["run"]["paraphrases"] == "some.jsonl"
@@ -112,8 +99,7 @@ def test_paraphrases_are_as_many_of_each_text_and_lines_that_have_none_are_named
     found = load_paraphrases(file, ["three", "Ünder\ntwo lines", "One film.", "three"])
     assert found == [["f", "g"], ["d", "e"], ["a", "b"], ["f", "g"]]
     file.write_text("\n".join([GOOD[0], "", line]))
-    with pytest.raises(InputError, match=r"paraphrases.jsonl, line 3: expected {\"text\""):
-        load_paraphrases(file, ["One film."])
+    refused(r"paraphrases.jsonl, line 3: expected {\"text\"", load_paraphrases, file, ["One film."])
 
 
 WORDS = 7
@@ -140,8 +126,11 @@ def test_a_vocabulary_has_frequent_words_first():
     few = BagVocabulary(["Fish swim .", "Fish swim", "fish swim", "a", "b", "c"])
     rows = few.number(["Swim, FISH, swim!", "birds", ""]).to_lists()
     assert rows == [[3, 2, 3], [UNKNOWN_INDEX], [UNKNOWN_INDEX]]
-    with pytest.raises(InputError, match="5 unlabelled texts are too few .* 0 words .* more texts"):
-        BagVocabulary(["always the same"] * 5)
+    refused(
+        "5 unlabelled texts are too few .* 0 words .* more texts",
+        BagVocabulary,
+        ["always the same"] * 5,
+    )
 
 
 def slow_elbo(vae, bag, noise, training):
@@ -168,12 +157,11 @@ def slow_elbo(vae, bag, noise, training):
     return (bag * (powers / powers.sum(1, keepdim=True)).log()).sum(1), torch.stack(kls)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_bound_is_its_formula(training):
-    vae, bag = small_vae().train(training), counted(ROWS)
-    noise = torch.randn(len(ROWS), 3, generator=torch.Generator().manual_seed(4)).double()
-    bound = vae.elbo(bag, torch.Generator().manual_seed(4))
-    torch.testing.assert_close(bound, slow_elbo(vae, bag, noise, training), rtol=1e-6, atol=1e-6)
+def test_in_evaluation_the_bound_is_its_formula():
+    vae, bag = small_vae().eval(), counted(ROWS)
+    noise = torch.randn(len(ROWS), 3, generator=torch.manual_seed(4)).double()
+    bound = vae.elbo(bag, torch.manual_seed(4))
+    close(bound, slow_elbo(vae, bag, noise, training=False), atol=1e-6, rtol=1e-6)
     assert bound[0][4] == 0  # no word to explain
 
 
@@ -196,7 +184,7 @@ def test_pretraining_is_its_formula():
         (beta * kl - likelihood).mean().backward()
         optimizer.step()
     for name, parameter in copied.named_parameters():
-        torch.testing.assert_close(vae.get_parameter(name), parameter, rtol=1e-4, atol=1e-5)
+        close(vae.get_parameter(name), parameter, atol=1e-5, rtol=1e-4)
 
 
 def test_the_mixture_is_its_formula():
@@ -215,4 +203,4 @@ def test_the_mixture_is_its_formula():
         ):
             centred = layer - layer.mean()
             mixed += 1.7 * share * centred / (centred.square().mean() + 1e-5).sqrt()
-        torch.testing.assert_close(logits, model.classifier(mixed))
+        close(logits, model.classifier(mixed))

@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from called import refused
 from scipy.special import log_softmax, rel_entr, softmax
-from small_models import BATCH, CLASSES, INDICES, LABELS, LENGTHS, WORDS, texts_of
+from small_models import BATCH, CLASSES, INDICES, LABELS, LENGTHS, WORDS, close, texts_of
 from torch import nn
 
 from paper.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, draw_mix, find_layers
-from whenpool import InputError
 from whenpool.corpora.batches import Ragged
 
 PARTNER = torch.tensor([2, 3, 1, 0])
@@ -22,17 +22,16 @@ transformers = pytest.importorskip("transformers")
 
 def fine_tuned(name="bert"):
     """An encoder with random weights, large ones, so that tokens heed each other."""
-    plain = {
-        "hidden_size": 8,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "intermediate_size": 16,
-    }
-    distilled = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 16}
     family, _, attention = name.partition(" ")
-    sizes = distilled if family == "distilbert" else plain
-    sizes |= {"vocab_size": WORDS, "max_position_embeddings": 40}
-    config = transformers.AutoConfig.for_model(family, **sizes)
+    config = transformers.AutoConfig.for_model(
+        family,
+        hidden_size=8,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=16,
+        vocab_size=WORDS,
+        max_position_embeddings=40,
+    )
     torch.manual_seed(0)
     options = {"attn_implementation": attention} if attention else {}
     encoder = transformers.AutoModel.from_config(config, **options)
@@ -88,18 +87,17 @@ def test_texts_are_classified_by_the_mean_over_their_tokens_and_mixed_behind_a_l
     longer = nn.functional.pad(IDS, (0, 3)).masked_fill(
         torch.arange(10) >= LENGTHS.unsqueeze(1), 17
     )
-    torch.testing.assert_close(model(longer, LENGTHS), expected, rtol=0, atol=1e-9)
+    close(model(longer, LENGTHS), expected, atol=1e-9)
     pairs = zip(TEXTS, PARTNER.tolist(), strict=True)
     expected = torch.stack([mixed_alone(model, text, TEXTS[j], 0.6, layer) for text, j in pairs])
     logits = model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-9)
+    close(logits, expected, atol=1e-9)
 
 
 def test_layers_that_cannot_be_mixed_are_named():
     model = fine_tuned()
     model.encoder.more = nn.ModuleList([nn.Identity()] * 3)
-    with pytest.raises(InputError, match="TMix and MixText .* BertModel .* choose"):
-        model.mixed(IDS, LENGTHS, PARTNER, 0.6, 1)
+    refused("TMix and MixText .* BertModel .* choose", model.mixed, IDS, LENGTHS, PARTNER, 0.6, 1)
     model(IDS, LENGTHS)  # fine-tuning needs no layers
 
 
@@ -134,7 +132,7 @@ def test_tmix_is_the_cross_entropy_of_mixtures_and_mixed_labels(seed):
     losses = []
     for i, j in enumerate(partner.tolist()):
         expected = mixed_alone(MODEL, TEXTS[i], TEXTS[j], share, layer)
-        torch.testing.assert_close(logits[i], expected, rtol=0, atol=1e-12)
+        close(logits[i], expected, atol=1e-12)
         target = share * ONE_HOT[LABELS[i]] + (1 - share) * ONE_HOT[LABELS[j]]
         losses.append(-(target * log_softmax(expected.detach().numpy())).sum())
     assert loss.item() == pytest.approx(np.mean(losses), rel=1e-12)
@@ -181,7 +179,7 @@ def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confid
     threshold = min(1, done / 20) * 2 / 3 + 1 / 3
     supervised, consistent, left_out, sure = uda_by_hand(threshold, temperature, confidence)
     assert loss.item() == pytest.approx(supervised + consistent, rel=1e-10)
-    torch.testing.assert_close(logits, MODEL(IDS, LENGTHS), rtol=0, atol=1e-12)
+    close(logits, MODEL(IDS, LENGTHS), atol=1e-12)
     means = {"left_out": left_out, "confident": sure, "consistency": consistent}
     assert objective.end_epoch(MODEL, None) == pytest.approx(means)
 

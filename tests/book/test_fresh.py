@@ -11,7 +11,8 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
-from clones import CAPTURED, HEAD, ROOT, builder, clone, code_cell, first_page
+from called import python
+from clones import HEAD, ROOT, builder, clone, code_cell, first_page
 
 from paper.pages import builder as building
 from paper.pages.freshness import inputs
@@ -118,7 +119,7 @@ def test_the_paper_in_one_file_depends_on_that_file_and_the_builder_needs_no_tor
     assert made["tables"] == nothing["tables"]
     assert made["modules and scripts"] != nothing["modules and scripts"]
     program = "import sys, paper.pages.builder; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], **CAPTURED).returncode == 0
+    assert python(program).returncode == 0
 
 
 def test_a_failing_chapter_is_never_fresh_and_the_folder_of_all_threads_stays(tmp_path):

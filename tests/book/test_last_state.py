@@ -5,10 +5,13 @@ import copy
 import itertools
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
+from called import refused
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from small_runs import TINY, fresh, left_by, result_of
 
 from paper.runs.kinds.probe import (
     PENALTIES,
@@ -17,66 +20,20 @@ from paper.runs.kinds.probe import (
     UntrainedStates,
     Valleys,
 )
-from paper.runs.kinds.training import Training, prepare, trained
+from paper.runs.kinds.training import prepare, trained
 from paper.runs.run import key
 from paper.verdicts.results import PLAIN, Runs, has
-from whenpool import Encoder, InputError
 from whenpool.corpora.settings import filler_lengths
 from whenpool.training.loop import evaluate, train
 
-SMALL = Training(
-    "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
-    "mid",
-    40,
-    "last",
-    length="any",
-    embedding_size=10,
-    hidden_size=8,
-    epochs=2,
+SMALL = replace(
+    TINY,
+    corpus=TINY.corpus.replace("train=60", "train=120"),
+    setting="mid",
+    size=40,
     learning_rate=1e-2,
 )
 LOOKED = {"texts": 5, "sample": 10, "shortest": 40, "longest": 50}
-
-
-def biases(**options):
-    """The sums of both bias vectors by gate (i, f, g, o), of the first direction."""
-    torch.manual_seed(3)
-    module = Encoder(4, 6, **options).layers[0][0]
-    return (module.bias_ih_l0 + module.bias_hh_l0).detach().chunk(4)
-
-
-def test_starts_set_the_gates_that_they_name_and_no_others():
-    usual, chrono = biases(), biases(forget_bias="chrono", chrono_words=50)
-    both = biases(forget_bias=5.0, input_bias=-5.0)
-    assert [gate.unique().tolist() for gate in both[:2]] == [[-5.0], [5.0]]
-    assert torch.equal(chrono[0], -chrono[1])
-    assert ((chrono[1] >= 0) & (chrono[1] <= np.log(49))).all()
-    for part, gate, other in (("forget", 1, 0), ("input", 0, 1)):
-        alone = biases(forget_bias=f"chrono {part}", chrono_words=50)
-        assert torch.equal(alone[gate], chrono[gate])
-        assert torch.equal(alone[other], usual[other])
-    for start in (both, chrono):
-        assert all(torch.equal(start[gate], usual[gate]) for gate in (2, 3))
-    with pytest.raises(InputError, match="input_bias needs cell='lstm'; leave it out"):
-        Encoder(4, 6, cell="gru", input_bias=-1.0)
-
-
-@pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])
-def test_a_state_with_these_gates_is_a_running_mean(cell):
-    """f = 1 - 1/T and i = 1/T, once recurrent weights and those into the gates are zero."""
-    v, T, proposal = 3.0, 1 + np.exp(3.0), 2 if cell == "lstm" else -1
-    gates = {"input_bias": -v} if cell == "lstm" else {}  # the others keep and write by one gate
-    encoder = Encoder(1, 1, cell, forget_bias=v, bidirectional=False, **gates).double()
-    with torch.no_grad():
-        for name, weight in encoder.layers[0][0].named_parameters():
-            weight[0 if "weight" in name else proposal :] = 0.0
-        encoder.layers[0][0].weight_ih_l0[proposal] = 1.0
-    words = torch.randn(1, 60, 1, dtype=torch.float64)
-    state = encoder(words, torch.tensor([60]))[0, -1, 0]
-    weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
-    mean = (weights * (words if cell == "mingru" else words.tanh())[0, :, 0]).sum()
-    expected = 0.5 * mean.tanh() if cell == "lstm" else mean
-    assert state.item() == pytest.approx(expected.item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("held", ["W_hh", "encoder"])
@@ -98,8 +55,7 @@ def test_draws_share_no_text_and_shuffled_labels_are_the_same_in_another_order(p
     )
     assert not {*words} & {*other}
     assert len(other) == len(words) == 40
-    with pytest.raises(InputError, match="120 train texts, but 160 were asked for"):
-        prepare(replace(SMALL, draw=3), place)
+    refused("120 train texts, but 160 were asked for", prepare, replace(SMALL, draw=3), place)
     plain, mixed = (
         prepare(replace(SMALL, shuffled=own), place).dataset.train for own in (False, True)
     )
@@ -133,23 +89,25 @@ def test_fresh_filler_is_another_in_every_epoch_and_leaves_text_and_labels(place
 def regressed(model, dataset):
     """The test accuracy of the regression on the last state, the mean and the maximum, text by
     text."""
-    states, found = [], {}
-    splits = dataset.train, dataset.validation, dataset.test
+    splits, found = (dataset.train, dataset.validation, dataset.test), {}
+    states = []  # of each split (3, N, D)
     for texts in splits:
         rows = []
         for index in range(len(texts)):
-            batch = texts.batch(torch.tensor([index]), 1)
-            h = model.encode(model.embed(batch.ids), batch.lengths)[0].detach()
-            rows.append([torch.cat([h[-1, :8], h[0, 8:]]), h.mean(0), h.max(0).values])
-        states.append([torch.stack(own).numpy() for own in zip(*rows, strict=True)])
-    for name, *own in zip(("last", "mean", "max"), *states, strict=True):
-        middle, width = own[0].mean(0), own[0].std(0)
-        pairs = zip(own, splits, strict=True)
-        train, *others = (((values - middle) / width, texts.labels) for values, texts in pairs)
-        models = [LogisticRegression(C=C, max_iter=300).fit(*train) for C in PENALTIES]
-        scores = [[one.score(*split) for split in others] for one in models]
-        _, best = max(scores, key=lambda of_one: of_one[0])
-        found[name] = pytest.approx(100 * best, abs=100 / 60 + 0.01)
+            ids, lengths, _ = texts.batch(torch.tensor([index]), 1)
+            h = model.encode(model.embed(ids), lengths)[0].detach()
+            ends = torch.cat([h[-1, :6], h[0, 6:]])
+            rows.append(torch.stack([ends, h.mean(0), h.max(0).values]))
+        states.append(torch.stack(rows, dim=1).numpy())
+    for name, *values in zip(("last", "mean", "max"), *states, strict=True):
+        train, *others = zip(values, (texts.labels for texts in splits), strict=True)
+        scores = []
+        for C in PENALTIES:
+            regression = LogisticRegression(C=C, max_iter=300)
+            model = make_pipeline(StandardScaler(), regression).fit(*train)
+            scores.append([model.score(*split) for split in others])
+        _, best = max(scores, key=lambda score: score[0])
+        found[name] = pytest.approx(100 * best, abs=100 / 40 + 0.01)
     return found
 
 
@@ -166,7 +124,6 @@ def test_untrained_states_are_read_by_the_regression_that_validates_best(place):
 def test_a_course_reads_the_states_of_the_model_as_it_is_then(place):
     run = replace(SMALL, through="max", epochs=5, drop_connect=0.2)
     row, seen, start = place.store.get(StatesCourse(run).execute(place)), {}, prepare(run, place)
-    again = replace(place, store=type(place.store)(place.store.directory.with_name("again")))
 
     def watch(texts):
         if texts % run.size:
@@ -176,7 +133,7 @@ def test_a_course_reads_the_states_of_the_model_as_it_is_then(place):
             "own": evaluate(model, start.dataset.test).accuracy
         }
 
-    run.execute(again, prepared=start, watch=watch)
+    run.execute(fresh(place, "again"), prepared=start, watch=watch)
     assert [look["examples"] // run.size for look in row["history"][::2]] == [0, 1, 2, 4, 5]
     for look in row["history"]:
         expected = seen[look["examples"]]
@@ -187,39 +144,30 @@ def test_a_course_reads_the_states_of_the_model_as_it_is_then(place):
 
 
 def test_held_out_texts_of_a_length_that_none_has_are_named(place):
-    with pytest.raises(InputError, match="no test text has 900 to 990 words"):
-        GradientTrace(SMALL, shortest=900, longest=990).execute(place)
+    refused(
+        "no test text has 900 to 990 words",
+        GradientTrace(SMALL, shortest=900, longest=990).execute,
+        place,
+    )
 
 
 @pytest.mark.parametrize("kind", [GradientTrace, Valleys, StatesCourse])
 def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, kind, monkeypatch):
-    probe = kind(replace(SMALL, epochs=6), until=150, **LOOKED)
-    whole = replace(place, store=type(place.store)(place.store.directory.with_name("whole")))
-    expected = whole.store.get(probe.execute(whole))
-    seen = []
-    trained = probe.training.execute(place)  # without weights, as a published one
+    probe, seen = kind(replace(SMALL, epochs=6), until=150, **LOOKED), []
+    whole = fresh(place, "whole")
+    probe.execute(whole)
+    before = place.store.get(probe.training.execute(place))  # without weights, as a published one
 
-    def counted(model, dataset, recipe, seed, device, watch, **options):
-        return train(
-            model,
-            dataset,
-            recipe,
-            seed,
-            device,
-            watch=lambda n: (seen.append(n), watch(n)),
-            **options,
-        )
+    def counted(*arguments, watch, **options):
+        return train(*arguments, watch=lambda n: (seen.append(n), watch(n)), **options)
 
     monkeypatch.setattr("paper.runs.kinds.training.train", counted)
-    row, before = place.store.get(probe.execute(place)), place.store.get(trained)
-    texts, batch = probe.training.size, probe.training.batch_size
-    assert texts * 6 > max(seen)
-    assert 150 <= max(seen) < 150 + batch
-    assert row["history"] == expected["history"]
-    assert len(row["history"]) > 1
-    assert place.store.get(trained) == before
-    assert row["result"]["seconds"] > 0
-    assert {**row["result"], "seconds": 0} == {**expected["result"], "seconds": 0}
+    probe.execute(place)
+    assert 150 <= max(seen) < 150 + probe.training.batch_size < 6 * probe.training.size
+    assert left_by(probe, place) == left_by(probe, whole)
+    assert len(left_by(probe, place)[0]) > 2
+    assert place.store.get(key(probe.training, place)) == before
+    assert result_of(probe, place)["seconds"] > 0
 
 
 def test_other_ways_back_and_clipped_steps_are_other_runs_with_other_names(place):

@@ -3,19 +3,27 @@ attention (§2.2.5, §2.2.6), gradient-directed gradients (§2.2.7), another sta
 of it: against loops over words, finite differences, and each other."""
 
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import small_models as small
 import torch
-from called import CAPTURED
-from small_models import BATCH, INDICES, LENGTHS, PADDING, classifier, gradients, model_of, numbered
+from called import elsewhere, refused
+from small_models import (
+    BATCH,
+    INDICES,
+    LENGTHS,
+    PADDING,
+    both_ways,
+    classifier,
+    close,
+    gradients,
+    model_of,
+    numbered,
+)
 from torch.nn.functional import cross_entropy, pad
 
 from paper import tricks
-from whenpool import Encoder, InputError, TextClassifier
+from whenpool import Encoder, TextClassifier
 from whenpool.corpora.batches import Batch, Ragged, Texts
 from whenpool.training.loop import Objective, Recipe, evaluate, train
 
@@ -66,7 +74,7 @@ def test_teacher_forcing_is_the_mean_squared_error_over_texts_and_units(words, m
     texts = [TEXTS.ids.row(index) for index in indices.tolist()]
     mine = torch.stack([last_and_largest(model, text)[0] for text in texts])  # (3, 10)
     theirs = torch.stack([last_and_largest(teacher, text)[1] for text in texts])
-    torch.testing.assert_close(logits, teacher.classifier(mine), rtol=0, atol=1e-5)
+    close(logits, teacher.classifier(mine), atol=1e-5)
     assert loss.item() == pytest.approx((mine - theirs).square().mean().item(), rel=1e-5)
 
 
@@ -79,7 +87,7 @@ def test_recurrent_weights_of_each_gate_can_start_orthogonal(cell, gates):
     for (name, own), plain in zip(made[0].named_parameters(), made[1].parameters(), strict=True):
         if "weight_hh" in name:
             for Q in own.chunk(gates):  # each (H, H)
-                torch.testing.assert_close(Q @ Q.T, torch.eye(7).double(), rtol=0, atol=1e-6)
+                close(Q @ Q.T, torch.eye(7).double(), atol=1e-6)
         else:
             assert torch.equal(own, plain)
 
@@ -135,7 +143,7 @@ def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
     loss, logits = objective.loss(model, PADDED, INDICES)
     assert loss.item() == pytest.approx(penalised(model, BATCH, factor), rel=1e-12)
     expected = torch.stack([attended(model, text)[0] for text in small.texts_of(BATCH)])
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
+    close(logits, expected, atol=1e-12)
     if factor == 0.3 and layers == 1:
         check_by_steps(model, gradients(model, objective), lambda: penalised(model, BATCH, factor))
 
@@ -154,7 +162,7 @@ def watched(form, ids, lengths):
     return seen
 
 
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 @pytest.mark.parametrize(
     "objective",
     [
@@ -167,7 +175,7 @@ def test_at_the_end_of_a_curriculum_it_is_the_plain_model_to_the_bit(objective, 
     model = classifier(bidirectional=bidirectional).float()
     objective.start_epoch(10)
     both = ([*o.loss(model, BATCH, INDICES), gradients(model, o)] for o in (objective, Objective()))
-    torch.testing.assert_close(*both, rtol=0, atol=0)
+    close(*both, atol=0)
     if isinstance(objective, tricks.GradientDirected):
         assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
 
@@ -182,7 +190,7 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
         assert (weights[~kept] == 0).all()
         assert (weights[kept] > 0).all()
         renormalised = whole * kept / (whole * kept).sum(1, keepdim=True)
-        torch.testing.assert_close(weights, renormalised, rtol=1e-12, atol=1e-15)
+        close(weights, renormalised, atol=1e-15, rtol=1e-12)
         assert kept[
             torch.arange(40), 0 if direction else lengths - 1
         ].all()  # the last is never dropped
@@ -191,14 +199,19 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
 
 def test_what_cannot_be_learnt_is_named():
     for objective in (tricks.PenaltyAttention(20), tricks.DropoutAttention(20)):
-        with pytest.raises(
-            InputError, match='must not have a pooling; make it with pooling="last"'
-        ):
-            objective.loss(classifier("max"), BATCH, INDICES)
-    with pytest.raises(
-        InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"
-    ):
-        tricks.GradientDirected(20, divergence="KL")
+        refused(
+            'must not have a pooling; make it with pooling="last"',
+            objective.loss,
+            classifier("max"),
+            BATCH,
+            INDICES,
+        )
+    refused(
+        "divergence 'KL' is unknown; choose one of forward, reverse",
+        tricks.GradientDirected,
+        20,
+        divergence="KL",
+    )
 
 
 def divergence_of(norms, divergence):
@@ -207,22 +220,6 @@ def divergence_of(norms, divergence):
     if divergence == "forward":
         return sum(share * math.log(share / (1 / n)) for share in p)
     return sum(1 / n * math.log(1 / n / share) for share in p)
-
-
-@by_divergence
-def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
-    torch.manual_seed(0)
-    # (B, T, E)
-    values = torch.randn(4, 7, 6).double() * torch.exp(3 * torch.randn(4, 7, 1).double())
-    values = values.masked_fill((torch.arange(7) >= LENGTHS.unsqueeze(1)).unsqueeze(-1), 0.0)
-    found = tricks.unevenness(values, LENGTHS, divergence)
-    for text, n in enumerate(LENGTHS.tolist()):
-        norms = values[text, :n].norm(dim=1).tolist()
-        assert found[text].item() == pytest.approx(
-            divergence_of(norms, divergence), rel=1e-6, abs=1e-11
-        )
-    assert abs(found[2].item()) < 1e-11  # one word cannot be uneven
-    assert found[0] > 0.5
 
 
 def total_loss(model, batch, factor, divergence):
@@ -268,9 +265,9 @@ def test_gradients_are_those_of_finite_differences(divergence, of):
     estimate, estimated = found_by(tricks.estimated_backward, model, factor, divergence, PADDED)
     found, exact = found_by(tricks.exact_backward, model, factor, divergence, PADDED)
     assert error(estimate, found) < 1e-5
-    torch.testing.assert_close(estimated, exact, rtol=1e-10, atol=1e-12)
+    close(estimated, exact, atol=1e-12, rtol=1e-10)
     loss, uneven, logits = exact
-    torch.testing.assert_close(logits, model(BATCH.ids, LENGTHS))
+    close(logits, model(BATCH.ids, LENGTHS))
 
     def expected():
         return total_loss(model, BATCH, factor, divergence)
@@ -325,9 +322,4 @@ def test_a_trick_is_validated_as_it_will_be_used_and_leaves_an_ordinary_lstm(tri
 
 
 def test_every_trick_learns_on_a_device_that_is_not_the_processor():
-    """In a process of its own, as `test_export.py` runs ``stand_in.py``."""
-    options = "-p no:xdist -p no:cacheprovider -rA stand_in_of_tricks.py".split()
-    command, folder = [sys.executable, "-m", "pytest", *options], Path(__file__).parents[1]
-    done = subprocess.run(command, cwd=folder, **CAPTURED)
-    assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in
-    assert done.returncode == 5 or done.stdout.count("\nPASSED") == 3
+    elsewhere("stand_in_of_tricks.py", tests=3)

@@ -6,7 +6,7 @@ Looks at the pages in ``WHENPOOL_PAGES``, or at the whole book built from smoke-
 import re
 
 import pytest
-from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser
+from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser, on_every_screen
 from clones import PAGES, ROOT
 
 FRONT_PAGE_BYTES = 450_000  # with all that it loads, compressed
@@ -22,14 +22,16 @@ def html(request):
     return request.getfixturevalue("pages")
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
-)
+@pytest.fixture
+def opened(html, chromium):
+    """Opens a page by its name, see `looked_at`."""
+    return lambda name, *how, **more: looked_at(chromium, html / f"{name}.html", *how, **more)
+
+
+@on_every_screen
 @pytest.mark.parametrize("name", [*PAGES, "search"])
-def test_a_page_is_whole_fits_the_screen_and_axe_finds_nothing_serious(
-    html, chromium, name, size, scheme
-):
-    with looked_at(chromium, html / f"{name}.html", size, scheme, axe=True) as page:
+def test_a_page_is_whole_fits_the_screen_and_axe_finds_nothing_serious(opened, name, size, scheme):
+    with opened(name, size, scheme, axe=True) as page:
         images = page.eval_on_selector_all(
             "article img",
             "all => all.map(i => [i.getAttribute('alt'), i.complete && i.naturalWidth])",
@@ -41,12 +43,10 @@ def test_a_page_is_whole_fits_the_screen_and_axe_finds_nothing_serious(
         formulas = page.locator("article .math").count()
         assert formulas == page.locator("article .math mjx-container").count()
         assert page.locator("mjx-merror").count() == 0
-        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert wider <= 0, f"the page is {wider} pixels wider than the screen"
 
 
-def test_the_search_finds_max_attention(html, chromium):
-    with looked_at(chromium, html / "search.html", query="?q=max-attention") as page:
+def test_the_search_finds_max_attention(opened):
+    with opened("search", query="?q=max-attention") as page:
         page.wait_for_selector("#search-results li a")
         page.get_by_text(
             "Search finished"
@@ -59,8 +59,8 @@ def test_the_search_finds_max_attention(html, chromium):
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_a_slider_shows_how_models_lose_the_middle_while_they_learn(html, chromium, size):
-    with looked_at(chromium, html / "book" / "last_state.html", size) as page:
+def test_a_slider_shows_how_models_lose_the_middle_while_they_learn(opened, size):
+    with opened("book/last_state", size) as page:
         slider, output = page.locator("#learning input"), page.locator("#learning output")
         ratios = page.locator("#learning td:nth-child(2)")
         lines = page.locator("#learning polyline").first
@@ -74,8 +74,8 @@ def test_a_slider_shows_how_models_lose_the_middle_while_they_learn(html, chromi
         assert slider.get_attribute("aria-valuetext") == after[0]
 
 
-def test_five_models_lose_a_review_one_after_the_other_as_filler_grows(html, chromium):
-    with looked_at(chromium, html / f"{PAGES[0]}.html") as page:
+def test_five_models_lose_a_review_one_after_the_other_as_filler_grows(opened):
+    with opened(PAGES[0]) as page:
         slider, says = page.locator("#hero input"), page.locator("#hero tbody td:last-child")
         words = page.locator("#hero .hero-text")
         slider.focus()
@@ -89,11 +89,11 @@ def test_five_models_lose_a_review_one_after_the_other_as_filler_grows(html, chr
         assert not page.locator("#fig-hero img").is_visible()  # the still picture, for print
 
 
-def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html, chromium):
+def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(opened):
     code = """all => all.map(i => [i.currentSrc, i.clientWidth / i.naturalWidth,
         i.getBoundingClientRect().right <= innerWidth])"""
     for size, end in ((PHONE, "-phone.svg"), (DESKTOP, ".svg")):
-        with looked_at(chromium, html / "book" / "training_to_skip.html", size) as page:
+        with opened("book/training_to_skip", size) as page:
             page.eval_on_selector_all("details", "all => all.forEach(fold => fold.open = true)")
             page.wait_for_function(f"() => {DRAWN}")
             figures = page.eval_on_selector_all("article .cell_output figure picture img", code)
@@ -110,8 +110,8 @@ def test_the_front_page_is_light(html, chromium):
     )[:8]
 
 
-def test_a_term_says_what_it_means_by_mouse_keyboard_and_touch(html, chromium):
-    with looked_at(chromium, html / "book" / "training_to_skip.html", PHONE) as page:
+def test_a_term_says_what_it_means_by_mouse_keyboard_and_touch(opened):
+    with opened("book/training_to_skip", PHONE) as page:
         term, box = page.locator("a[data-definition]").first, page.get_by_role("tooltip")
         for show, hide in (
             (term.hover, lambda: page.mouse.move(0, 0)),
@@ -125,8 +125,8 @@ def test_a_term_says_what_it_means_by_mouse_keyboard_and_touch(html, chromium):
             hide()
 
 
-def test_the_ledger_filters_and_sorts(html, chromium):
-    with looked_at(chromium, html / "book" / "ledger.html") as page:
+def test_the_ledger_filters_and_sorts(opened):
+    with opened("book/ledger") as page:
         page.locator("#ledger-waiting > summary").click()
         visible = page.locator(".ledger tbody tr:visible")
         everything = page.locator(".ledger tbody tr").count()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import pytest
-from small_runs import MADE
+from small_runs import record
 from test_see_it_happen import parts_of
 
 from paper.chapter import Chapter
@@ -26,12 +26,6 @@ def reviews(tmp_path):
     return file
 
 
-def put(place, run, accuracy):
-    values = {"test_accuracy": accuracy, "validation_accuracy": accuracy, "seconds": 1.0}
-    values |= {"majority_accuracy": 40.0, "best_epoch": 1, "corpus_complete": True}
-    return place.store.put(run.identity(place), run.row(), values, MADE, ())
-
-
 @pytest.fixture
 def chapter(place, reviews):
     """A chapter whose request has four finished runs, beside one that nobody asked for."""
@@ -39,8 +33,9 @@ def chapter(place, reviews):
     chapter = Chapter("training_to_skip", Request("quick", (str(reviews),), **asked), place)
     assert len(chapter.runs) == 4
     for run in chapter.runs:
-        put(place, run, accuracy=run.size + (run.pooling == "max"))
-        put(place, replace(run, seed=9), accuracy=0.0)
+        accuracy = run.size + (run.pooling == "max")
+        record(place, run, accuracy=accuracy, identity=run.identity(place), majority_accuracy=40.0)
+        record(place, replace(run, seed=9), accuracy=0.0)
     return chapter
 
 

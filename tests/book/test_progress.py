@@ -4,14 +4,14 @@ stores and on the reference runs with one left out."""
 from dataclasses import replace
 
 import pytest
-from small_runs import TINY
+from small_runs import TINY, record
 
 from paper.pages.progress import ALL, status_table
 from paper.runs import compute as estimates
 from paper.runs.compute import Pace
 from paper.runs.engine import Workforce
 from paper.runs.kinds.few_shot import FewShot
-from paper.runs.kinds.probe import PROBE_PROTOCOL, PaddingSweep
+from paper.runs.kinds.probe import PaddingSweep
 from paper.runs.kinds.training import Training
 
 COUNTS = ["done", "missing", "no data", "all"]
@@ -36,15 +36,14 @@ def status(chapters, place, **workforce):
 
 def done(place, run, seconds, identity=None):
     """As if a run had been made here and had taken so long, weights apart."""
+    made = {"device": "cpu: this one", "precision": "float32"}
     identity = identity or {
         "run": run.changed(),
         "data": {},
         "protocol": run.protocol,
         "made": seconds,
     }
-    result = {"seconds": seconds, "probe_protocol": PROBE_PROTOCOL}
-    provenance = {"device": "cpu: this one", "precision": "float32"}
-    return place.store.put(identity, run.row(), result, provenance, kind=run.kind)
+    record(place, run, made=made, identity=identity, seconds=seconds)
 
 
 def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):

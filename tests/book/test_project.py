@@ -13,7 +13,8 @@ import nbformat
 import pytest
 import torch
 import yaml
-from clones import CAPTURED, HEAD, PAGES, PROJECT, ROOT, clone, code_cell
+from called import python
+from clones import CAPTURED, HEAD, PAGES, PROJECT, ROOT, clone, code_cell, source_of
 from notebooks import COMMAND, chapters, main, notebook
 from packaging.requirements import Requirement
 
@@ -38,17 +39,14 @@ def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_t
     paper = tomllib.loads((ROOT / "lib" / "paper" / "pyproject.toml").read_text())["project"]
     lists = [project["dependencies"] for project in (PROJECT, paper)]
     lists += [*PROJECT["optional-dependencies"].values(), *paper["optional-dependencies"].values()]
-    for line in chain(*lists):
-        requirement = Requirement(line)
-        if requirement.name in (
-            "whenpool",
-            "triton",
-        ):  # an extra that brings another; of a GPU alone
-            continue
-        pinned = next(iter(PINS[requirement.name.lower()].specifier)).version
-        assert requirement.specifier.contains(pinned), line
-    torch = next(Requirement(line) for line in PROJECT["dependencies"] if line.startswith("torch>"))
-    assert all(torch.specifier.contains(version) for version in ("2.6.0", "2.8.0", "2.11.0"))
+    # an extra that brings another; of a GPU alone
+    unpinned = {"whenpool", "triton"}
+    admitted = [each for each in map(Requirement, chain(*lists)) if each.name not in unpinned]
+    for requirement in admitted:
+        [pinned] = PINS[requirement.name.lower()].specifier
+        assert requirement.specifier.contains(pinned.version), requirement
+    torch = next(each.specifier for each in admitted if each.name == "torch")
+    assert all(torch.contains(version) for version in ("2.6.0", "2.8.0", "2.11.0"))
 
 
 def test_a_release_that_an_archive_takes_is_of_this_version():
@@ -141,8 +139,7 @@ def first_cell_run(folder, modules="", code=0):
     made = nbformat.reads(notebook(ROOT / "book" / "theory.md", ROOT), 4)
     printed = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
     (folder / "cell.py").write_text(f"{made.cells[0].source}\n{printed}\n")
-    command = [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"]
-    done = subprocess.run(command, cwd=folder, **CAPTURED)
+    done = python(f"{modules}\nexec(open('cell.py').read())", cwd=folder)
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
 
@@ -160,8 +157,7 @@ def test_a_notebook_that_is_older_than_its_text_names_the_command_that_executes_
     warning, command, _ = first_cell_run(folder / "book").splitlines()
     assert warning.startswith("This notebook is older than its text; run scripts/notebooks.py")
     assert command == COMMAND.format(name="theory")
-    documented = (ROOT / "book" / "run_it_yourself.md").read_text("utf-8")
-    assert COMMAND.format(name="natural_bias") in documented
+    assert COMMAND.format(name="natural_bias") in source_of("run_it_yourself")
     path = {"PATH": f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     words = ["bash", "-o", "pipefail", "-c", f"{command} -p profile quick"]
     done = subprocess.run(words, cwd=folder, env=os.environ | path, **CAPTURED)

@@ -10,17 +10,17 @@ from itertools import cycle
 import pytest
 import torch
 from check_pages import as_python
+from clones import ROOT, sentences_of
 
 from paper.pages import thesis, try_it
 from paper.runs.kinds.training import TRICKS
 from paper.verdicts.measures import results
 from paper.verdicts.results import published
-from whenpool.base.paths import project_root
 from whenpool.models.registry import COMPARED
 from whenpool.probes import window_importance
 from whenpool.settings import compose
 
-PAGES = sorted((project_root() / "book").glob("*.md"))
+PAGES = sorted((ROOT / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails|undecided): (.+)$", re.MULTILINE)
 VERDICT = {"holds": "holds", "fails": "does not hold", "undecided": "undecided"}
 
@@ -48,8 +48,8 @@ def test_a_page_uses_what_the_library_has(page):
                     modules[name.asname or name.name] = import_module(f"{node.module}.{name.name}")
                 used.append((import_module(node.module), name.name))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            used += [(modules[node.value.id], node.attr)] if node.value.id in modules else []
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in modules:
+            used.append((modules[ast.unparse(node.value)], node.attr))
     assert not [f"{module.__name__}.{name}" for module, name in used if not hasattr(module, name)]
 
 
@@ -84,7 +84,7 @@ def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):
     def means(measure="accuracy", by="model", scale="compact", **asked):
         return results(recorded, measure, scale, **asked).groupby(by)["value"].mean()
 
-    assert any(finding in " ".join(page.read_text().split()) for page in PAGES)
+    assert any(finding in sentences_of(page.stem) for page in PAGES)
     assert is_so(means)
 
 
@@ -125,7 +125,7 @@ def thread():
 
 def test_models_find_the_review_where_the_page_says(thread):
     page, review, label = thread
-    source = " ".join((project_root() / "book" / "natural_bias.md").read_text().split())
+    source = sentences_of("natural_bias")
     found = {name: [] for name in COMPARED}
     for place in ("standard", "left", "mid", "right"):
         text = compose(review, cycle(page.filler), place, share=0.66)
@@ -140,7 +140,7 @@ def test_models_find_the_review_where_the_page_says(thread):
 
 def test_the_words_that_matter_most_are_those_of_the_page(thread):
     page, review, label = thread
-    source = " ".join((project_root() / "book" / "word_importance.md").read_text().split())
+    source = sentences_of("word_importance")
     text = compose(review, cycle(page.filler), "mid", share=0.66)
     asked = page.ids(text), torch.tensor([len(text)])
     most = {}

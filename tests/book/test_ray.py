@@ -12,10 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-import safetensors.torch
-import torch
+from called import refused
 from conftest import empty_place
-from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
+from small_runs import GRID, SMALL, command, has_weights, left_by, processes, stored, wait_for
 
 from paper.runs import cluster
 from paper.runs.cluster import Cluster, perform
@@ -23,7 +22,6 @@ from paper.runs.engine import Job, Workforce, run_all
 from paper.runs.kinds.probe import GradientProfile, GradientTrace
 from paper.runs.run import Place, key
 from paper.runs.store import Store
-from whenpool import InputError
 
 ray = pytest.importorskip("ray")
 RUNS = [replace(run, epochs=250) for run in GRID]  # about a second each
@@ -80,12 +78,7 @@ def undisturbed(tmp_path_factory):
 
 
 def same(place, undisturbed):
-    both = (
-        where.store.history("training").drop(columns="seconds") for where in (place, undisturbed)
-    )
-    left, right = (rows.sort_values(["key", "epoch"]).to_numpy() for rows in both)
-    assert (left == right).all()
-    return results(place.store) == results(undisturbed.store)
+    return all(left_by(run, place)[0] == left_by(run, undisturbed)[0] for run in RUNS)
 
 
 def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed):
@@ -93,9 +86,8 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed):
     assert (report.done, report.failed) == (len(RUNS), {})
     assert same(place, undisturbed)
     assert set(place.store.rows("training")["engine"]) == {"ray"}
-    mine, theirs = (where.store.weights_file(key(KEPT, where)) for where in (place, undisturbed))
-    torch.testing.assert_close(*map(safetensors.torch.load_file, (mine, theirs)), rtol=0, atol=0)
-    assert len(list(place.store.directory.glob("*.safetensors"))) == 1
+    assert left_by(KEPT, place) == left_by(KEPT, undisturbed)  # and their weights
+    assert [run for run in RUNS if has_weights(run, place)] == [KEPT]
     assert not nodes.scratch()
 
     probe, trace = GradientProfile(KEPT, texts=5), GradientTrace(replace(SMALL, seed=5), 4, 10)
@@ -144,8 +136,12 @@ def test_a_lost_node_or_worker_costs_nothing_that_was_finished(place, nodes, und
 
 
 def test_a_gpu_that_no_node_has_is_named(place, nodes):
-    with pytest.raises(InputError, match="no node of the Ray cluster has a GPU; use --device cpu"):
-        Cluster(place, replace(RAY, device="cuda"))
+    refused(
+        "no node of the Ray cluster has a GPU; use --device cpu",
+        Cluster,
+        place,
+        replace(RAY, device="cuda"),
+    )
 
 
 def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
@@ -165,10 +161,12 @@ def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_
 def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     for address in ("127.0.0.1:1", "ray://somewhere", "somewhere"):
-        with pytest.raises(
-            InputError, match=f"cluster at {address} cannot be used: .*ray start --head"
-        ):
-            Cluster(place, replace(RAY, address=address))
+        refused(
+            f"cluster at {address} cannot be used: .*ray start --head",
+            Cluster,
+            place,
+            replace(RAY, address=address),
+        )
 
 
 def performed(run, place, data=None):

@@ -9,7 +9,7 @@ import jupytext
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from clones import ROOT
+from clones import source_of
 
 FEW = {  # parameters with which a section takes seconds
     "five_models": {"texts": 40, "epochs": 1},
@@ -25,8 +25,7 @@ FEW = {  # parameters with which a section takes seconds
 
 def parts_of(chapter):
     """The code cells of a chapter before the section, those of the section, and its text."""
-    page = (ROOT / "book" / f"{chapter}.md").read_text("utf-8")
-    before, rest = page.split("\n## See it happen\n")
+    before, rest = source_of(chapter).split("\n## See it happen\n")
     text = rest.partition("\n## ")[0]
     cells = [jupytext.reads(part, "md:myst").cells for part in (before, text)]
     return *([cell for cell in part if cell.cell_type == "code"] for part in cells), text

@@ -3,12 +3,13 @@ model, what gradients do in it; and tagging runs."""
 
 import gzip
 import re
-from dataclasses import replace
 
 import pytest
 import torch
+from called import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import both_ways, close, norms_at, states_by_loop
 from torch.nn.functional import cross_entropy, pad
 
 from paper.chapters import plan
@@ -18,7 +19,7 @@ from paper.pages.progress import outcome_table
 from paper.runs.compute import standing
 from paper.runs.kinds.tagging import Tagging
 from paper.runs.request import Request
-from whenpool import InputError, SequenceTagger
+from whenpool import SequenceTagger
 from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 
@@ -67,15 +68,6 @@ def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end
 def test_columns_are_words_and_tags(tmp_path, name, text):
     sentences = read_tagged(written(tmp_path, name, text))
     assert [*map(list, sentences)] == [[("Fred", "B-PER"), ("showed", "O")], [("Sue", "B-PER")]]
-
-
-@settings(derandomize=True)
-@given(st.lists(TAG, max_size=9))
-def test_entities_are_those_of_seqeval(tags):
-    from seqeval.metrics.sequence_labeling import get_entities
-
-    theirs = [tagged.Entity(kind, start, last + 1) for kind, start, last in get_entities(tags)]
-    assert entities(tags) == theirs
 
 
 @settings(derandomize=True, max_examples=60)
@@ -131,8 +123,7 @@ def test_what_cannot_be_read_is_named_by_its_line(tmp_path, file, text, name, sa
     path = tmp_path / file
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     written(tmp_path, "pos.conll", "Oh O\nFred NOUN\n")
-    with pytest.raises(InputError, match=re.escape(says)):
-        find_tagged(name.format(path), tmp_path)
+    refused(re.escape(says), find_tagged, name.format(path), tmp_path)
 
 
 @pytest.mark.parametrize("name", tagged.PUBLISHED)
@@ -147,15 +138,6 @@ def test_published_corpora_are_whole_and_in_iob2(name, real_data):
 
 
 LENGTHS = torch.tensor([7, 4, 1])
-TINY = Tagging(
-    "generated:train=40,validation=12,test=20,clauses=2",
-    embedding_size=6,
-    hidden_size=5,
-    feature_size=3,
-    epochs=2,
-    learning_rate=1e-2,
-    profiled=4,
-)
 
 
 def tagger(**given):
@@ -171,49 +153,32 @@ def batch():
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
-@pytest.mark.parametrize("bidirectional", [True, False])
-def test_padding_and_the_order_of_a_batch_change_nothing(cell, bidirectional):
+@both_ways
+def test_padding_and_other_texts_change_nothing(cell, bidirectional):
     model = tagger(cell=cell, bidirectional=bidirectional)
     ids, lengths, tags = batch()
-    order = torch.tensor([2, 0, 1])
-    wider, wider_tags = pad(ids, (0, 5), value=9)[order], pad(tags, (0, 5))[order]
-    logits, again, total = model(ids, lengths), model(wider, lengths[order]), 0
+    wider, total = pad(ids, (0, 5), value=9), 0
+    logits = model(wider, lengths)
     for row, n in enumerate(lengths.tolist()):
         alone = model(ids[row : row + 1, :n], lengths[row : row + 1])[0]
-        torch.testing.assert_close(alone, logits[row, :n])
-        torch.testing.assert_close(alone, again[order.tolist().index(row), :n])
+        close(alone, logits[row, :n])
         total += cross_entropy(alone, tags[row, :n], reduction="sum")
-    torch.testing.assert_close(model.loss(ids, lengths, tags), total / 12)
-    torch.testing.assert_close(model.loss(wider, lengths[order], wider_tags), total / 12)
+    close(model.loss(wider, lengths, pad(tags, (0, 5))), total / 12)
 
 
-def one_by_one(model, ids, length, tags, word):
-    """‖∂L/∂h_t‖ by a change of each state that is carried on, in float64: the recurrence by
-    hand."""
-    (cell,) = model.encoder.layers[0]
-    states, h = [], torch.zeros(model.encoder.hidden_size, dtype=torch.float64)
-    for x in model.embed(ids[:length].unsqueeze(0))[0]:
-        h = torch.tanh(
-            cell.weight_ih_l0 @ x + cell.bias_ih_l0 + cell.weight_hh_l0 @ h + cell.bias_hh_l0
-        )
-        states.append(h)
-    losses = cross_entropy(model.classifier(torch.stack(states)), tags[:length], reduction="none")
-    loss = losses.sum() if word is None else losses[word]
-    gradients = torch.autograd.grad(loss, states, allow_unused=True, materialize_grads=True)
-    return [gradient.norm().item() for gradient in gradients]
-
-
+@pytest.mark.parametrize(("cell", "bidirectional"), [("elman", False), ("lstm", True)])
 @pytest.mark.parametrize("word", [None, 3])
-def test_gradients_are_those_of_a_loop_by_hand(word):
-    model = tagger(cell="elman", bidirectional=False)
+def test_gradients_are_those_of_a_loop_over_words(cell, bidirectional, word):
+    model = tagger(cell=cell, bidirectional=bidirectional)
     (ids, _, tags), lengths = batch(), torch.tensor([7, 4, 5])
     words = None if word is None else torch.full((3,), word)
     norms = tagging_gradient_norms(model, ids, lengths, tags, words)
     for row, n in enumerate(lengths.tolist()):
-        expected = one_by_one(model, ids[row], n, tags[row], word)
-        assert norms[row, :n].tolist() == pytest.approx(expected, rel=1e-9, abs=1e-300)
+        states, halves = states_by_loop(model.encoder, model.embed(ids[row : row + 1, :n])[0])
+        losses = cross_entropy(model.classifier(states), tags[row, :n], reduction="none")
+        expected = norms_at(halves, losses.sum() if word is None else losses[word])[0]
+        close(norms[row, :n], expected, atol=1e-300, rtol=1e-9)
         assert norms[row, n:].isnan().all()
-        assert word is None or norms[row, word + 1 : n].eq(0).all()  # no way back from the future
 
 
 def test_letters_are_read_as_a_loop_over_words_reads_them():
@@ -227,14 +192,14 @@ def test_letters_are_read_as_a_loop_over_words_reads_them():
             read.embedding.weight[letters[form][letters[form] > 0]], (0, 0, 1, 1)
         )  # (n + 2, 6)
         seen = [(weight * window).sum((1, 2)) for window in word.unfold(0, 3, 1)]  # each (6, 3)
-        torch.testing.assert_close(value, bias + torch.stack(seen).amax(0))
+        close(value, bias + torch.stack(seen).amax(0))
 
 
 def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path):
     text = "\n\n".join(f"word{number} O\nFred I-PER\nSue B-PER" for number in range(60))
     (tmp_path / "mine.conll").write_text(text)
     (tmp_path / "test.conll").write_text("Fred I-PER\nParis I-LOC\n")
-    assert standing([replace(TINY, corpus="ud_ewt")], place).absent
+    assert standing([Tagging("ud_ewt")], place).absent
     file = f"{tmp_path / 'mine.conll'}:dev=test.conll,test=test.conll"
     runs = plan("sequence_labelling", Request("smoke", (file,)), place)
     assert [(run.bidirectional, run.filters) for run in runs] == [(True, 0), (False, 0), (True, 50)]

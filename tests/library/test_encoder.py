@@ -6,18 +6,19 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from called import refused
+from small_models import both_ways, close
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
+from whenpool import Encoder, SequenceTagger, TextClassifier, TransformerEncoder
 from whenpool.models import batched_lstm
 from whenpool.models.cells import CELLS, TORCH_CELLS
 from whenpool.models.encoder import word_mask
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
-CLOSE = {"rtol": 0, "atol": 1e-12}
 LACKED = {"forget_bias": "chrono", "orthogonal": True, "drop_connect": 0.2, "masked": False}
 LACKED |= {"backward": "even"}
 without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
@@ -31,7 +32,7 @@ def inputs():
 
 @pytest.mark.parametrize(("cell", "torch_class"), TORCH_CELLS.items())
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, inputs):
     torch.manual_seed(3)
     module = torch_class(5, 6, layers, bidirectional=bidirectional, batch_first=True).double()
@@ -40,46 +41,75 @@ def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, 
     ours, theirs = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
     packed = pack_padded_sequence(theirs, LENGTHS, batch_first=True, enforce_sorted=False)
     states, (expected, _) = encoder(ours, LENGTHS), pad_packed_sequence(module(packed)[0], True)
-    torch.testing.assert_close(states, expected, rtol=0, atol=1e-14)
+    close(states, expected, atol=1e-14)
     weight = torch.randn_like(states)
     found = torch.autograd.grad((states * weight).sum(), (ours, *encoder.parameters()))
     wanted = torch.autograd.grad((expected * weight).sum(), (theirs, *module.parameters()))
-    torch.testing.assert_close(found, wanted, **CLOSE)
+    close(found, wanted, atol=1e-12)
 
 
-def bias_of(gate, module, H):
-    """The sum of the two bias vectors of a gate."""
-    biases = [bias.detach() for name, bias in module.named_parameters() if "bias" in name]
-    return sum(biases).split(H)[gate]
+def biases(encoder):
+    """The sums of both bias vectors of the first direction, by gate: an LSTM's are i, f, g, o."""
+    module = encoder.layers[0][0]
+    total = sum(bias.detach() for name, bias in module.named_parameters() if "bias" in name)
+    return total.split(module.hidden_size)
 
 
-def test_forget_biases_have_their_distributions():
-    torch.manual_seed(0)
-    low = Encoder(5, 400, forget_bias="low").layers[0][0]
-    assert max(bias[400:800].abs().max() for bias in (low.bias_ih_l0, low.bias_hh_l0)) <= 1 / 20
+def started(H=400, cell="lstm", **options):
+    torch.manual_seed(3)
+    return biases(Encoder(4, H, cell, **options))
+
+
+def test_starts_set_the_gates_that_they_name_and_no_others():
+    usual, chrono = started(), started(forget_bias="chrono", chrono_words=101)
+    v = np.log(400.0)  # a number of numpy
+    both = started(forget_bias=v, input_bias=-v)
+    assert [gate.unique().item() for gate in both[:2]] == pytest.approx([-v, v])
+    assert torch.equal(chrono[0], -chrono[1])
+    for part, gate, other in (("forget", 1, 0), ("input", 0, 1)):
+        alone = started(forget_bias=f"chrono {part}", chrono_words=101)
+        assert torch.equal(alone[gate], chrono[gate])
+        assert torch.equal(alone[other], usual[other])
+    for start in (both, chrono):
+        assert all(torch.equal(start[gate], usual[gate]) for gate in (2, 3))
     gates = ("lstm", 1, 1), ("gru", 1, 1), ("mingru", 0, -1)  # what keeps; of the last what writes
     for cell, gate, sign in gates:
-        chrono = Encoder(5, 400, cell, forget_bias="chrono", chrono_words=101).layers[0][0]
-        memory = (sign * bias_of(gate, chrono, 400)).exp()
+        start = started(cell=cell, forget_bias="chrono", chrono_words=101)
+        memory = (sign * start[gate]).exp()
         assert 1 <= memory.min() < 10 < 90 < memory.max() <= 100
-    v = np.log(400.0)  # a number of numpy
-    module = Encoder(5, 8, forget_bias=v, input_bias=-v).layers[0][0]
-    for gate, value in ((0, -v), (1, v)):
-        torch.testing.assert_close(bias_of(gate, module, 8), torch.full((8,), value).float())
+    assert started(forget_bias="low")[1].abs().max() <= 2 / 400**0.5
     for pooling in ("last", "max"):  # that of the thesis
-        module = TextClassifier(9, 2, pooling, hidden_size=16).encoder.layers[0][0]
-        assert (bias_of(1, module, 16) == 1).all() == (pooling == "last")
+        forget = biases(TextClassifier(9, 2, pooling, hidden_size=16).encoder)[1]
+        assert (forget == 1).all() == (pooling == "last")
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])
+def test_a_state_with_these_gates_is_a_running_mean(cell):
+    """f = 1 - 1/T and i = 1/T, once recurrent weights and those into the gates are zero."""
+    v, T, proposal = 3.0, 1 + np.exp(3.0), 2 if cell == "lstm" else -1
+    gates = {"input_bias": -v} if cell == "lstm" else {}  # the others keep and write by one gate
+    encoder = Encoder(1, 1, cell, forget_bias=v, bidirectional=False, **gates).double()
+    with torch.no_grad():
+        for name, weight in encoder.layers[0][0].named_parameters():
+            weight[0 if "weight" in name else proposal :] = 0.0
+        encoder.layers[0][0].weight_ih_l0[proposal] = 1.0
+    words = torch.randn(1, 60, 1, dtype=torch.float64)
+    state = encoder(words, torch.tensor([60]))[0, -1, 0]
+    weights = (1 / T) * (1 - 1 / T) ** torch.arange(59, -1, -1, dtype=torch.float64)
+    mean = (weights * (words if cell == "mingru" else words.tanh())[0, :, 0]).sum()
+    expected = 0.5 * mean.tanh() if cell == "lstm" else mean
+    assert state.item() == pytest.approx(expected.item(), rel=1e-9)
 
 
 def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     encoder, plain = Encoder(5, 6, drop_connect=0.5).double(), Encoder(5, 6).double()
     plain.load_state_dict(encoder.state_dict())
     expected = plain(inputs, LENGTHS)
-    torch.testing.assert_close(encoder.eval()(inputs, LENGTHS), expected)
+    close(encoder.eval()(inputs, LENGTHS), expected)
     torch.manual_seed(0)
     dropped = encoder.train()(inputs, LENGTHS)
     assert not torch.allclose(dropped[:, 1:3], expected[:, 1:3])
-    torch.testing.assert_close(dropped[:, 0, :6], expected[:, 0, :6])  # before the first step
+    close(dropped[:, 0, :6], expected[:, 0, :6])  # before the first step
     dropped.sum().backward()
     unused = (encoder.layers[0][0].weight_hh_l0.grad == 0).double().mean()
     assert unused.item() == pytest.approx(0.5, abs=0.2)
@@ -105,19 +135,21 @@ def by_loop(way, encoder, inputs, above):
                 c = kept + (c - c.detach() if way == "open" else 0) + i.sigmoid() * g.tanh()
                 h = o.sigmoid() * c.tanh()
                 if way == "even":
-                    norms = []
-                    h.register_hook(lambda grad, norms=norms: norms.append(grad.norm()))
-                    learnt.register_hook(
-                        lambda grad, norms=norms, share=share: (
-                            grad * (share / norms[0] if norms[0] > 0 else 0)
-                        )
-                    )
+                    make_even(h, learnt, share)
                 total = total + h @ above_text[t]
     return torch.autograd.grad(total, leaves)
 
 
-@pytest.mark.parametrize("way", [None, "open", "even"])
-@pytest.mark.parametrize("bidirectional", [True, False])
+def make_even(h, learnt, share):
+    """Scale what comes back to ``learnt`` so that the whole gradient of h would have the norm
+    ``share``."""
+    norms = []
+    h.register_hook(lambda grad: norms.append(grad.norm()))
+    learnt.register_hook(lambda grad: grad * (share / norms[0] if norms[0] > 0 else 0))
+
+
+@pytest.mark.parametrize("way", ["open", "even"])
+@both_ways
 @pytest.mark.parametrize("ends", [True, False])
 def test_other_ways_back_are_those_of_a_loop_over_words(
     way, bidirectional, ends, inputs, monkeypatch
@@ -127,12 +159,9 @@ def test_other_ways_back_are_those_of_a_loop_over_words(
     monkeypatch.setattr(batched_lstm, "_STEPS", 4)
     torch.manual_seed(2)
     encoder = Encoder(5, 6, bidirectional=bidirectional, forget_bias=1.0, backward=way).double()
-    plain = Encoder(5, 6, bidirectional=bidirectional).double()
-    plain.load_state_dict(encoder.state_dict())
     given = inputs.clone().requires_grad_()
     states, above = encoder(given, LENGTHS), torch.randn(4, 9, encoder.output_size).double()
-    torch.testing.assert_close(states, plain(inputs, LENGTHS), **CLOSE)
-    torch.testing.assert_close(states, encoder.eval()(inputs, LENGTHS), **CLOSE)
+    close(states, encoder.eval()(inputs, LENGTHS), atol=1e-12)
     if ends:
         last = torch.arange(9) == LENGTHS.unsqueeze(1) - 1
         above[..., :6] *= last.unsqueeze(-1)
@@ -140,7 +169,7 @@ def test_other_ways_back_are_those_of_a_loop_over_words(
         above[3] = 0  # of a text with no gradient at all
     found = torch.autograd.grad(states, (given, *encoder.parameters()), above)
     expected = by_loop(way, encoder, inputs, above)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    close(found, expected, atol=1e-12, rtol=1e-10)
 
 
 def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
@@ -154,7 +183,7 @@ def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
     assert lost[0, 0].eq(0).all()
     states = encoder.train().double()(words.double(), lengths)
     (exact,) = torch.autograd.grad(states, words, above.double())
-    torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-12)
+    close(found, exact, atol=1e-12, rtol=1e-3)
     assert 1e-11 < found[0, 0].norm() < 1e-7
 
 
@@ -173,38 +202,37 @@ def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
         (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
         (Encoder, {"forget_bias": "high"}, "'high' is unknown; choose one of low, chrono"),
         (Encoder, {"backward": "shut"}, "backward 'shut' is unknown; choose one of open, even"),
-        (Encoder, {"cell": "gru", "backward": "open"}, "backward needs cell='lstm'; leave it out"),
+        *(
+            (Encoder, {"cell": "gru", name: value}, f"{name} needs cell='lstm'; leave it out")
+            for name, value in (("backward", "open"), ("input_bias", -1.0))
+        ),
         (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
         (TransformerEncoder, {"heads": 5}, "heads=5 does not divide the 12 units"),
     ],
 )
 def test_bad_arguments_are_named(kind, arguments, message):
-    with pytest.raises(InputError, match=message):
-        kind(5, 6, **arguments)
+    refused(message, kind, 5, 6, **arguments)
 
 
 @pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
 @pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        (torch.ones(4, 9), "a batch of 4 texts needs 4 lengths, whole numbers, not .4, 9."),
-        (torch.ones(4), "needs 4 lengths, whole numbers, not .4,. of torch.float32"),
-        (torch.tensor([10, 1, 1, 1]), "a text has 10 words, but the batch only 9 positions"),
-        (
-            torch.tensor([9, 9, 0, 9]),
-            "text 2 has no words; leave it out, or give it one unknown word",
+    ("message", "lengths"),
+    {
+        "a batch of 4 texts needs 4 lengths, whole numbers, not .4, 9.": torch.ones(4, 9),
+        "needs 4 lengths, whole numbers, not .4,. of torch.float32": torch.ones(4),
+        "a text has 10 words, but the batch only 9 positions": torch.tensor([10, 1, 1, 1]),
+        "text 2 has no words; leave it out, or give it one unknown word": torch.tensor(
+            [9, 9, 0, 9]
         ),
-        (torch.ones(4, dtype=torch.bool), "needs 4 lengths, whole numbers, not .4,. of torch.bool"),
-        (None, "lengths are missing; give a tensor"),
-        ([9, 9, 9, 9], "lengths are no tensor; give a tensor"),
-    ],
+        "needs 4 lengths, whole numbers, not .4,. of torch.bool": torch.ones(4, dtype=torch.bool),
+        "lengths are missing; give a tensor": None,
+        "lengths are no tensor; give a tensor": [9, 9, 9, 9],
+    }.items(),
     ids=str,
 )
 def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):
-    with pytest.raises(InputError, match=message):
-        kind(5, 6).double()(inputs, lengths)
-    with pytest.raises(InputError, match="the batch has no words, T = 0"):
-        kind(5, 6).double()(inputs[:, :0], LENGTHS)
+    refused(message, kind(5, 6).double(), inputs, lengths)
+    refused("the batch has no words, T = 0", kind(5, 6).double(), inputs[:, :0], LENGTHS)
 
 
 def test_a_classifier_starts_from_vectors_that_fit_and_needs_lengths():
@@ -215,11 +243,9 @@ def test_a_classifier_starts_from_vectors_that_fit_and_needs_lengths():
         made = partial(kind, 9, 2, embedding_size=5, hidden_size=4, padding_index=1)
         model = made(vectors=vectors)
         assert torch.equal(model.embed(ids)[0, 0], vectors[2])
-        with pytest.raises(InputError, match="lengths are missing"):
-            model(ids)
+        refused("lengths are missing", model, ids)
         for bad, message in ((vectors[:, :4], of_shape), ({"film": vectors[0]}, of_dict)):
-            with pytest.raises(InputError, match=message):
-                made(vectors=bad)
+            refused(message, made, vectors=bad)
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop", "ignore:RNN module weights")
@@ -239,12 +265,16 @@ def test_gradients_of_each_text_by_vmap_are_those_of_the_text_alone(cell):
         model.zero_grad()
         loss(dict(model.named_parameters()), ids[text, :n], LENGTHS[text], labels[text]).backward()
         for name, weight in model.named_parameters():
-            torch.testing.assert_close(of_texts[name][text], weight.grad)
+            close(of_texts[name][text], weight.grad)
     if cell in TORCH_CELLS:
-        with pytest.raises(
-            InputError, match="torch.vmap has no rule for .* give the model the whole batch"
-        ):
-            vmap(loss, (None, 0, 0, 0))(weights, ids, LENGTHS, labels)
+        refused(
+            "torch.vmap has no rule for .* give the model the whole batch",
+            vmap(loss, (None, 0, 0, 0)),
+            weights,
+            ids,
+            LENGTHS,
+            labels,
+        )
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
@@ -273,10 +303,10 @@ def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional,
         words = torch.cat([made.cls.expand(4, 1, D), words], dim=1)
     theirs = module(words, mask=mask, src_key_padding_mask=padding)
     both = made(longer, LENGTHS), theirs.masked_fill(padding.unsqueeze(-1), 0)
-    torch.testing.assert_close(*both, **CLOSE)
+    close(*both, atol=1e-12)
     sums = ((states * torch.arange(D)).sum() for states in both)
     gradients = (torch.autograd.grad(total, made.into.weight) for total in sums)
-    torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-9)
+    close(*gradients, atol=1e-9, rtol=1e-10)
 
 
 def test_a_classifier_reads_the_token_before_the_words():
@@ -288,8 +318,8 @@ def test_a_classifier_reads_the_token_before_the_words():
     torch.testing.assert_close(read, states[:, 0], rtol=0, atol=0)
     torch.testing.assert_close(model(ids[1:, :4], torch.tensor([4])), model.classifier(read[1:]))
     for wrong in ({"cell": "lstm"}, {"bidirectional": False}):
-        with pytest.raises(InputError, match="needs cell='transformer'|sees no word unless"):
-            TextClassifier(30, 2, "cls", **{"cell": "transformer"} | wrong)
+        message = "needs cell='transformer'|sees no word unless"
+        refused(message, TextClassifier, 30, 2, "cls", **{"cell": "transformer"} | wrong)
 
 
 def test_a_causal_transformer_without_pooling_reads_its_last_word():

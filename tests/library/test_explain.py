@@ -4,15 +4,16 @@ line."""
 import csv
 import math
 import re
+import shlex
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from called import told
-from click.testing import CliRunner
+from called import refused, told
+from small_models import BATCH, classifier, close
 
-from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.cli import cli
+from whenpool import TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.corpora.sources import read_texts
 from whenpool.explain.explanation import explain
 from whenpool.probes import window_importance
@@ -89,11 +90,7 @@ def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
 
 
 def test_the_command_explains_a_text_of_any_origin(tmp_path):
-    model = str(made(tmp_path))
-
-    def shown(*words, **options):
-        return CliRunner().invoke(cli, ["explain", "--model", model, *words], **options).stdout
-
+    shown = partial(told, "explain", "--model", str(made(tmp_path)))
     plain, other = (shown("--text", text) for text in ("A good film", "the bad"))
     assert "good(" in plain
     assert shown("--text", "-", input="A good film\n") == plain
@@ -130,35 +127,26 @@ def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "give what to explain: --text, or --file and --out"),
-        (["--file", __file__], "give what to explain: --text, or --file and --out, the .csv"),
-        (["--file", __file__, "--out", "a.csv"], "is not a .csv, .tsv, .jsonl"),
-        (
-            ["--file", "a.csv", "--out", "b.csv"],
-            "no column 'text'; name one of ['body'] with --text-column",
-        ),
-        (
-            ["--file", "a.csv", "--out", "a.csv"],
-            "a.csv is the file of the texts; write to another --out",
-        ),
-        (["--file", "a.csv", "--out", "b.txt"], "b.txt must end with .csv"),
-        (["--file", "no.csv", "--out", "b.csv"], "no.csv has no rows; give at least one text"),
-        (["--text", ""], "the text has no words"),
-        (["--text", "a", "--label", "x"], "class 'x' is unknown; choose one of neg, pos"),
-        (
-            ["--text", "a", "--model", "."],
-            ". is not the folder of a saved model: it has no model.json",
-        ),
-    ],
+    ("message", "line"),
+    {
+        "give what to explain: --text, or --file and --out": "",
+        "give what to explain: --text, or --file and --out, the .csv": f"--file {__file__}",
+        "is not a .csv, .tsv, .jsonl": f"--file {__file__} --out a.csv",
+        "no column 'text'; name one of ['body'] with --text-column": "--file a.csv --out b.csv",
+        "a.csv is the file of the texts; write to another --out": "--file a.csv --out a.csv",
+        "b.txt must end with .csv": "--file a.csv --out b.txt",
+        "no.csv has no rows; give at least one text": "--file no.csv --out b.csv",
+        "the text has no words": "--text ''",
+        "class 'x' is unknown; choose one of neg, pos": "--text a --label x",
+        ". is not the folder of a saved model: it has no model.json": "--text a --model .",
+    }.items(),
 )
-def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
-    model = [] if "--model" in words else ["--model", str(made(tmp_path))]
+def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, message, line):
+    model = "" if "--model" in line else f"--model {made(tmp_path)} "
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("body\na film\n")
     (tmp_path / "no.csv").write_text("text\n")
-    assert message in mistake("explain", *model, *words)
+    assert message in mistake("explain", *shlex.split(model + line))
 
 
 def test_windows_are_spread_over_their_words():
@@ -182,19 +170,17 @@ def test_windows_are_spread_over_their_words():
     ],
 )
 def test_what_cannot_be_weighted_or_shown_is_told(call, given, message):
-    with pytest.raises(InputError, match=message):
-        call(*given)
+    refused(message, call, *given)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "attention", "max_attention", "last_attention"])
 def test_the_attention_of_each_text(pooling):
-    ids, lengths = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1]]), torch.tensor([4, 2])
-    model = TextClassifier(9, 2, pooling, embedding_size=5, hidden_size=4).train()
+    model, (ids, lengths, _) = classifier(pooling), BATCH
     weights = attention_weights(model, ids, lengths)
     assert model.training
-    assert [len(row) for row in weights] == [4, 2]
-    assert [row.sum().item() for row in weights] == pytest.approx([1, 1])
-    torch.testing.assert_close(attention_weights(model, ids[1:, :2], lengths[1:]), weights[1:])
+    assert [len(row) for row in weights] == lengths.tolist()
+    assert [row.sum().item() for row in weights] == pytest.approx([1] * 4)
+    close(attention_weights(model, ids[1:2, :4], lengths[1:2]), weights[1:2])
 
     model.pool = model.pooling  # as in the README
-    torch.testing.assert_close(attention_weights(model, ids, lengths), weights)
+    close(attention_weights(model, ids, lengths), weights)

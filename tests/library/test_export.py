@@ -1,15 +1,11 @@
 """Models outside of Python: classifiers compiled, and exported for onnxruntime."""
 
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-from called import CAPTURED
+from called import elsewhere, refused
+from small_models import close
 
-from whenpool import InputError, TextClassifier
+from whenpool import TextClassifier
 
 RAGGED = [  # other B and T than the first, which is exported, down to one text of one word
     (torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]]), torch.tensor([4, 2, 1])),
@@ -38,9 +34,9 @@ def test_a_compiled_classifier_computes_the_same_on_any_shape(pooling, cell):
     compiled = torch.compile(model, backend="aot_eager", dynamic=True)
     for given in RAGGED:
         logits = [call(*given) for call in (compiled, model)]
-        torch.testing.assert_close(*logits)
+        close(*logits)
         gradients = [torch.autograd.grad(of.square().sum(), [*model.parameters()]) for of in logits]
-        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+        close(*gradients, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.skipif(not hasattr(torch.onnx, "ops"), reason="torch before 2.8 cannot")
@@ -58,24 +54,17 @@ def test_onnxruntime_computes_the_same(pooling, cell, layers, tmp_path):
     session = InferenceSession(file)
     for ids, lengths in RAGGED:
         (logits,) = session.run(None, {"ids": ids.numpy(), "lengths": lengths.numpy()})
-        torch.testing.assert_close(
-            torch.from_numpy(logits), model(ids, lengths), rtol=1e-4, atol=1e-5
-        )
+        close(torch.from_numpy(logits), model(ids, lengths), atol=1e-5, rtol=1e-4)
 
 
 def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
-    with pytest.raises(
-        InputError, match="ONNX has no cell 'mingru'; export one of lstm, gru, elman"
-    ):
-        model_of("mean", "mingru")(*RAGGED[0])
+    refused(
+        "ONNX has no cell 'mingru'; export one of lstm, gru, elman",
+        model_of("mean", "mingru"),
+        *RAGGED[0],
+    )
 
 
 def test_training_steps_run_on_a_device_that_is_not_the_processor():
-    """The tests of ``stand_in.py``, in a process of their own: torch counts its devices once, in
-    the first backward pass."""
-    options = "-p no:xdist -p no:cacheprovider -rA stand_in.py".split()
-    folder = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=folder, **CAPTURED)
-    assert done.returncode in (0, 5), done.stdout  # 5: this torch has no stand-in
-    assert done.returncode == 5 or len(re.findall(r"^PASSED", done.stdout, re.MULTILINE)) == 20
+    elsewhere("stand_in.py", tests=20)

@@ -8,12 +8,24 @@ from itertools import product
 
 import pytest
 import torch
+from called import refused
+from small_models import (
+    BATCH,
+    LABELS,
+    LENGTHS,
+    both_ways,
+    close,
+    norms_at,
+    states_by_loop,
+    texts_of,
+)
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import POOLINGS, InputError, TextClassifier, save_checkpoint
-from whenpool.models.cells import CELLS, LRU, SSM, TORCH_CELLS, Cell, LinearCell
+from whenpool import POOLINGS, TextClassifier, save_checkpoint
+from whenpool.models.cells import CELLS, TORCH_CELLS
 from whenpool.probes import (
     gradient_norms,
     gradient_profile,
@@ -22,9 +34,7 @@ from whenpool.probes import (
     window_importance,
 )
 
-IDS = torch.randint(0, 20, (4, 11), generator=torch.Generator().manual_seed(3))
-LENGTHS = torch.tensor([11, 4, 1, 7])
-LABELS = torch.tensor([0, 2, 1, 2])
+IDS = BATCH.ids
 
 
 def classifier(
@@ -34,94 +44,57 @@ def classifier(
     return TextClassifier(20, 3, pooling, cell, 6, units, layers, bidirectional, **options).double()
 
 
-def step(module, word, state):
-    """One word, (1, E), through a recurrence: (h, c) -> (h, c), (1, H) each, or more."""
-    if isinstance(module, Cell):
-        return module.step(word, state[0]), state[1]
-    if isinstance(module, nn.LSTM):
-        return module(word, state)[1]
-    return module(word, state[0])[1], state[1]
-
-
-def units_of(module):
-    """Real numbers of a state of one direction."""
-    H = module.hidden_size
-    return {SSM: SSM.N * H, LRU: 2 * H}.get(type(module), H)
-
-
-def loss_of(model, ids, label, added):
-    """The loss of one text, with ``added`` (n, ·) put onto the states of the top layer one by
-    one."""
-    n, words = len(ids), model.embed(ids).detach()
-    for number, layer in enumerate(model.encoder.layers):
-        halves = []
-        for k, module in enumerate(layer):
-            H = units_of(module)
-            size = 1 if isinstance(module, LinearCell) else H
-            state, states = tuple(torch.zeros(2, 1, size).double()), [None] * n
-            for t in range(n) if k == 0 else reversed(range(n)):
-                h, c = step(module, words[t : t + 1], state)
-                if number == len(model.encoder.layers) - 1:
-                    more = added[t, k * H : (k + 1) * H]
-                    h = h + (torch.view_as_complex(more.view(-1, 2)) if h.is_complex() else more)
-                state, states[t] = (h, c), h
-            joined = torch.cat(states)
-            halves.append(module.read(joined, words) if size == 1 else joined)
-        words = torch.cat(halves, dim=-1)
-    return cross_entropy(model.classify(words.unsqueeze(0), torch.tensor([n])), label.unsqueeze(0))
-
-
 def norms_by_loop(model):
     norms = torch.full(IDS.shape, torch.nan).double()
-    for b, n in enumerate(LENGTHS.tolist()):
-        width = sum(map(units_of, model.encoder.layers[-1]))
-        added = torch.zeros(n, width).double().requires_grad_()
-        (grad,) = torch.autograd.grad(loss_of(model, IDS[b, :n], LABELS[b], added), added)
-        norms[b, :n] = grad.norm(dim=-1)
+    for b, text in enumerate(texts_of(BATCH)):
+        states, halves = states_by_loop(model.encoder, model.embed(text))
+        logits = model.classify(states.unsqueeze(0), LENGTHS[b : b + 1])
+        norms[b, : len(text)] = norms_at(halves, cross_entropy(logits, LABELS[b : b + 1]))
     return norms
 
 
-def same(ours, theirs):
-    return torch.allclose(ours, theirs, rtol=0, atol=1e-14, equal_nan=True)
+def norms_of(model):
+    return gradient_norms(model, *BATCH)
+
+
+same = partial(close, atol=1e-14, equal_nan=True)
 
 
 @pytest.mark.parametrize(
     ("pooling", "cell", "layers"),
     [*product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2])],
 )
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bidirectional):
     if cell in ("sum", "tanh_sum") and layers == 2:
         bidirectional = False
     model = classifier(pooling, cell, layers, bidirectional, units=6)
     norms = gradient_norms(model, torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1), LENGTHS, LABELS)
-    assert same(norms[:, :11], norms_by_loop(model))
-    assert norms[:, 11:].isnan().all()
-    assert same(gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2]), norms[1:2, :4])
+    same(norms[:, :7], norms_by_loop(model))
+    assert norms[:, 7:].isnan().all()
 
 
 def test_float32_keeps_what_is_far_below_its_squares():
     model = classifier("last").float()
     with torch.no_grad():
         model.classifier.weight *= 1e-25
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    norms = norms_of(model)
     assert norms.dtype == torch.float32
     assert (norms[0] > 0).all()
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_model_is_left_as_it_was(training):
-    model = classifier("max", drop_connect=0.5).train(training)
+def test_the_model_is_left_as_it_was():
+    model = classifier("max", drop_connect=0.5)
     model.classifier.eval()
     before, random = copy.deepcopy(model), torch.random.get_rng_state()
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    norms = norms_of(model)
     assert torch.equal(random, torch.random.get_rng_state())
     modes = ([part.training for part in of.modules()] for of in (model, before))
     assert next(modes) == next(modes)
     assert not any("forward" in vars(part) for part in model.modules())
-    torch.testing.assert_close(model.state_dict(), before.state_dict(), rtol=0, atol=0)
+    close(model.state_dict(), before.state_dict(), atol=0)
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert same(norms, gradient_norms(model.eval(), IDS, LENGTHS, LABELS))
+    same(norms, norms_of(model.eval()))
 
 
 class Theirs(nn.Module):
@@ -155,24 +128,19 @@ class Theirs(nn.Module):
     def as_ours(self, cell):
         rnn = self.rnn
         ours = TextClassifier(20, 3, "mean", cell, 6, 5, rnn.num_layers, rnn.bidirectional).double()
-        own = [*self.table.parameters(), *rnn.parameters(), *self.out.parameters()]
-        theirs = (ours.embedding, ours.encoder, ours.classifier)
-        for given, taken in zip(
-            own, (p for part in theirs for p in part.parameters()), strict=True
-        ):
-            taken.data = given.data
+        vector_to_parameters(parameters_to_vector(self.parameters()), ours.parameters())
         return ours
 
 
 @pytest.mark.parametrize(("cell", "kind"), TORCH_CELLS.items())
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 @pytest.mark.parametrize("first", [True, False])
 def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectional, first):
     model = Theirs(kind, layers, bidirectional, first=first)
-    theirs = gradient_norms(model, IDS, LENGTHS, LABELS)
-    assert same(theirs, gradient_norms(model.as_ours(cell), IDS, LENGTHS, LABELS))
-    assert same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
+    theirs = norms_of(model)
+    same(theirs, norms_of(model.as_ours(cell)))
+    same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
 
 
 def test_other_recurrences_of_a_model_are_an_input_as_any_other():
@@ -184,18 +152,14 @@ def test_other_recurrences_of_a_model_are_an_input_as_any_other():
     embedded = model.embed(IDS).detach()
     plain.embed = lambda ids: embedded + frozen(embedded)
     model.encode = lambda x, lengths: Theirs.encode(model, x + frozen(x), lengths)
-    norms, expected = (gradient_norms(of, IDS, LENGTHS, LABELS) for of in (model, plain))
-    assert same(norms, expected)
+    norms, expected = (norms_of(of) for of in (model, plain))
+    same(norms, expected)
     model.encode = lambda x, lengths: torch.no_grad()(Theirs.encode)(model, x, lengths)
-    with pytest.raises(InputError, match="call no recurrence that a gradient comes back through"):
-        gradient_norms(model, IDS, LENGTHS, LABELS)
+    refused("call no recurrence that a gradient comes back through", norms_of, model)
 
 
 class Loop(Theirs):
-    """Its recurrence is a loop over words, in one direction or both; ``added`` goes onto each
-    state."""
-
-    added = torch.zeros(11, 10).double()
+    """Its recurrence is a loop over words, in one direction or both."""
 
     def __init__(self, kind=nn.LSTMCell, bidirectional=True, end=None):
         super().__init__(bidirectional=bidirectional)
@@ -204,33 +168,30 @@ class Loop(Theirs):
         self.end = end or partial(torch.stack, dim=1)
 
     def encode(self, embedded, lengths):
-        halves = []
+        self.halves = []
         for k, cell in enumerate(self.cells):
             h = c = embedded.new_zeros(len(embedded), 5)
             states = [h] * embedded.shape[1]
             for t in reversed(range(len(states))) if k else range(len(states)):
                 h = cell(embedded[:, t], (h, c) if isinstance(cell, nn.LSTMCell) else h)
                 h, c = h if isinstance(h, tuple) else (h, c)
-                h = states[t] = h + self.added[..., t, 5 * k : 5 * k + 5]
-            halves.append(self.end(states))
-        return torch.cat(halves, dim=-1) if len(halves) == 2 else halves[0]
+                states[t] = h
+            self.halves.append(states)
+        return torch.cat([self.end(states) for states in self.halves], dim=-1)
 
     def total(self):
-        """The norms by autograd at what is added."""
-        self.added = torch.zeros(*IDS.shape, 10, requires_grad=True, dtype=torch.float64)
-        states = self.encode(self.embed(IDS), LENGTHS)
-        loss = cross_entropy(self.classify(states, LENGTHS), LABELS, reduction="sum")
-        norms = torch.autograd.grad(loss, self.added)[0].norm(dim=-1)
-        del self.added
-        return norms.masked_fill(torch.arange(11) >= LENGTHS.unsqueeze(1), torch.nan)
+        """The norms by autograd at each state."""
+        logits = self.classify(self.encode(self.embed(IDS), LENGTHS), LENGTHS)
+        norms = norms_at(self.halves, cross_entropy(logits, LABELS, reduction="sum"))
+        return norms.masked_fill(torch.arange(7) >= LENGTHS.unsqueeze(1), torch.nan)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@both_ways
 def test_a_loop_over_words_whose_states_are_stacked_has_its_total_gradient(kind, bidirectional):
     model = Loop(kind, bidirectional)
     norms = model.total()
-    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms)
+    same(norms_of(model), norms)
 
 
 def with_encode(encode, kind=Loop):
@@ -265,10 +226,8 @@ def from_cells(model, embedded):
 
 
 def fused(model, embedded):
-    """Torch's kernel of an LSTM without its module: in float32 a step of autograd's graph, else
-    many."""
-    torch.manual_seed(0)
-    weights = [torch.randn(40, size, dtype=embedded.dtype) for size in (6, 10)]
+    """Torch's kernel of an LSTM without its module: in float32 one step of autograd's graph."""
+    weights = [torch.randn(40, size) for size in (6, 10)]
     start = (embedded.new_zeros(1, len(embedded), 10),) * 2
     return torch._VF.lstm(embedded, start, weights, False, 1, 0.0, False, False, True)[0]
 
@@ -293,7 +252,6 @@ quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
     [
         (Loop(end=written), WORD_BY_WORD),
         (Loop(end=lambda states: torch.stack([h.clone() for h in states], 1)), WORD_BY_WORD),
-        (with_encode(fused), WORD_BY_WORD),
         (with_encode(fused).float(), WORD_BY_WORD),
         (with_encode(above, Theirs), WORD_BY_WORD),
         (with_encode(lambda model, x: model.rnn(x)[0], quantizable).float(), WORD_BY_WORD),
@@ -301,8 +259,7 @@ quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
     ],
 )
 def test_a_recurrence_that_cannot_be_seen_is_refused(model, words):
-    with pytest.raises(InputError, match=words):
-        gradient_norms(model, IDS, LENGTHS, LABELS)
+    refused(words, norms_of, model)
 
 
 class Doubled(torch.autograd.Function):
@@ -316,20 +273,20 @@ class Doubled(torch.autograd.Function):
 
 
 def test_states_that_do_not_depend_on_each_other_have_their_direct_gradient():
-    expected = gradient_norms(with_encode(lambda _, x: wide(2 * x)), IDS, LENGTHS, LABELS)
+    expected = norms_of(with_encode(lambda _, x: wide(2 * x)))
     weight = Loop().out.weight.detach()
     for norms, label, n, ids in zip(expected, LABELS, LENGTHS, IDS, strict=True):
         logits = Loop().classify(wide(2 * Loop().table(ids)).unsqueeze(0), [n])[0]
         at_logits = logits.softmax(0) - torch.nn.functional.one_hot(label, 3)
-        assert same(norms[:n], ((at_logits @ weight).norm() / n).detach().expand(n))
+        same(norms[:n], ((at_logits @ weight).norm() / n).detach().expand(n))
     by_number = with_encode(lambda model, ids: wide(2 * model.table(ids)))
     by_number.embed = lambda ids: ids
     written_into = with_encode(lambda _, x: wide(x.mul_(2)))
     for model in (by_number, written_into):
-        assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
+        same(norms_of(model), expected)
     custom = with_encode(lambda _, x: wide(Doubled.apply(x)))
     with pytest.warns(UserWarning, match="encode of Loop calls DoubledBackward, which a probe"):
-        assert same(gradient_norms(custom, IDS, LENGTHS, LABELS), expected)
+        same(norms_of(custom), expected)
 
 
 @pytest.mark.filterwarnings(
@@ -343,21 +300,24 @@ def test_a_quantised_model_has_no_gradients_but_keeps_its_importance(dtype, kind
     batch = IDS[[0, 3]], LENGTHS[[0, 3]], LABELS[[0, 3]]
     no_gradient = f"has quantised layers without a gradient .{kind.__name__}.; take"
     for probe in (gradient_norms, step_megabytes):
-        with pytest.raises(InputError, match=no_gradient):
-            probe(quantised, *batch)
+        refused(no_gradient, probe, quantised, *batch)
     importance = (window_importance(each, *batch, k=2) for each in (model, quantised))
-    torch.testing.assert_close(*importance, rtol=0, atol=0.02, equal_nan=True)
-    with pytest.raises(InputError, match="a quantised model cannot be saved; save it as it was"):
-        save_checkpoint(tmp_path, quantised, ["<unk>", "<pad>", *map(str, range(18))], "abc")
+    close(*importance, atol=0.02, equal_nan=True)
+    refused(
+        "a quantised model cannot be saved; save it as it was",
+        save_checkpoint,
+        tmp_path,
+        quantised,
+        ["<unk>", "<pad>", *map(str, range(18))],
+        "abc",
+    )
 
 
 def test_what_torch_wraps_around_a_model_is_named():
     wrapped = nn.DataParallel(classifier())
     inside = "DataParallel.*; give the model inside it, its .module"
-    with pytest.raises(InputError, match=inside):
-        gradient_norms(wrapped, IDS, LENGTHS, LABELS)
-    with pytest.raises(InputError, match=inside):
-        save_checkpoint("folder", wrapped, ["<unk>", "<pad>"], "ab")
+    refused(inside, norms_of, wrapped)
+    refused(inside, save_checkpoint, "folder", wrapped, ["<unk>", "<pad>"], "ab")
 
 
 def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolated():
@@ -367,43 +327,34 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
     assert vanishing_ratio(norms, lengths).tolist() == [2.25, 3.0, 1.0]
     profile = gradient_profile(norms, lengths, 5)
     assert profile.tolist() == [[4, 6.5, 9, 5, 1], [2, 3, 4, 5, 6], [2, 2, 2, 2, 2]]
-    assert gradient_profile(norms, lengths).shape == (3, 100)
     assert gradient_profile(torch.ones(1, 268).bfloat16(), torch.tensor([268])).eq(1).all()
     for probe, wrong in product((vanishing_ratio, gradient_profile), ([3], [0, 3, 3])):
-        with pytest.raises(InputError, match="norms of 3 texts need 3 lengths"):
-            probe(norms, torch.tensor(wrong))
+        refused("norms of 3 texts need 3 lengths", probe, norms, torch.tensor(wrong))
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"model": nn.Linear(2, 3)}, "Linear has no embed, encode, classify"),
-        ({"model": Theirs(partial(nn.LSTM, proj_size=2))}, "LSTM cannot be probed"),
-        ({"ids": IDS + 30}, "but the model knows 20 words"),
-        ({"ids": IDS[0]}, "one text is ids.unsqueeze"),
-        ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),
-        (
-            {"labels": torch.tensor([0, 3, 1, 2])},
-            "text 1 has the label 3, but the model has 3 classes",
-        ),
-        (
-            {"model": TextClassifier(20, 1)},
-            "logits must be (B, C) of two classes or more, not (4, 1)",
-        ),
-        ({"labels": LABELS.to("meta")}, "labels are on meta"),
-        ({"labels": LABELS / 2}, "labels must be whole numbers, not torch.float32"),
-        ({"ids": IDS - 20}, "words are numbers from 0"),
-        (
-            {"model": with_encode(every_second, Theirs)},
-            "it must read each word of each text",
-        ),
-        (
-            {"model": with_encode(from_cells, Theirs)},
-            "the loss of Theirs is nan; a probe cannot see a model that reads the",
-        ),
-    ],
+    ("words", "change"),
+    {
+        "Linear has no embed, encode, classify": {"model": nn.Linear(2, 3)},
+        "LSTM cannot be probed": {"model": Theirs(partial(nn.LSTM, proj_size=2))},
+        "but the model knows 20 words": {"ids": IDS + 30},
+        "one text is ids.unsqueeze": {"ids": IDS[0]},
+        "4 texts needs 4 lengths, not (2,)": {"lengths": LENGTHS[:2]},
+        "text 1 has the label 3, but the model has 3 classes": {
+            "labels": torch.tensor([0, 3, 1, 2])
+        },
+        "logits must be (B, C) of two classes or more, not (4, 1)": {
+            "model": TextClassifier(20, 1)
+        },
+        "labels are on meta": {"labels": LABELS.to("meta")},
+        "labels must be whole numbers, not torch.float32": {"labels": LABELS / 2},
+        "words are numbers from 0": {"ids": IDS - 20},
+        "it must read each word of each text": {"model": with_encode(every_second, Theirs)},
+        "the loss of Theirs is nan; a probe cannot see a model that reads the": {
+            "model": with_encode(from_cells, Theirs)
+        },
+    }.items(),
 )
 def test_bad_input_is_named(change, words):
-    given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change
-    with pytest.raises(InputError, match=re.escape(words)):
-        gradient_norms(**given)
+    given = {"model": classifier()} | BATCH._asdict() | change
+    refused(re.escape(words), gradient_norms, **given)

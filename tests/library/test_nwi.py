@@ -6,9 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from called import refused
+from small_models import close
 from torch import nn
 
-from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool import POOLINGS, TextClassifier
 from whenpool.probes import nwi, window_importance
 from whenpool.probes.word_importance import can_reuse
 
@@ -22,10 +24,9 @@ MODELS = [
 ]
 
 
-def batch(lengths=LENGTHS):
+def batch():
     torch.manual_seed(1)
-    ids = torch.randint(0, WORDS, (len(lengths), int(lengths.max()) + 3))
-    return ids, lengths, LABELS[: len(lengths)]
+    return torch.randint(0, WORDS, (5, 67)), LENGTHS, LABELS
 
 
 def classifier(pooling="max_attention", cell="lstm", dtype=torch.float64, **others):
@@ -81,30 +82,15 @@ def test_the_thesis_algorithm(options):
     assert can_reuse(model) == (options in MODELS)
     for k in (2, 5):
         expected = importance_by_loop(model, *batch(), k)
-        importance = window_importance(model, *batch(), k, UNKNOWN)
-        assert (importance.shape, importance.dtype) == ((5, 64 // k), torch.float64)
         profiles = nwi(model, *batch(), k, UNKNOWN, points=17)
-        for row, values in enumerate(expected):
-            np.testing.assert_allclose(importance[row, : len(values)], values, atol=1e-10)
-            assert importance[row, len(values) :].isnan().all()
-            np.testing.assert_allclose(profiles[row], profile_by_numpy(values, 17), atol=1e-9)
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_other_texts_order_padding_and_memory_do_not_matter(pooling):
-    model, (ids, lengths, labels) = classifier(pooling), batch()
-    expected = window_importance(model, ids, lengths, labels, 5, UNKNOWN)
-
-    def check(rows=slice(None), ids=ids, **how):
-        found = window_importance(model, ids[rows], lengths[rows], labels[rows], 5, UNKNOWN, **how)
-        wanted = expected[rows, : found.shape[1]]
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10, equal_nan=True)
-
-    check(ids=torch.cat([ids, torch.full((5, 9), 7)], dim=1))
-    for rows in ([3, 0, 4, 1, 2], *([row] for row in range(5))):
-        check(torch.tensor(rows))
-    for megabytes, reuse in product((1e-9, 0.02, float("inf")), (True, False)):
-        check(max_megabytes=megabytes, reuse=reuse)
+        for profile, values in zip(profiles, expected, strict=True):
+            np.testing.assert_allclose(profile, profile_by_numpy(values, 17), atol=1e-9)
+    padded = np.full((5, 64 // k), np.nan)
+    for row, values in enumerate(expected):
+        padded[row, : len(values)] = values
+    for megabytes, reuse in ((1e-9, False), (0.2, True)):
+        importance = window_importance(model, *batch(), k, UNKNOWN, megabytes, reuse)
+        close(importance, torch.from_numpy(padded), atol=1e-10, equal_nan=True)
 
 
 def test_what_is_not_known_to_split_is_not_reused():
@@ -132,29 +118,25 @@ def test_equal_importance_is_no_importance(pooling, dtype):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"k": 0}, "k, the words of a window, must be a whole number from 1, not 0"),
-        ({"k": 2.5}, "k, the words of a window, must be a whole number from 1, not 2.5"),
-        (
-            {"model": classifier(vectors=torch.full((WORDS, 6), torch.nan))},
-            "TextClassifier gives logits",
-        ),
-        (
-            {"k": 9},
-            "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k=",
-        ),
-        ({"points": 0}, "points must be at least 1, not 0"),
-        ({"unknown_index": -1}, "unknown_index is -1, but the model's embedding has 30"),
-        ({"unknown_index": 30}, "unknown_index is 30, but the model's embedding has 30"),
-        (
-            {"labels": torch.tensor([0, 1, 3, 0, 1])},
-            "text 2 has the label 3, but the model has 3 classes",
-        ),
-    ],
+    ("message", "changes"),
+    {
+        "k, the words of a window, must be a whole number from 1, not 0": {"k": 0},
+        "k, the words of a window, must be a whole number from 1, not 2.5": {"k": 2.5},
+        "TextClassifier gives logits": {
+            "model": classifier(vectors=torch.full((WORDS, 6), torch.nan))
+        },
+        "text 0 has 5 words, fewer than one window of k=9; leave such texts out, or take k=": {
+            "k": 9
+        },
+        "points must be at least 1, not 0": {"points": 0},
+        "unknown_index is -1, but the model's embedding has 30": {"unknown_index": -1},
+        "unknown_index is 30, but the model's embedding has 30": {"unknown_index": 30},
+        "text 2 has the label 3, but the model has 3 classes": {
+            "labels": torch.tensor([0, 1, 3, 0, 1])
+        },
+    }.items(),
 )
 @pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly
 def test_what_cannot_be_used_is_named(changes, message, layers):
     given = dict(zip(("ids", "lengths", "labels"), batch(), strict=True)) | {"k": 5}
-    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
-        nwi(**{"model": classifier(layers=layers)} | given | changes)
+    refused(f"^{re.escape(message)}", nwi, **{"model": classifier(layers=layers)} | given | changes)

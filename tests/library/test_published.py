@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 from archives import WORDS, make_imdb
+from called import refused
 
-from whenpool import InputError, corpora
+from whenpool import corpora
 from whenpool.corpora import published
 
 
@@ -18,14 +19,15 @@ def test_imdb(tmp_path):
     assert all(f" train {corpus.classes[label]} " in text for text, label in corpus.train)
     assert all(" test " in text for text in corpus.validation.texts + corpus.test.texts)
     assert "hold 48 texts, fewer than the publisher's" in corpus.notes[0]
-    with pytest.raises(
-        InputError, match="has no filler sentences: .*`whenpool data fetch wikitext`"
-    ):
-        corpora.find("imdb", tmp_path).load_filler()
+    refused(
+        "has no filler sentences: .*`whenpool data fetch wikitext`",
+        corpora.find("imdb", tmp_path).load_filler,
+    )
     path = tmp_path / "aclImdb_v1.tar.gz"
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(InputError, match=r"Imdb_v1.tar.gz is damaged .*`whenpool data fetch imdb`"):
-        corpora.load("imdb", tmp_path)
+    refused(
+        r"Imdb_v1.tar.gz is damaged .*`whenpool data fetch imdb`", corpora.load, "imdb", tmp_path
+    )
 
 
 def test_amazon(tmp_path, monkeypatch):
@@ -44,8 +46,7 @@ def test_amazon(tmp_path, monkeypatch):
     monkeypatch.setattr(published, "AMAZON_REVIEWS_READ", 12)
     assert len(corpora.load("amazon", tmp_path).train) in range(10, 25)
     write("Books", '{"reviewText": "x"}', "{broken")
-    with pytest.raises(InputError, match=r"Books_5.json.gz, line 2: expected a JSON object"):
-        corpora.load("amazon", tmp_path)
+    refused(r"Books_5.json.gz, line 2: expected a JSON object", corpora.load, "amazon", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_models import model_of, numbered
+from called import refused
+from small_models import close, model_of, numbered
 from torch.nn import functional
 
-from whenpool import InputError, TextClassifier
+from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.models import batched_lstm
 from whenpool.models.batched_lstm import place_bytes
@@ -134,7 +135,7 @@ def together(students):
 def check_equal(outcomes, expected, tolerance=1e-9):
     for mine, theirs in zip(outcomes, expected, strict=True):
         assert (mine.best_epoch, mine.words) == (theirs.best_epoch, theirs.words)
-        torch.testing.assert_close(mine.weights, theirs.weights, rtol=tolerance, atol=tolerance)
+        close(mine.weights, theirs.weights, atol=tolerance, rtol=tolerance)
         losses = [[of.test.loss, *(e.train_loss for e in of.history)] for of in (mine, theirs)]
         assert losses[0] == pytest.approx(losses[1], rel=tolerance)
 
@@ -176,7 +177,7 @@ def test_a_clipped_step_is_one_of_a_gradient_scaled_by_hand(dataset, clip):
             weights.grad *= clip / norm
         adam.step()
     train(model, dataset, Recipe(1, len(dataset.train), passes=3, clip=clip), 0)
-    torch.testing.assert_close([*model.parameters()], [*steps.parameters()], rtol=1e-6, atol=1e-9)
+    close([*model.parameters()], [*steps.parameters()], atol=1e-9, rtol=1e-6)
 
 
 @pytest.mark.parametrize("group", ["poolings", "data, epochs and start"])
@@ -234,5 +235,6 @@ def test_one_that_diverges_does_not_stop_the_others():
     ids=str,
 )
 def test_what_cannot_be_trained_together_is_named(change):
-    with pytest.raises(InputError, match="only masked LSTMs of one shape and learning rate"):
-        together([student(), student(**change)])
+    refused(
+        "only masked LSTMs of one shape and learning rate", together, [student(), student(**change)]
+    )

@@ -5,13 +5,13 @@ import importlib.util
 import json
 import math
 import os
-import subprocess
 import sys
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
 import torch
+from called import python
 
 from whenpool.models import batched_lstm
 from whenpool.models.batched_lstm import LARGEST_ERROR, kernel_error, kernels_on, loops_for
@@ -57,13 +57,8 @@ print(kernel_error("cpu", *json.loads(sys.argv[1])))
     ],
 )
 def test_in_the_interpreter_the_kernels_equal_loops_in_float64(H, shapes):
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED, json.dumps([H, shapes])],
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = python(INTERPRETED, json.dumps([H, shapes]), env=os.environ | environment)
     if "only 0-dimensional arrays can be converted" in done.stderr:
         pytest.skip("this Triton's interpreter is too old for this numpy: 3.7 can do with 2.4")
     assert done.returncode == 0, done.stderr

@@ -320,22 +320,39 @@ def baselines(
     texts: np.ndarray, labels: np.ndarray, folds: Any, vectors: WordVectors | None
 ) -> list[Score]:
     """Where a simple classifier does as well, no network is needed."""
-    tf_idf = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)  # noqa: S106
-    ways: dict[str, Any] = {"TF-IDF": (tf_idf, texts)}
+    weight = weights_for(labels)
+    ways: dict[str, Any] = {"TF-IDF": (bag_of_words(weight), texts)}
     if vectors:
         row_of, none = {word: row for row, word in enumerate(vectors.words)}, np.zeros(vectors.size)
         rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
         # N of E numbers
         means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]
-        ways["mean of vectors"] = (StandardScaler(), np.stack(means))
-    scores, strengths = [], [0.01, 0.1, 1.0, 10.0, 100.0]  # of the regularisation
-    measure = "f1_macro" if is_uneven(labels) else "accuracy"
-    for name, (features, data) in ways.items():
-        regression = LogisticRegression(max_iter=2_000, class_weight=weights_for(labels))
-        chosen = GridSearchCV(regression, {"C": strengths}, scoring=measure, cv=3)
-        predicted = cross_val_predict(make_pipeline(features, chosen), data, labels, cv=folds)
-        scores.append(Score("", f"{name} with logistic regression", predicted, labels))
-    return scores
+        ways["mean of vectors"] = (regression_on(StandardScaler(), weight), np.stack(means))
+    return [
+        Score(
+            "",
+            f"{name} with logistic regression",
+            cross_val_predict(model, data, labels, cv=folds),
+            labels,
+        )
+        for name, (model, data) in ways.items()
+    ]
+
+
+def bag_of_words(class_weight: str | None = None) -> Any:
+    """A logistic regression on the words and pairs of words of texts, with spaces between them
+    (TF-IDF with 1 + log of a count), that is still to be fitted."""
+    tf_idf = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)  # noqa: S106
+    return regression_on(tf_idf, class_weight)
+
+
+def regression_on(features: Any, class_weight: str | None) -> Any:
+    """Some features and a logistic regression on them, whose strength of regularisation a
+    cross-validation of its own chooses."""
+    regression = LogisticRegression(max_iter=2_000, class_weight=class_weight)
+    measure = "f1_macro" if class_weight else "accuracy"
+    strengths = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}
+    return make_pipeline(features, GridSearchCV(regression, strengths, scoring=measure, cv=3))
 
 
 # What it comes to

@@ -11,14 +11,8 @@ from called import told
 from sklearn.metrics import f1_score
 
 from whenpool import InputError
-from whenpool.explain.diagnosis import (
-    Score,
-    diagnose,
-    difference,
-    differences,
-    f1_parts,
-    verdict_on,
-)
+from whenpool.explain.diagnosis import diagnose
+from whenpool.explain.scores import Score, difference, differences, f1_parts, verdict_on
 
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")

@@ -522,7 +522,7 @@ def by_runs(
         in_time = older == pilots and (not deciding or seed[row] in deciding)
         return in_time and (part_will_do or complete[row] is True)
 
-    terms = [
+    terms: list[Terms] = [
         [(sign, _sample(table, each | any_vectors, measure, admits)) for sign, each in comparison]
         for comparison in claim.comparisons(scale)
     ]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from tqdm import tqdm
@@ -20,9 +20,10 @@ from paper.runs.run import Place, Run, provenance
 from whenpool.base.errors import check
 from whenpool.corpora import Corpus
 from whenpool.corpora.tokens import tokenize
-from whenpool.explain.diagnosis import bag_of_words
-from whenpool.explain.encoders import FrozenEncoder, load_encoder
 from whenpool.probes.position import regression_on, surrounded
+
+if TYPE_CHECKING:
+    from whenpool.explain.frozen import FrozenEncoder
 
 FROZEN_PROTOCOL = 1  # Raised by hand when the meaning of a result changes
 DRAWS = 5  # No text of one is in another, as far as the corpus has enough
@@ -32,7 +33,7 @@ SHARES = (1 / 3, 2 / 3)  # of filler
 PLAIN, MIDDLE = ("standard", 0.0), ("mid", SHARES[-1])
 CELLS = (PLAIN, *product(PLACES, SHARES))
 PASSAGES = (56, 40)  # Words of one; cuts at every 56 words fall between a review and its filler
-CUT = {"pooling": ("mean", "cls"), "cells": (PLAIN, *((place, SHARES[-1]) for place in PLACES))}
+CUT = ("mean", "cls")  # The poolings of passages
 LONGEST = 256  # Word pieces, where sentence-transformers cuts MiniLM
 SENTENCES = 40  # of filler, from which those around a text are taken
 
@@ -52,7 +53,7 @@ class Frozen(Run):
 
     corpus: str  # a name for `whenpool.corpora.load`
     seed: int = 0  # the number of the draw, from 0
-    encoder: str = MINILM  # a name or folder that `whenpool.explain.encoders` loads
+    encoder: str = MINILM  # a name or folder that `whenpool.explain.frozen` loads
     texts: int = 1_000  # to learn from, or the most that classes share evenly
     test: int = 200  # texts, likewise
     words: int = 56  # of a review, its first; shorter ones are left out
@@ -81,6 +82,8 @@ class Frozen(Run):
     def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
         started = time.perf_counter()
         self.identity(place)  # raises for what is not here before any work is done
+        from whenpool.explain.frozen import load_encoder
+
         source = place.source(self)
         corpus, filler = source.load("any"), source.load_filler()
         encoder = load_encoder(self.encoder, POOLED, device)
@@ -109,7 +112,9 @@ class Draw:
     before: int  # training texts that an earlier draw has read, where the corpus has too few
 
 
-def draw(run: Frozen, corpus: Corpus, filler: dict[str, list[str]], encoder: FrozenEncoder) -> Draw:
+def draw(
+    run: Frozen, corpus: Corpus, filler: dict[str, list[str]], encoder: "FrozenEncoder"
+) -> Draw:
     """The texts of a run. Those of a class lie in the order of the splits. Training texts are
     taken from the first on and test texts from the last on, by one draw after the other; where
     there are too few, training texts start over, and no draw learns from a test text. Each text
@@ -136,7 +141,7 @@ def draw(run: Frozen, corpus: Corpus, filler: dict[str, list[str]], encoder: Fro
 
 
 def _fitting(
-    texts: Iterable[str], filler: Sequence[str], encoder: FrozenEncoder
+    texts: Iterable[str], filler: Sequence[str], encoder: "FrozenEncoder"
 ) -> Iterator[Versions]:
     """The versions of each text of which the encoder reads all."""
     for text in texts:
@@ -160,16 +165,16 @@ def _row(pooling: str, reader: str, cell: Cell, right: Any, passage: int | None 
     }
 
 
-def of_encoder(encoder: FrozenEncoder, drawn: Draw) -> Iterator[dict[str, Any]]:
+def of_encoder(encoder: "FrozenEncoder", drawn: Draw) -> Iterator[dict[str, Any]]:
     """The accuracies of each pooling in each cell, of a regression that learnt from plain texts
     (the reader "plain") and of one that learnt from texts in the middle of filler ("filler");
     and of the first one on passages of the text ("passages"), of which the one decides that is most
     sure of its answer."""
     poolings, bar = encoder.poolings, tqdm(disable=True)
-    everything = [(np.arange(len(drawn.train)), np.empty(0))]  # one fold, to learn a query from
-    names = drawn.labels.astype(str)
+    everything = [(np.arange(len(drawn.train)), np.empty(0))]
+    lesson: Any = {"labels": drawn.labels, "folds": everything}  # one fold, to learn a query from
     learnt = {
-        reader: encoder.embed([text[cell] for text in drawn.train], bar, names, everything)
+        reader: encoder.embed([text[cell] for text in drawn.train], bar, **lesson)
         for reader, cell in {"plain": PLAIN, "filler": MIDDLE}.items()
     }
     queries = np.concatenate([made["queries"] for made in learnt.values()])  # (2, D)
@@ -180,21 +185,21 @@ def of_encoder(encoder: FrozenEncoder, drawn: Draw) -> Iterator[dict[str, Any]]:
     of_plain = {}
     for pooling in poolings:
         for number, (reader, made) in enumerate(learnt.items()):
-            X = made[pooling]
-            regression = regression_on(X[0] if X.ndim == 3 else X, drawn.labels)
+            regression = regression_on(made[pooling][0], drawn.labels)
             if reader == "plain":
                 of_plain[pooling] = regression
             for cell in CELLS:
-                Z = read[cell][pooling]
-                said = regression.predict(Z[number] if Z.ndim == 3 else Z)
+                Z = read[cell][pooling]  # (1 or 2, N, D)
+                said = regression.predict(Z[number % len(Z)])
                 yield _row(pooling, reader, cell, said == drawn.answers)
-    cutting = replace(encoder, poolings=CUT["pooling"])
-    for length, cell in product(PASSAGES, CUT["cells"]):
+    cutting = replace(encoder, poolings=CUT)
+    cut = [cell for cell in CELLS if cell[1] != SHARES[0]]
+    for length, cell in product(PASSAGES, cut):
         parts = [passages(text[cell], length) for text in drawn.test]
         starts = np.cumsum([0, *map(len, parts[:-1])])
         made = cutting.embed([part for of_text in parts for part in of_text], bar)
         for pooling in cutting.poolings:
-            sure = of_plain[pooling].predict_proba(made[pooling])  # (passages, C)
+            sure = of_plain[pooling].predict_proba(made[pooling][0])  # (passages, C)
             said = np.maximum.reduceat(sure, starts).argmax(1)  # classes are numbers from 0 on
             yield _row(pooling, "passages", cell, said == drawn.answers, length)
 
@@ -210,6 +215,8 @@ def of_words(drawn: Draw) -> Iterator[dict[str, Any]]:
 
     def written(texts: Sequence[Versions], cell: Cell) -> list[str]:
         return [" ".join(tokenize(text[cell])) for text in texts]
+
+    from whenpool.explain.scores import bag_of_words
 
     for reader, learnt in {"plain": PLAIN, "filler": MIDDLE}.items():
         model = bag_of_words().fit(written(drawn.train, learnt), drawn.labels)

@@ -19,8 +19,8 @@ from sentence_transformers.sentence_transformer import modules  # noqa: E402
 
 from whenpool import SentencePooling  # noqa: E402
 from whenpool.explain.diagnosis import diagnose  # noqa: E402
-from whenpool.explain.encoders import BY, FILLER, PLAIN, advise  # noqa: E402
 from whenpool.explain.frozen import FrozenEncoder, load_encoder  # noqa: E402
+from whenpool.explain.places import BY, FILLER, PLAIN, advise  # noqa: E402
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the film was good bad and long river hill is ##s".split()
 TEXTS = [

@@ -10,38 +10,46 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import torch
 from jinja2 import Environment, FileSystemLoader
-from joblib import Parallel, delayed
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from sklearn.base import clone
-from sklearn.model_selection import cross_validate
 
 from whenpool.base.devices import check_device, processors
 from whenpool.base.errors import check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory
-from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.sources import FEWEST, CorpusSource, Reading, check_classes, read_own
-from whenpool.corpora.tokens import find_vectors, load_vectors, tokenize, vectors_file
+from whenpool.corpora.tokens import find_vectors, load_vectors, vectors_file
 from whenpool.explain.checkpoint import READS, TOKENIZERS
 from whenpool.explain.estimator import PoolingClassifier
+from whenpool.explain.places import (
+    BY,
+    PLAIN,
+    Fit,
+    Read,
+    advise,
+    cells_table,
+    crossed,
+    in_filler,
+    places_of,
+    probed,
+)
 from whenpool.explain.scores import (
     PLACES,
-    PROBED,
-    Findings,
     Score,
     Task,
     baselines,
     confusion_table,
+    difference,
     f1_table,
     is_uneven,
     majority_of,
@@ -52,7 +60,6 @@ from whenpool.explain.scores import (
 )
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS, POOLING_NAMES
-from whenpool.probes import padding_sweep
 from whenpool.probes.position import folds_of
 
 
@@ -149,125 +156,145 @@ def diagnose(
     `whenpool.corpora.sources.Reading`, and ``say`` is called with each line of progress. Raises
     `InputError` for texts or an encoder that cannot be used, or senseless options."""
     check_device(device)
-    frozen: Any = None
+    folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
+    reader: Any
     if encoder:
-        from whenpool.explain.encoders import of_encoder
+        from whenpool.explain.encoders import EncoderReader
         from whenpool.explain.frozen import load_encoder
 
-        frozen = load_encoder(encoder, poolings, device)
-    for pooling in () if frozen else poolings:
-        check_known("pooling", pooling, POOLINGS)
+        reader = EncoderReader(load_encoder(encoder, poolings, device))
+    else:
+        reader = SmallModels(poolings or COMPARED, folder / "models")
     table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
-    if frozen:  # which reads the texts as they are written
+    if encoder:  # which reads the texts as they are written
         notes = [note for note in notes if not note.endswith("and cut there.")]
     source = CorpusSource(str(path), (), path, data or data_directory())
     named, file = chosen_vectors(vectors, source.folder)
-    folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
     kept = table[["text", "label"]].to_json(orient="records", lines=True)
     write_atomically(folder / "texts.jsonl", kept)
     (folder / "report.html").unlink(missing_ok=True)
-    raw, texts, labels = (table[name].to_numpy(object) for name in ("raw", "text", "label"))
-    labels = labels.astype(str)
+    labels = table["label"].to_numpy(str)
+    learning: Any = {"vectors": file, "max_words": words, "device": device}
     task = Task(
-        raw,
-        texts,
+        table["raw"].to_numpy(object),
+        table["text"].to_numpy(object),
         labels,
         folds_of(labels, len(labels)),
         [sentence for sentence in source.load_filler()["test"][:20_000] if sentence.split()],
-        PoolingClassifier(
-            epochs=epochs,
-            vectors=file,
-            max_words=words,
-            device=device,
-            class_weight=weights_for(labels),
-        ),
+        PoolingClassifier(epochs=epochs, class_weight=weights_for(labels), **learning),
         workers or (processors() if device == "cpu" else 1),
         say,
     )
-    task.announce([*notes, f"Word vectors: {named or 'random'}. Results go into {folder}."])
-    if frozen:
-        found = of_encoder(task, frozen)
-    else:
-        found = of_models(task, dict.fromkeys(poolings or COMPARED), folder)
-    word_vectors = load_vectors(file, cache_directory()) if file and not frozen else None
-    simple = baselines(texts, labels, task.folds, word_vectors)
-    majority, scores = majority_of(labels), found.scores
-    chosen, title, sentences = verdict_on(scores, simple, majority, found.more)
+    task.announce(*notes)
+    say(f"Word vectors: {named or 'random'}. Results go into {str(folder)!r}.")
+    some = probed(labels)
+    plain, read = reader.prepare(task, some)
+    unfilled = some, {pooling: plain[pooling][:, some] for pooling in reader.names}
+    read |= {(place, 0.0): unfilled for place in PLACES}
+
+    scores, answers, models = list[Score](), list[pd.DataFrame](), dict[str, Any]()
+    for pooling, title in reader.names.items():
+        said, right, models[pooling] = crossed(
+            task, reader.fit(task), read, plain[pooling], pooling
+        )
+        answers.append(right)
+        filled = 100 * right[right["share"] > 0].groupby(BY)["right"].mean().mean()
+        scores.append(Score(pooling, title, said, labels, float(np.nan_to_num(filled))))
+        say(f"{title}: {scores[-1].accuracy:.1f} %")
+    word_vectors = load_vectors(file, cache_directory()) if file and not encoder else None
+    simple = baselines(task.texts, labels, task.folds, word_vectors)
+    majority, (best, *_) = majority_of(labels), ranked(scores)
+    chosen, title, sentences = verdict_on(scores, simple, majority, reader.more)
     shown = next(score for score in ranked(scores) if chosen in ("", score.pooling))
-    advice, facts, numbers = found.finish(shown, simple[0])
-    others = [*simple, *found.others, majority[0]]
+    more, others, facts = reader.finish(task, shown.pooling, plain, read, models)
+    places = places_of(pd.concat([*answers, more]))
+    mine = pd.concat([*answers, more]).query("pooling == @shown.pooling")
+    advice, lost = advise(shown.name, mine, reader.long)
+    gap = difference(best, simple[0])
+    enough = "enough" if gap[1] <= 0 else "not enough"
+    ahead = "{:.1f} points ({:.1f} to {:.1f})".format(*gap)
+    advice.append(f"The bag of words is {enough}: {best.name} is ahead by {ahead}.")
+    every = [*simple, *others, majority[0]]
     diagnosis = Diagnosis(
         path.name,
-        [*notes, *found.notes],
-        scores_table(scores, others),
-        f1_table([*scores, *others]),
+        task.notes,
+        scores_table(scores, every),
+        f1_table([*scores, *every]),
         confusion_table(shown.predicted, labels),
         title,
         [*sentences, *advice],
         folder / "report.html",
         facts.get("explain", ""),
     )
-    names = {score.pooling: score.name for score in scores}
+    sweep = places[places["learnt"].eq(PLAIN) & places["pooling"].ne("own")]
+    profile = facts.get("importance", [])
+    importance: Any = {shown.name: (np.linspace(0, 100, len(profile)), profile, {})}
     page = render(
-        found.template,
+        reader.template,
         diagnosis=diagnosis,
         epochs=epochs,
         vectors=named,
         filler=source.filler_file,
+        probed=len(some),
         shown=shown.name,
         uneven=is_uneven(labels),
-        figures=[drawing(setting, found.sweep, names) for setting in PLACES],
-        profile=line_drawing(
-            "Importance by position", "place in the text, %", facts.get("importance", {})
-        ),
+        figures=[drawing(place, sweep, reader.names) for place in PLACES],
+        cells=cells_table(places, reader.names),
+        profile=line_drawing("Importance by position", "place in the text, %", importance),
         **facts,
     )
     write_atomically(diagnosis.report, page)
     if json_file:
-        values = {s.name: [s.accuracy, s.value, s.filled] for s in [*scores, *others]}
-        numbers |= {"pooling": shown.pooling, "title": title, "scores": values}
-        numbers |= {"sentences": diagnosis.sentences, "notes": diagnosis.notes}
+        numbers = {"encoder": encoder, "pooling": shown.pooling, "title": title, "lost": lost}
+        numbers |= {"sentences": diagnosis.sentences, "notes": task.notes, "importance": profile}
+        numbers |= {"places": places.to_dict("records")}
+        numbers["scores"] = {s.name: [s.accuracy, s.value, s.filled] for s in [*scores, *every]}
         write_atomically(json_file, json.dumps(numbers, ensure_ascii=False, indent=1))
     return diagnosis
 
 
-def of_models(task: Task, poolings: Iterable[str], folder: Path) -> Findings:
-    """How well a small model with each pooling does on texts as they are and among filler; that of
-    the first fold is saved in the ``folder``."""
-    tested, labels = task.folds[0][1], task.labels  # by the models that are read among filler
-    for pooling in POOLINGS:  # of texts that were diagnosed into the same folder before
-        shutil.rmtree(folder / "models" / pooling, ignore_errors=True)
-    predicted, models = dict[str, np.ndarray](), dict[str, PoolingClassifier]()
-    for pooling in poolings:
-        predicted[pooling] = np.empty_like(labels)
-        model = clone(task.classifier).set_params(pooling=pooling)
-        how: Any = {"cv": task.folds, "n_jobs": task.workers, "error_score": "raise"}
-        made = cross_validate(model, task.texts, labels, return_estimator=True, **how)["estimator"]
-        for fitted, (_, test) in zip(made, task.folds, strict=True):
-            predicted[pooling][test] = fitted.predict(task.texts[test])
-        models[pooling] = made[0]
-        right = 100 * (predicted[pooling] == labels).mean()
-        task.say(f"{POOLING_NAMES[pooling]}: {right:.1f} %")
-        made[0].save(folder / "models" / pooling)
+class SmallModels:
+    """Small models of ours, which learn from the texts with each pooling; that of the first fold is
+    saved in a folder."""
 
-    some = tested[:PROBED]
-    if is_uneven(labels):  # equally many of each class
-        classes = pd.Series(labels[tested]).groupby(labels[tested])
-        some = tested[classes.cumcount() < min(classes.size().min(), PROBED // classes.ngroups)]
-    read = [*filter(None, map(tokenize, task.filler))]
-    jobs = (delayed(sweep_of)(m, task.texts[some], labels[some], read) for m in models.values())
-    sweep = pd.concat(Parallel(task.workers)(jobs))
-    filled = sweep[sweep["share"] > 0].groupby("pooling")["accuracy"].mean()
-    scores = [
-        Score(name, POOLING_NAMES[name], predicted[name], labels, filled[name]) for name in models
-    ]
+    template = "diagnosis.html"
+    more = "Give more texts, add word vectors (--vectors), or train longer (--epochs)."
+    long = 0
 
-    def finish(shown: Score, _: Score) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
-        saved = shlex.quote(str(folder / "models" / shown.pooling))
-        command = f'whenpool explain --model {saved} --text "..."'
-        return [], {"explain": command, "probed": len(some)}, {"places": sweep.to_dict("records")}
+    def __init__(self, poolings: Iterable[str], folder: Path) -> None:
+        for pooling in poolings:
+            check_known("pooling", pooling, POOLINGS)
+        self.names, self.folder = {name: POOLING_NAMES[name] for name in poolings}, folder
 
-    return Findings(scores, sweep, finish, "diagnosis.html")
+    def prepare(self, task: Task, some: np.ndarray) -> tuple[dict[str, np.ndarray], Read]:
+        """All texts for each pooling, and some in filler."""
+        for pooling in POOLINGS:  # of texts that were diagnosed into the same folder before
+            shutil.rmtree(self.folder / pooling, ignore_errors=True)
+        read, _ = in_filler(task.texts, some, task.filler, lambda texts: [True] * len(texts))
+        for cell, (rows, texts) in read.items():
+            read[cell] = rows, dict.fromkeys(self.names, texts[None])
+        return dict.fromkeys(self.names, task.texts[None]), read
+
+    def fit(self, task: Task) -> Fit:
+        """How a model learns."""
+        return partial(_trained, task.classifier)
+
+    def finish(
+        self, task: Task, shown: str, plain: Any, read: Read, models: dict[str, Any]
+    ) -> tuple[pd.DataFrame, list[Score], dict[str, Any]]:
+        """Save the models; what the page has besides."""
+        for pooling, model in models.items():
+            model.checkpoint_ = replace(model.checkpoint_, max_words=model.max_words)
+            model.save(self.folder / pooling)
+        saved = shlex.quote(str(self.folder / shown))
+        return pd.DataFrame(), [], {"explain": f'whenpool explain --model {saved} --text "..."'}
+
+
+def _trained(classifier: Any, pooling: str, texts: np.ndarray, labels: np.ndarray) -> Any:
+    """A model that reads longer texts to the end, since filler is added to them."""
+    model = clone(classifier).set_params(pooling=pooling).fit(texts, labels)
+    model.checkpoint_ = replace(model.checkpoint_, max_words=None)
+    return model
 
 
 def chosen_vectors(vectors: str | None, data: Path) -> tuple[str | None, Path | None]:
@@ -276,24 +303,6 @@ def chosen_vectors(vectors: str | None, data: Path) -> tuple[str | None, Path | 
     if not named:
         return None, None
     return named, Path(named) if Path(named).is_file() else vectors_file(named, data)
-
-
-def sweep_of(
-    classifier: PoolingClassifier,
-    texts: Iterable[str],
-    labels: Sequence[str],
-    filler: Iterable[Sequence[str]],
-) -> pd.DataFrame:
-    """The accuracies of a trained model by setting and share of filler, see `padding_sweep`."""
-    checkpoint = classifier.checkpoint_
-
-    def numbered(rows: Iterable[Sequence[str]]) -> list[list[int]]:
-        return [[checkpoint.number(word) for word in row] for row in rows]
-
-    ids, filled = numbered(map(checkpoint.words, texts)), numbered(filler)
-    targets = torch.from_numpy(np.searchsorted(classifier.classes_, labels))
-    points = padding_sweep(checkpoint.model, ids, targets, filled, padding_index=PADDING_INDEX)
-    return pd.DataFrame(points).assign(pooling=classifier.pooling)
 
 
 # The page

@@ -40,14 +40,17 @@ class Task:
     classifier: PoolingClassifier  # our own model, with MaxAtt
     workers: int | None
     say: Callable[[str], None]
+    notes: list[str] = field(default_factory=list)  # what of the texts was cut or left out
 
     @property
     def class_weight(self) -> str | None:
         """That of every training."""
         return weights_for(self.labels)
 
-    def announce(self, notes: Iterable[str]) -> None:
-        """Say each note, without letters that cannot be printed, which a label may hold."""
+    def announce(self, *notes: str) -> None:
+        """Note and say what was cut or left out, without letters that cannot be printed, which a
+        label may hold."""
+        self.notes.extend(notes)
         for note in notes:
             self.say("".join(letter for letter in note if letter.isprintable()))
 
@@ -77,20 +80,6 @@ class Score:
     def value(self) -> float:
         """What is compared, in %."""
         return 100 * float(self.credit.mean())
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """What a way of reading the texts, by models of ours or by an encoder, has found."""
-
-    scores: list[Score]  # of the poolings
-    sweep: pd.DataFrame  # accuracies by pooling, setting and share of filler
-    # from the pooling to show and the bag of words: sentences, what the page has, other numbers
-    finish: Callable[[Score, Score], tuple[list[str], dict[str, Any], dict[str, Any]]]
-    template: str  # of the page
-    notes: list[str] = field(default_factory=list)
-    others: list[Score] = field(default_factory=list)
-    more: str = "Give more texts, add word vectors (--vectors), or train longer (--epochs)."
 
 
 def is_uneven(labels: np.ndarray) -> bool:
@@ -186,7 +175,7 @@ def verdict_on(
     scores: Sequence[Score],
     simple: Sequence[Score],
     majority: Sequence[Score],
-    more: str = Findings.more,
+    more: str,
 ) -> tuple[str, str, list[str]]:
     """The pooling to take, or "", a title, and sentences that say why. A baseline is recommended
     where no pooling is better beyond chance; else of the poolings that beat the most frequent

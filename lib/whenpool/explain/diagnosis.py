@@ -245,9 +245,9 @@ def diagnose(
     )
     write_atomically(diagnosis.report, page)
     if json_file:
-        numbers = {"encoder": encoder, "pooling": shown.pooling, "title": title, "lost": lost}
+        numbers: dict[str, Any] = {"encoder": encoder, "pooling": shown.pooling, "title": title}
+        numbers |= {"reads": facts.get("reads"), "lost": lost, "places": places.to_dict("records")}
         numbers |= {"sentences": diagnosis.sentences, "notes": task.notes, "importance": profile}
-        numbers |= {"places": places.to_dict("records")}
         numbers["scores"] = {s.name: [s.accuracy, s.value, s.filled] for s in [*scores, *every]}
         write_atomically(json_file, json.dumps(numbers, ensure_ascii=False, indent=1))
     return diagnosis

@@ -67,7 +67,8 @@ class EncoderReader:
         said = cross_val_predict(task.classifier, task.texts, task.labels, **folds)
         bilstm = Score("", "BiLSTM with MaxAtt", said, task.labels)
         marked, importance = weigh_words(task, self.encoder, shown, plain)
-        facts = {"encoder": self.encoder.name, "strips": marked, "importance": importance}
+        facts = {"encoder": self.encoder.name, "reads": self.encoder.longest}
+        facts |= {"strips": marked, "importance": importance}
         return learnt_in_filler(task, self.fit(task), read, shown), [bilstm], facts
 
 

@@ -194,6 +194,7 @@ def test_from_a_file_to_a_page(tiny, tmp_path):
     left = dict(re.findall(r"With (\d+) % filler, (\d+) of 36 texts are longer", page))
     assert left["33"] == "6"  # those that are too long without it
     read = {round(100 * row["share"]): row["texts"] for row in numbers["places"]}
+    assert [*read] == sorted(read)
     assert read == {0: 36} | {
         int(share): 36 - int(n) for share, n in left.items() if int(share) in read
     }

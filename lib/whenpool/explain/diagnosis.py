@@ -190,7 +190,7 @@ def diagnose(
     some = probed(labels)
     plain, read = reader.prepare(task, some)
     unfilled = some, {pooling: plain[pooling][:, some] for pooling in reader.names}
-    read |= {(place, 0.0): unfilled for place in PLACES}
+    read = {(place, 0.0): unfilled for place in PLACES} | read
 
     scores, answers, models = list[Score](), list[pd.DataFrame](), dict[str, Any]()
     for pooling, title in reader.names.items():
@@ -212,8 +212,8 @@ def diagnose(
     advice, lost = advise(shown.name, mine, reader.long)
     gap = difference(best, simple[0])
     enough = "enough" if gap[1] <= 0 else "not enough"
-    ahead = "{:.1f} points ({:.1f} to {:.1f})".format(*gap)
-    advice.append(f"The bag of words is {enough}: {best.name} is ahead by {ahead}.")
+    less = "{:.1f} points ({:.1f} to {:.1f})".format(*gap)
+    advice.append(f"The bag of words is {enough}: {best.name} minus it is {less}.")
     every = [*simple, *others, majority[0]]
     diagnosis = Diagnosis(
         path.name,

@@ -132,6 +132,20 @@ def test_a_saved_module_of_ours_is_the_encoders_own_mode(tiny, tmp_path):
         load_encoder(str(tmp_path / "saved"), ())
 
 
+def test_a_default_prompt_is_put_before_each_text_as_the_library_does(tiny, tmp_path):
+    pooling = modules.Pooling(E, "mean", include_prompt=False)
+    parts, prompts = [modules.Transformer(str(tiny)), pooling], {"query": "the long river "}
+    model = sentence_transformers.SentenceTransformer(
+        modules=parts, prompts=prompts, default_prompt_name="query", device="cpu"
+    )
+    model.save(str(tmp_path / "saved"))
+    encoder = load_encoder(str(tmp_path / "saved"), ("mean", "own"))
+    found = embedded(encoder)
+    np.testing.assert_allclose(found["own"][0], model.encode(TEXTS), atol=1e-5)
+    assert np.abs(found["mean"] - found["own"]).max() > 1e-4  # which leaves the prompt out
+    assert encoder.pieces(["good"])[1].tolist() == [6]
+
+
 @pytest.mark.parametrize(
     ("make", "poolings", "message"),
     [

@@ -24,12 +24,14 @@ from paper.verdicts.claims import (
     SCALE_NAMES,
     Decision,
     Finding,
+    Terms,
     compared,
     decisions,
+    paired,
     sample_of,
 )
 from paper.verdicts.measures import MEASURES, numbers, results
-from paper.verdicts.results import PLAIN, Runs, has
+from paper.verdicts.results import PLAIN, SCALES, Runs, has
 from whenpool.base.errors import check, check_known
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import cache_directory, project_root
@@ -122,7 +124,8 @@ class Chapter:
     def scales(self) -> dict[str, str]:
         """What stands side by side in figures and tables, each with a title: the two scales of the
         record, or the corpora of the request."""
-        return SCALE_NAMES if self.of_record else {name: name for name in self.usual}
+        names = {name: SCALE_NAMES[name] for name in SCALES}
+        return names if self.of_record else {name: name for name in self.usual}
 
     def results(
         self, what: str, scale: str | Sequence[str] | None = None, **selection: Any
@@ -148,7 +151,7 @@ class Chapter:
         sizes means all, a number the nearest. A column ``scale`` has a key of `scales`, and
         ``lead`` what the title of a panel begins with: the corpus of a request."""
         if self.of_record:
-            names = [scale] if scale else [*SCALE_NAMES]
+            names = [scale] if scale else [*SCALES]
             parts = [self.results(what, name, **selection).assign(scale=name) for name in names]
             return pd.concat(parts).assign(lead="")
         runs = self.requested
@@ -192,11 +195,10 @@ class Chapter:
         or divided by; with ``versus`` that difference once more, as in a claim. Empty where a run
         is missing."""
         about = MEASURES[measure]
-        (terms,) = compared(dict(of), against, versus)
-        rows = ((sign, self.results(measure, scale, **each)) for sign, each in terms)
-        return Finding.of(
-            *((sign, sample_of(each, about)) for sign, each in rows), ratio=about.ratio
-        )
+        (asked,) = compared(dict(of), against, versus)
+        rows = ((sign, self.results(measure, scale, **each)) for sign, each in asked)
+        terms: Terms = [(sign, sample_of(each, about)) for sign, each in rows]
+        return Finding.of(*(paired(terms) if about.paired else terms), ratio=about.ratio)
 
     def spoken(self, measure: str, scale: str, *asked: Any, **more: Any) -> str:
         """A `finding` as a sentence has it: the mean, and in brackets what its note on the page

@@ -17,7 +17,6 @@ except ModuleNotFoundError:
 
 from whenpool import __version__
 from whenpool.base.errors import BookError, InputError, check
-from whenpool.models.registry import COMPARED
 
 ADDED = "whenpool.commands"
 """The group of entry points with functions that add commands to `cli`."""
@@ -32,7 +31,7 @@ FILE_THERE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 def names(text: str) -> tuple[str, ...]:
-    return tuple(map(str.strip, text.split(",")))
+    return tuple(filter(None, map(str.strip, text.split(","))))
 
 
 NAMES = click.types.FuncParamType(names)
@@ -153,14 +152,14 @@ def cli() -> None:
 @click.option(
     "--poolings",
     type=NAMES,
-    default=",".join(COMPARED),
+    default="",
     help="Poolings to train; an encoder also has cls and own, its own mode. [default: all]",
 )
 @click.option(
     "--encoder",
     help="Pool the states of this encoder: a folder, or a name in Hugging Face's cache.",
 )
-@click.option("--json", "json_file", type=FILE, help="File for the numbers, with --encoder.")
+@click.option("--json", "json_file", type=FILE, help="File for the numbers.")
 @count_option("--epochs", default=6, help="Number of epochs of each training.")
 @count_option("--limit", default=2_000, help="About how many texts to use.")
 @count_option("--words", default=1_000, help="Number of words to read of a text.")
@@ -170,28 +169,19 @@ def cli() -> None:
 @click.option("--output", type=FOLDER, help="Folder for the report. [default: FILE-diagnosis]")
 @click.option("--data", type=THERE, help="Folder with filler and word vectors. [WHENPOOL_DATA]")
 @place_options
-def diagnose(file: Path, encoder: str | None, json_file: Path | None, **options: Any) -> None:
+def diagnose(file: Path, **options: Any) -> None:
     """Recommend a pooling for the labelled texts in FILE: .csv, .tsv, .jsonl, .json, .xlsx or
     .parquet.
 
     The command trains and probes a small model with each pooling, or reads the texts with an
     encoder that is ready, and writes a page with its advice.
     """
-    say = partial(click.echo, err=True)
-    check(encoder or not json_file, "--json has the numbers of an encoder; give --encoder as well")
-    if encoder:
-        from whenpool.explain.encoders import diagnose_encoder
-
-        source = click.get_current_context().get_parameter_source("poolings")
-        if source == click.core.ParameterSource.DEFAULT:
-            options["poolings"] = ()  # all that an encoder has
-        found = diagnose_encoder(file, encoder, **options, json_file=json_file, say=say)
-        click.echo(f"{found.text}\n\nThe report is {found.report}")
-        return
     from whenpool.explain import diagnosis
 
-    made = diagnosis.diagnose(file, **options, say=say)
-    click.echo(f"{made.text}\n\nThe report is {made.report}\nTo explain a text: {made.explain}")
+    made = diagnosis.diagnose(file, **options, say=partial(click.echo, err=True))
+    click.echo(f"{made.text}\n\nThe report is {made.report}")
+    if made.explain:
+        click.echo(f"To explain a text: {made.explain}")
 
 
 @cli.command()

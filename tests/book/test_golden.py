@@ -20,6 +20,7 @@ from paper.runs.compute import compute
 from paper.runs.kinds import KINDS as ALL_KINDS
 from paper.runs.kinds import probe as kinds
 from paper.runs.kinds.few_shot import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot
+from paper.runs.kinds.frozen import FROZEN_PROTOCOL, Frozen
 from paper.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
 from paper.runs.kinds.training import PROTOCOL, TRICKS, Training
 from paper.runs.run import Place, key
@@ -31,6 +32,7 @@ PROTOCOLS = {
     "probe_protocol": kinds.PROBE_PROTOCOL,
     "few_shot_protocol": FEW_SHOT_PROTOCOL,
     "tagging_protocol": TAGGING_PROTOCOL,
+    "frozen_protocol": FROZEN_PROTOCOL,
 }
 FILE = Path(__file__).with_name("golden.json")
 BASE = Training(
@@ -165,6 +167,15 @@ TAGGINGS = {
     ),
     "own words": replace(TAGGER, corpus="own.conll", vectors="glove.6B.100d", embedding_size=10),
 }
+FROZENS = {
+    "a draw": Frozen(
+        "synthetic:train=120,validation=40,test=120,shortest=10,longest=20,density=0.2",
+        seed=1,
+        texts=40,
+        test=20,
+        words=8,
+    )
+}
 
 
 def write_own_data(folder):
@@ -247,11 +258,17 @@ def _of_tagging(row):
     return {"result": numbers, "train_losses": losses, "gradients": gradients}
 
 
+def _of_frozen(row):
+    """Some of its rows."""
+    return {"rows": row["history"][::9]}
+
+
 KINDS = {
     "runs": (RUNS, _of_training),
     "probes": (PROBES, _of_probe),
     "few_shots": (FEW_SHOTS, _of_few_shot),
     "taggings": (TAGGINGS, _of_tagging),
+    "frozens": (FROZENS, _of_frozen),
 }
 GOLDEN = json.loads(FILE.read_text())
 CLOSE = {  # by kind of run, and for a name in it
@@ -259,6 +276,7 @@ CLOSE = {  # by kind of run, and for a name in it
     "probes": {"rel": 1e-2, "abs": 2e-4},
     "few_shots": {"rel": 1e-2, "abs": 2e-3},
     "taggings": {"rel": 1e-2},
+    "frozens": {"rel": 1e-6},
     "gradients": {"rel": 3e-2, "abs": 1e-6},
     # in %: one text of the smallest sample, 20, may be on the other side of a border elsewhere
     "accuracy": {"rel": 0, "abs": 100 / 20 + 0.01},

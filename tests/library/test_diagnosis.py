@@ -11,14 +11,8 @@ from called import told
 from sklearn.metrics import f1_score
 
 from whenpool import InputError
-from whenpool.explain.diagnosis import (
-    Score,
-    diagnose,
-    difference,
-    differences,
-    f1_parts,
-    verdict_on,
-)
+from whenpool.explain.diagnosis import diagnose
+from whenpool.explain.scores import Score, difference, differences, f1_parts, verdict_on
 
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")
@@ -77,7 +71,7 @@ def test_the_verdict_is_no_surer_than_its_scores(scores, simple, title, words):
     labels = scores[0].labels
     majority = [Score("", "", np.full_like(labels, half), labels) for half in range(2)]
     baselines = [replace(score("", count), name=name) for name, count in simple.items()]
-    pooling, head, sentences = verdict_on(scores, baselines, majority)
+    pooling, head, sentences = verdict_on(scores, baselines, majority, "")
     assert head.startswith(title)
     assert re.search(words, " ".join(sentences))
     named = re.search(r"Take \w+ \((\w+)\)", " ".join([head, *sentences]))
@@ -91,7 +85,7 @@ def test_the_verdict_does_not_depend_on_which_of_two_classes_comes_first(order):
     labels = np.repeat([0, 1], 30)
     classes = [Score("", "", np.full_like(labels, half), labels) for half in range(2)][::order]
     predicted = np.where(np.arange(60) < 34, labels, 1 - labels)
-    title = verdict_on([Score("mean", "MEAN", predicted, labels, 50.0)], [], classes)[1]
+    title = verdict_on([Score("mean", "MEAN", predicted, labels, 50.0)], [], classes, "")[1]
     assert title == "No pooling learnt enough to be recommended"
 
 
@@ -129,12 +123,12 @@ def test_where_one_class_has_most_texts_the_verdict_is_by_macro_f1():
     never = saying(0, 0, "mean")  # as the most frequent class, and the most accurate
     model = saying(14, 16)
     assert model.accuracy < never.accuracy
-    pooling, title, sentences = verdict_on([never, model], [saying(0, 0, "")], [never])
+    pooling, title, sentences = verdict_on([never, model], [saying(0, 0, "")], [never], "")
     assert (pooling, title) == ("max", "Take MAX (max)")
     assert f"a macro F1 of {model.value:.1f} % on 200 texts" in sentences[0]
     assert "The largest class has 92.5 % of the texts" in sentences[1]
     assert "compared by macro F1" in sentences[1]
-    assert verdict_on([never], [], [never])[1] == "No pooling learnt enough to be recommended"
+    assert verdict_on([never], [], [never], "")[1] == "No pooling learnt enough to be recommended"
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +175,7 @@ def test_the_page_has_the_f1_and_the_confusion_of_each_class(made):
     row = found.scores.set_index("model").loc[shown]
     assert float(row["macro F1, %"]) == pytest.approx(f1.mean(), abs=0.06)
     assert float(row["accuracy, %"]) == pytest.approx(100 * counts.trace() / 120, abs=0.06)
-    assert "8 test texts, equally many of each class," in page
+    assert "24 texts, equally many of each class," in page
 
 
 def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from pandas import DataFrame
 from tqdm import tqdm
 
 from whenpool import InputError
@@ -17,12 +18,9 @@ sentence_transformers = pytest.importorskip("sentence_transformers")
 from sentence_transformers.sentence_transformer import modules  # noqa: E402
 
 from whenpool import SentencePooling  # noqa: E402
-from whenpool.explain.encoders import (  # noqa: E402
-    FrozenEncoder,
-    advise,
-    diagnose_encoder,
-    load_encoder,
-)
+from whenpool.explain.diagnosis import diagnose  # noqa: E402
+from whenpool.explain.frozen import FrozenEncoder, load_encoder  # noqa: E402
+from whenpool.explain.places import BY, FILLER, PLAIN, advise  # noqa: E402
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the film was good bad and long river hill is ##s".split()
 TEXTS = [
@@ -91,7 +89,7 @@ def test_each_pooling_is_that_of_sentence_transformers_of_each_text_alone(make, 
                 modules=[words, pooling], device="cpu"
             )
             alone = np.concatenate([model.encode([text]) for text in TEXTS])
-            np.testing.assert_allclose(found[ours], alone, atol=1e-5)
+            np.testing.assert_allclose(found[ours][0], alone, atol=1e-5)
     np.testing.assert_allclose(found["own"], found["mean"], atol=1e-5)  # where no module says
     assert found["attention"].shape == (3, len(TEXTS), E)
     assert found["queries"].shape == (3, E)
@@ -116,7 +114,7 @@ def test_a_second_call_reads_the_cache_and_other_weights_do_not(tiny, tmp_path, 
     first = embedded(load_encoder(str(tiny), ("mean",)))
     other = load_encoder(str(bert(tmp_path, hidden_act="relu")), ("mean",))
     assert np.abs(embedded(other)["mean"] - first["mean"]).max() > 1e-4
-    monkeypatch.setattr(FrozenEncoder, "states", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(FrozenEncoder, "read", lambda *_: pytest.fail("read again"))
     np.testing.assert_array_equal(
         embedded(load_encoder(str(tiny), ("mean",)))["mean"], first["mean"]
     )
@@ -132,6 +130,20 @@ def test_a_saved_module_of_ours_is_the_encoders_own_mode(tiny, tmp_path):
     (tmp_path / "saved" / "tokenizer_config.json").write_text('{"auto_map": {}}')
     with pytest.raises(InputError, match="needs its own code .trust_remote_code."):
         load_encoder(str(tmp_path / "saved"), ())
+
+
+def test_a_default_prompt_is_put_before_each_text_as_the_library_does(tiny, tmp_path):
+    pooling = modules.Pooling(E, "mean", include_prompt=False)
+    parts, prompts = [modules.Transformer(str(tiny)), pooling], {"query": "the long river "}
+    model = sentence_transformers.SentenceTransformer(
+        modules=parts, prompts=prompts, default_prompt_name="query", device="cpu"
+    )
+    model.save(str(tmp_path / "saved"))
+    encoder = load_encoder(str(tmp_path / "saved"), ("mean", "own"))
+    found = embedded(encoder)
+    np.testing.assert_allclose(found["own"][0], model.encode(TEXTS), atol=1e-5)
+    assert np.abs(found["mean"] - found["own"]).max() > 1e-4  # which leaves the prompt out
+    assert encoder.pieces(["good"])[1].tolist() == [6]
 
 
 @pytest.mark.parametrize(
@@ -150,19 +162,22 @@ def test_what_cannot_be_read_is_one_line(make, poolings, message, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def answers(left, mid, right, plain=1.0):
-    """By place and share who of 60 texts is right, of which ten were not read."""
-    rights = {("left", 0.0): plain, ("left", 2 / 3): left, ("mid", 2 / 3): mid}
-    rights["right", 2 / 3] = right
-    gone = np.arange(60) < 10
-    return {
-        cell: np.where(gone & (cell[1] > 0), np.nan, np.arange(60) % 10 < 10 * part)
-        for cell, part in rights.items()
-    }
+def answers(left, mid, right, in_filler=(1, 1, 1)):
+    """By place and share who of 60 texts is right, of which ten were not read in filler."""
+    places, rows = ("left", "mid", "right"), []
+    cells = [(PLAIN, place, 0.0, 1.0) for place in places]
+    cells += [(PLAIN, *cell) for cell in zip(places, [2 / 3] * 3, (left, mid, right), strict=True)]
+    cells += [(FILLER, *cell) for cell in zip(places, [2 / 3] * 3, in_filler, strict=True)]
+    for learnt, place, share, part in cells:
+        for text in range(10 if share else 0, 60):
+            right_here = text % 10 < 10 * part
+            rows.append(dict(zip(["text", *BY], (text, "mean", learnt, place, share), strict=True)))
+            rows[-1]["right"] = right_here
+    return DataFrame(rows)
 
 
 def test_what_is_not_read_is_not_forgotten_and_advice_is_no_surer_than_its_texts():
-    said, numbers = advise("X", answers(0.9, 0.7, 0.5), answers(1, 1, 1), 0)
+    said, numbers = advise("X", answers(0.9, 0.7, 0.5), 0)
     assert said[0].startswith("X loses 30 points")
     assert re.search(
         r"when a third of the text is yours; 40 points .* more at the end than", said[0]
@@ -171,11 +186,11 @@ def test_what_is_not_read_is_not_forgotten_and_advice_is_no_surer_than_its_texts
     assert "wins back 30 points" in said[2]
     assert numbers["points"][1] < 30 < numbers["points"][2]
     same = answers(1, 1, 1)
-    said, _ = advise("X", same, same, 0)
+    said, _ = advise("X", same, 0)
     assert said[0].startswith("No loss is certain")
     assert said[1] == "There is no need to cut texts into passages."
-    assert "3 of your texts are longer" in advise("X", same, same, 3)[0][1]
-    assert advise("X", {("left", 0.0): same["left", 0.0]}, {}, 0)[0][0].startswith("Too few")
+    assert "3 of your texts are longer" in advise("X", same, 3)[0][1]
+    assert advise("X", same[same["share"] == 0], 0)[0][0].startswith("Too few")
 
 
 def test_from_a_file_to_a_page(tiny, tmp_path):
@@ -184,8 +199,8 @@ def test_from_a_file_to_a_page(tiny, tmp_path):
              for word, label in (("good", "yes"), ("bad", "no"))]  # fmt: skip
     file, said = tmp_path / "own.csv", []
     file.write_text("\n".join(["text,label", *rows]))
-    found = diagnose_encoder(
-        file, str(tiny), output=tmp_path / "out", epochs=1, workers=1, say=said.append,
+    found = diagnose(
+        file, encoder=str(tiny), output=tmp_path / "out", epochs=1, workers=1, say=said.append,
         poolings=("mean", "attention", "own"), json_file=tmp_path / "n.json",
     )  # fmt: skip
     page, numbers = found.report.read_text("utf-8"), json.loads((tmp_path / "n.json").read_text())
@@ -193,6 +208,7 @@ def test_from_a_file_to_a_page(tiny, tmp_path):
     left = dict(re.findall(r"With (\d+) % filler, (\d+) of 36 texts are longer", page))
     assert left["33"] == "6"  # those that are too long without it
     read = {round(100 * row["share"]): row["texts"] for row in numbers["places"]}
+    assert [*read] == sorted(read)
     assert read == {0: 36} | {
         int(share): 36 - int(n) for share, n in left.items() if int(share) in read
     }

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pandas import DataFrame
 
 from paper.chapters.shared import Measure
+from paper.fewshot.pretrained import MINILM
+from paper.runs.kinds.frozen import DRAWS, Frozen
 from paper.runs.kinds.probe import (
     GradientProfile,
     MemoryUse,
@@ -24,9 +26,9 @@ ARCHITECTURES = ("lstm", "gru", "elman", "mingru", TRANSFORMER)  # The thesis's 
 TRANSFORMER_RATE = 2e-3  # Chosen by validation accuracy, see `TRIED`: the thesis's own
 TRIED: list[Options] = TABLES["tried"]
 TODAY = ("mingru", "ssm", "lru")  # Recurrences of today, the gates of which do not read the state
-TODAY_SEEDS = range(
-    5, 10
-)  # Runs of minGRU and the Transformer with lower ones are older than rules
+# Runs of minGRU and the Transformer with lower ones are older than rules
+TODAY_SEEDS = range(5, 10)
+READ = ("imdb", "yelp", "amazon")  # By ready encoders
 IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), (TRANSFORMER, "max_attention"))
 """Which cells and poolings are run in all four settings, once, in the compact replication."""
 
@@ -34,8 +36,9 @@ IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), (TRANSFORMER, "m
 def plan(study: Study) -> Iterable[Run]:
     """Training to skip, natural bias and word importance of other cells and of the Transformer,
     each without pooling and with, whatever cell the reader asks for; and the memory that a step
-    takes."""
+    takes; and what ready encoders make of reviews in filler."""
     request = study.request
+    yield from plan_pretrained(study)
     study = study.but(cell=None, masked=True)
     compact, seeds = study.compact, study.seeds(paper=1)
     # texts of a sweep, and of word importance
@@ -99,3 +102,29 @@ def memory(runs: Runs) -> DataFrame:
 # Memory depends on shapes alone: one run is enough.
 _SHAPE = {name: PLAIN[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
 MEASURES = {"memory_exponent": Measure(memory, "exponent", fixed={"thesis": _SHAPE}, exact=True)}
+
+
+# Pretrained: what ready encoders make of reviews in filler, which no encoder of ours is compared
+# with. It is a scale of its own.
+
+
+def plan_pretrained(study: Study) -> Iterable[Run]:
+    """Draws of reviews that MiniLM, or the encoder that is asked for, reads as it is."""
+    encoder = study.request.encoder or MINILM
+    if study.compact:
+        for corpus in study.request.corpora_or(*READ):
+            for draw in study.seeds(DRAWS)[:DRAWS]:
+                yield Frozen(corpus, draw, encoder)
+
+
+def readings(runs: Runs) -> DataFrame:
+    """A row for each accuracy of a classifier on what an encoder made of a draw of reviews: by
+    pooling, reader, place in filler and its share, and words of a passage."""
+    points = runs.store.history(Frozen.kind, "accuracies")
+    columns = ["key", "pooling", "reader", "setting", "share", "passage", "accuracy"]
+    return points.reindex(columns=columns).merge(runs.table(Frozen.kind), on="key")
+
+
+_USUAL = {"encoder": MINILM, "reader": "plain", "passage": None}
+_USUAL |= {name: getattr(Frozen, name) for name in ("texts", "test", "words")}
+MEASURES["read_accuracy"] = Measure(readings, "accuracy", fixed={"pretrained": _USUAL}, paired=True)

@@ -40,6 +40,7 @@ class Measure:
     thesis: Callable[[], DataFrame] | None = None
     drawn: bool = False  # whether it needs no stored runs
     exact: bool = False  # whether one number is all there is: nothing in it is drawn at random
+    paired: bool = False  # whether means are compared seed by seed, which draws the same texts
     most: float | None = None  # the most that it can be, where rules are near to it
 
     def published(self, selection: Mapping[str, Any]) -> Sample | None:

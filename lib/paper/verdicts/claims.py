@@ -40,7 +40,8 @@ DECIDED = ("holds", "does not hold")
 SO_FAR = {verdict: f"so far {verdict}" for verdict in DECIDED}  # Of fewer seeds than decide it
 VERDICTS = (*DECIDED, "undecided", *SO_FAR.values(), OTHER_ENCODER, "not run")
 LEVEL = 0.95  # of intervals
-SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}  # How a reader sees the scales
+# How a reader sees the scales; the last one is of encoders that others have trained
+SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact", "pretrained": "pretrained"}
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
@@ -309,7 +310,7 @@ class Decision:
 
     @property
     def in_short(self) -> str:
-        """Their verdict, which says so where it is compact."""
+        """Their verdict, which names another scale than the thesis's."""
         return self._marked(self.best.verdict)
 
     @property
@@ -321,7 +322,7 @@ class Decision:
         return self._marked(verbs.get(self.best.verdict, self.best.verdict))
 
     def _marked(self, verdict: str) -> str:
-        return verdict + " (compact)" * (self.scale == "compact")
+        return verdict + f" ({self.scale})" * (self.scale != "thesis")
 
 
 def claims(file: Path | None = None) -> list[Claim]:
@@ -401,6 +402,20 @@ def _sample(
         tried = [rows.drop_duplicates("seed", keep="last") for rows in tried]
         tried = [max(tried, key=lambda rows: rows["validation_accuracy"].mean())]
     return sample_of(tried[0], measure)
+
+
+def paired(terms: Terms) -> Terms:
+    """A sum of means as the mean of the sums of each seed that all terms have; the terms as they
+    are where one is missing."""
+    there = [(sign, sample) for sign, sample in terms if sample]
+    seeds = set.intersection(*({*sample.values} for _, sample in there)) if there else set()
+    if not seeds or len(there) < len(terms):
+        return terms
+    sums = {
+        seed: sum(sign * sample.values[seed] for sign, sample in there) for seed in sorted(seeds)
+    }
+    keys = dict.fromkeys(key for _, sample in there for key in sample.keys)
+    return [(1, Sample.of(sums, tuple(keys), all(sample.whole for _, sample in there)))]
 
 
 def judge(claim: Claim, terms: Sequence[Terms], enough: int = SEEDS_NEEDED) -> Finding:
@@ -497,7 +512,7 @@ def by_runs(
         return Finding()
     table = numbers(runs, claim.measure)
     began, complete, seed = map(table.column, ("began", "corpus_complete", "seed"))
-    part_will_do = measure.drawn or measure.exact or scale == "compact"
+    part_will_do = measure.drawn or measure.exact or scale != "thesis"
     deciding = () if pilots or later else claim.seeds.get(scale, ())
     # pilots may have other vectors
     any_vectors: Selection = {"vectors": ...} if pilots and "vectors" not in claim.of else {}
@@ -507,10 +522,11 @@ def by_runs(
         in_time = older == pilots and (not deciding or seed[row] in deciding)
         return in_time and (part_will_do or complete[row] is True)
 
-    terms = [
+    terms: list[Terms] = [
         [(sign, _sample(table, each | any_vectors, measure, admits)) for sign, each in comparison]
         for comparison in claim.comparisons(scale)
     ]
+    terms = [paired(each) for each in terms] if measure.paired else terms
     finding = judge(claim, terms, len(deciding) or SEEDS_NEEDED)
     if finding.n and scale in claim.untested:
         return replace(finding, verdict=OTHER_ENCODER, firmness="", p=math.nan)

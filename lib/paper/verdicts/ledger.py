@@ -1,5 +1,5 @@
 """The ledger: every claim with its rule, what the thesis's own numbers say to it, and our verdicts
-at both scales, as text, JSON and CSV."""
+at each scale, as text, JSON and CSV."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from paper.verdicts.claims import (
     claims,
     decisions,
 )
-from paper.verdicts.results import SCALES, Runs
+from paper.verdicts.results import Runs
 from whenpool.base.errors import check_known
 
 ALPHA = 0.05  # The part of intervals that miss what they are of
@@ -66,10 +66,10 @@ def surviving_fdr(decided: Sequence[Decision], scale: str) -> set[str]:
 
 
 def wrong_at_most(decided: Sequence[Decision]) -> float:
-    """How many verdicts at both scales are expected to be wrong at most: each of the claims tested
+    """How many verdicts at all scales are expected to be wrong at most: each of the claims tested
     is decided wrongly with a chance of half of 0.05, since a wrong verdict lies beyond one end of
     its interval."""
-    return ALPHA / 2 * sum(len(tested(decided, scale)) for scale in SCALES)
+    return ALPHA / 2 * sum(len(tested(decided, scale)) for scale in SCALE_NAMES)
 
 
 def row_of(decision: Decision) -> dict[str, Any]:
@@ -78,6 +78,7 @@ def row_of(decision: Decision) -> dict[str, Any]:
     findings = {
         "verdict": at.get("thesis"),
         "compact": at.get("compact"),
+        "pretrained": at.get("pretrained"),
         "thesis": decision.thesis,
     }
     return {
@@ -106,7 +107,10 @@ def as_text(decided: Sequence[Decision]) -> str:
         return f"{finding.verdict} {finding.measured}" + (f" n={finding.n}" if finding.n else "")
 
     rows = [
-        (d.claim.id, d.claim.section, d.claim.rule, *map(text, (d.thesis, *map(d.at.get, SCALES))))
+        (
+            *(d.claim.id, d.claim.section, d.claim.rule),
+            *map(text, (d.thesis, *map(d.at.get, SCALE_NAMES))),
+        )
         for d in decided
     ]
     columns = ["claim", "source", "rule", "thesis by its rule", *SCALE_NAMES.values()]
@@ -126,7 +130,7 @@ def written(
     place: Place, style: str = "table", chapter: str | None = None, verdict: str | None = None
 ) -> str:
     """The ledger in one of `FORMATS`, or what it has of one ``chapter``, which may be a part of a
-    name, or with one of `VERDICTS` at either scale. Raises `InputError` for any of these that there
+    name, or with one of `VERDICTS` at any scale. Raises `InputError` for any of these that there
     is not."""
     check_known("format", style, FORMATS)
     if verdict is not None:
@@ -134,7 +138,7 @@ def written(
     if chapter is not None:
         chapter = chapter_named(chapter, dict.fromkeys(claim.chapter for claim in claims()))
     decided = decisions(Runs(place), chapter)
-    decided = [d for d in decided if verdict is None or verdict in map(d.verdict, SCALES)]
+    decided = [d for d in decided if verdict is None or verdict in map(d.verdict, SCALE_NAMES)]
     if style == "table":
         return as_text(decided)
     rows = [row_of(decision) for decision in decided]

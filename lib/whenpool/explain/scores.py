@@ -1,0 +1,265 @@
+"""How well each pooling, and each simple classifier, did on labelled texts, and what it comes to.
+
+Letters: N texts, E numbers of a word's vector.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import sem, t
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix, f1_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from whenpool.corpora.tokens import WordVectors
+from whenpool.explain.estimator import PoolingClassifier
+
+LEVEL = 0.95
+PROBED = 300  # Test texts that are read among filler
+PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
+UNEVEN = 0.8  # From this share of the largest class on, macro F1 is compared instead of accuracy
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Labelled texts, and how they are tested."""
+
+    raw: np.ndarray  # (N,), the texts as they are written
+    texts: np.ndarray  # (N,), their words with spaces between them
+    labels: np.ndarray  # (N,)
+    folds: Sequence[tuple[np.ndarray, np.ndarray]]  # texts to learn from, and to test
+    filler: list[str]  # sentences
+    classifier: PoolingClassifier  # our own model, with MaxAtt
+    workers: int | None
+    say: Callable[[str], None]
+    notes: list[str] = field(default_factory=list)  # what of the texts was cut or left out
+
+    @property
+    def class_weight(self) -> str | None:
+        """That of every training."""
+        return weights_for(self.labels)
+
+    def announce(self, *notes: str) -> None:
+        """Note and say what was cut or left out, without letters that cannot be printed, which a
+        label may hold."""
+        self.notes.extend(notes)
+        for note in notes:
+            self.say("".join(letter for letter in note if letter.isprintable()))
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """How well one pooling, or a baseline, did."""
+
+    pooling: str  # its name as an option; "" of a baseline
+    name: str
+    predicted: np.ndarray  # (N,), the classes that it named
+    labels: np.ndarray  # (N,), those of the texts
+    filled: float = 0.0  # mean accuracy over all places and shares of added filler, in %
+
+    @property
+    def accuracy(self) -> float:
+        return 100 * float((self.predicted == self.labels).mean())
+
+    @cached_property
+    def credit(self) -> np.ndarray:
+        """(N,) what each text adds to what is compared, accuracy or macro F1."""
+        if is_uneven(self.labels):
+            return f1_parts(self.labels, self.predicted)
+        return (self.predicted == self.labels).astype(float)
+
+    @property
+    def value(self) -> float:
+        """What is compared, in %."""
+        return 100 * float(self.credit.mean())
+
+
+def is_uneven(labels: np.ndarray) -> bool:
+    """Whether the largest class has so many of the texts that accuracy says little about the
+    others."""
+    return bool(pd.Series(labels).value_counts(normalize=True).max() > UNEVEN)
+
+
+def weights_for(labels: np.ndarray) -> str | None:
+    """The ``class_weight`` of every training."""
+    return "balanced" if is_uneven(labels) else None
+
+
+def f1_parts(labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """What each text adds to macro F1, (N,): the mean is macro F1, and the spread says how far the
+    choice of the texts moves it, to first order (the delta method)."""
+    parts = []
+    for name in np.unique(labels):
+        is_class, said = (labels == name).astype(float), (predicted == name).astype(float)
+        count, hit = is_class.mean() + said.mean(), 2 * is_class * said
+        f1 = hit.mean() / count
+        parts.append(f1 + (hit - f1 * (is_class + said)) / count)
+    return np.mean(parts, axis=0)
+
+
+def majority_of(labels: np.ndarray) -> list[Score]:
+    """The score of each class that no other outnumbers, when it is always named."""
+    return [
+        Score("", "most frequent class", np.full_like(labels, name), labels)
+        for name in pd.Series(labels).mode()
+    ]
+
+
+def baselines(
+    texts: np.ndarray, labels: np.ndarray, folds: Any, vectors: WordVectors | None
+) -> list[Score]:
+    """Where a simple classifier does as well, no network is needed."""
+    weight = weights_for(labels)
+    ways: dict[str, Any] = {"TF-IDF": (bag_of_words(weight), texts)}
+    if vectors:
+        row_of, none = {word: row for row, word in enumerate(vectors.words)}, np.zeros(vectors.size)
+        rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
+        # N of E numbers
+        means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]
+        ways["mean of vectors"] = (regression_on(StandardScaler(), weight), np.stack(means))
+    return [
+        Score(
+            "",
+            f"{name} with logistic regression",
+            cross_val_predict(model, data, labels, cv=folds),
+            labels,
+        )
+        for name, (model, data) in ways.items()
+    ]
+
+
+def bag_of_words(class_weight: str | None = None) -> Any:
+    """A logistic regression on the words and pairs of words of texts, with spaces between them
+    (TF-IDF with 1 + log of a count), that is still to be fitted."""
+    tf_idf = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)  # noqa: S106
+    return regression_on(tf_idf, class_weight)
+
+
+def regression_on(features: Any, class_weight: str | None) -> Any:
+    """Some features and a logistic regression on them, whose strength of regularisation a
+    cross-validation of its own chooses."""
+    regression = LogisticRegression(max_iter=2_000, class_weight=class_weight)
+    measure = "f1_macro" if class_weight else "accuracy"
+    strengths = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}
+    return make_pipeline(features, GridSearchCV(regression, strengths, scoring=measure, cv=3))
+
+
+def ranked(scores: Iterable[Score]) -> list[Score]:
+    """The best first, by accuracy or macro F1."""
+    return sorted(scores, key=lambda score: -score.value)
+
+
+def difference(best: Score, other: Score, tests: int = 1) -> tuple[float, float, float]:
+    """By how many points one score is better than another, and the ends of its interval: Student's,
+    text by text; several ``tests`` hold at 95 % together (Bonferroni's)."""
+    points = 100 * (best.credit - other.credit)  # (N,)
+    half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1) * sem(points))
+    return points.mean(), points.mean() - half, points.mean() + half
+
+
+def differences(scores: Sequence[Score]) -> dict[str, tuple[float, float, float]]:
+    """Of the best from each other one, by pooling, for all pairs at once."""
+    best, *rest = ranked(scores)
+    return {other.pooling: difference(best, other, math.comb(len(scores), 2)) for other in rest}
+
+
+def verdict_on(
+    scores: Sequence[Score],
+    simple: Sequence[Score],
+    majority: Sequence[Score],
+    more: str,
+) -> tuple[str, str, list[str]]:
+    """The pooling to take, or "", a title, and sentences that say why. A baseline is recommended
+    where no pooling is better beyond chance; else of the poolings that beat the most frequent
+    class, and may be the best as far as chance goes, the one that does best on the texts as they
+    are and under added filler taken together, each counting half. Macro F1 takes the place of
+    accuracy where the classes are uneven. ``majority`` has each class that no other outnumbers, and
+    ``more`` what may help where nothing was learnt."""
+
+    def learnt(among: Sequence[Score]) -> list[Score]:
+        return [
+            score
+            for score in ranked(among)
+            if all(difference(score, chance, len(among))[1] > 0 for chance in majority)
+        ]
+
+    best, gaps, uneven = ranked(scores)[0], differences(scores), is_uneven(scores[0].labels)
+    has, of = ("has a macro F1 of", "on") if uneven else ("is right on", "of")
+    sentences = [
+        f"{best.name} {has} {best.value:.1f} % {of} {len(best.labels):,} texts, and the most "
+        f"frequent class {has} {majority[0].value:.1f} %. Chance in the choice of texts counts, "
+        "that in training does not."
+    ]
+    if uneven:
+        sentences.append(
+            f"The largest class has {majority[0].accuracy:.1f} % of the texts, so that a model "
+            "that always names it is right that often. Therefore models are compared by macro F1, "
+            "the mean of the F1 of all classes, and all classes weigh alike in training "
+            '(class_weight="balanced").'
+        )
+    tied = [score for score in learnt(scores) if score is best or gaps[score.pooling][1] <= 0]
+    if tied:
+        chosen = max(tied, key=lambda score: score.value + score.filled)
+        pooling, title = chosen.pooling, f"Take {chosen.name} ({chosen.pooling})"
+    else:
+        pooling, title = "", "No pooling learnt enough to be recommended"
+        sentences.append(more)
+    if len(tied) > 1:
+        title += ", though others may do as well"
+        names = ", ".join(score.name for score in tied)
+        sentences.append(
+            f"These texts cannot tell {names} apart; of them, {chosen.name} does best on the "
+            "texts as they are and among filler taken together."
+        )
+    for base in learnt(simple)[:1]:
+        if difference(best, base, len(simple))[1] <= 0:
+            first = f"It {has} {base.value:.1f} %, and is faster and simpler than a pooling."
+            then = f"If you still want a pooling: {title}." if pooling else f"{title}."
+            return pooling, f"Use {base.name}", [first, then, *sentences]
+    return pooling, title, sentences
+
+
+def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFrame:
+    """The poolings, the best first, then the baselines, as texts."""
+    gaps, rows = differences(scores), []
+    for score in ranked(scores) + ranked(simple):
+        gap = gaps.get(score.pooling)
+        macro = 100 * f1_score(score.labels, score.predicted, average="macro")
+        rows.append(
+            {
+                "model": score.name,
+                "option": score.pooling,
+                "accuracy, %": f"{score.accuracy:.1f}",
+                "macro F1, %": f"{macro:.1f}",
+                "behind the best, points": "{:.1f} ({:.1f} to {:.1f})".format(*gap) if gap else "",
+                "among filler, %": f"{score.filled:.1f}" if score.pooling else "",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def f1_table(scores: Sequence[Score]) -> pd.DataFrame:
+    """The F1 of each class in %, the largest class first, and of each model, as texts."""
+    counts = pd.Series(scores[0].labels).value_counts()
+    rows: dict[str, Any] = {"class": counts.index, "texts": [f"{count:,}" for count in counts]}
+    for score in scores:
+        how: Any = {"labels": counts.index, "average": None, "zero_division": 0}
+        of_class = f1_score(score.labels, score.predicted, **how)
+        rows[score.name] = [f"{100 * value:.1f}" for value in of_class]
+    return pd.DataFrame(rows)
+
+
+def confusion_table(predicted: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
+    """How many texts of each class, the largest first, a model takes for which."""
+    names = pd.Series(labels).value_counts().index
+    counts = pd.DataFrame(confusion_matrix(labels, predicted, labels=names), columns=names)
+    counts.insert(0, "class", names, allow_duplicates=True)
+    return counts

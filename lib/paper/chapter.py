@@ -16,7 +16,7 @@ from paper.chapters import PLANS, plan
 from paper.figures import use_style
 from paper.runs.compute import compute, standing
 from paper.runs.plans import Study, smoke_sized
-from paper.runs.request import NARROWING, Request, corpora_named, placed
+from paper.runs.request import Request
 from paper.runs.run import Place, Run
 from paper.tables import COMPUTED, CORPUS_NAMES, CaptionedTable, Note, doors
 from paper.verdicts.claims import (
@@ -29,7 +29,6 @@ from paper.verdicts.claims import (
 )
 from paper.verdicts.measures import MEASURES, numbers, results
 from paper.verdicts.results import PLAIN, Runs, has
-from whenpool.base.errors import check, check_known
 
 CHOSEN = ("corpus", "length", "size", "texts", "shortest")  # What a request has its own values of
 MODEL = PLAIN.keys() - {"corpus", "length", "vectors"}
@@ -247,15 +246,13 @@ class Chapter:
     def banner(self) -> Note:
         """What a page that shows other runs than the record says of them."""
         runs = self.requested.of(self.requested.keys)
-        asked = [f"profile {self.request.profile}"]
-        for name, value in vars(self.request).items():
-            if name not in ("profile", "corpora") and value != getattr(Request, name):
-                asked.append(f"{name} {str(value).strip('(),')}")
+        request = self.request
+        encoder = {"encoder": request.encoder} if request.encoder else {}
+        asked = {"profile": request.profile} | request.only | encoder
+        named = ", ".join(f"{name} {str(value).strip('(),')}" for name, value in asked.items())
         corpora = " and ".join(self.usual) or "no corpus"
         devices = " and ".join(sorted(set(runs["device"].dropna()))) or "no device"
-        text = BANNER.format(
-            runs=len(runs), corpora=corpora, asked=", ".join(asked), devices=devices
-        )
+        text = BANNER.format(runs=len(runs), corpora=corpora, asked=named, devices=devices)
         return Note(text, "execution admonition note")
 
 
@@ -280,14 +277,7 @@ def open_chapter(
         encoder: of few-shot runs: a name or folder that transformers loads.
     """
     use_style()
-    such = f'only must be such as {{"sizes": [1000]}}, not {only!r:.60}'
-    check(isinstance(only, Mapping | None), such)
-    for key in only or ():
-        check_known("only", key, (*NARROWING, "masked", "paraphrases"))
-    narrow: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()
-    }
-    request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
+    request = Request.of(profile, corpus, only, encoder)
     place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
     chapter = Chapter(name, request, place)
     if chapter.runs and not os.environ.get(COMPUTED):

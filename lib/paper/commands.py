@@ -140,13 +140,13 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
 def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     """What `request_options` ask for; raises `InputError` for what makes no sense or is not
     there."""
-    from paper.runs.request import NARROWING, Request, corpora_named, placed
+    from paper.runs.request import NARROWING, Request
     from paper.runs.run import Place
 
-    narrow = {name: options[name] for name in NARROWING}
-    narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
-    corpora, data = corpora_named(options["corpus"]), options["data"]
-    request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
+    data, masked = options["data"], not options["unmasked"]
+    only = {name: value for name, value in options.items() if name in NARROWING}
+    narrow = only | {"masked": masked}
+    request = Request.of(options["profile"], options["corpus"], narrow, options["encoder"])
     if options["packed"]:
         data = options["packed"].resolve()
         check((data / "cache").is_dir(), f"{data} holds nothing packed; run whenpool pack")
@@ -262,7 +262,7 @@ def run(
     continues."""
     from paper.runs.request import NARROWING
 
-    narrowing = (*NARROWING, "chapters", "corpus", "dry_run", "unmasked", "encoder", "paraphrases")
+    narrowing = (*NARROWING, "chapters", "corpus", "dry_run", "unmasked", "encoder")
     for option in run.params if redo else ():
         narrows = option.name in narrowing and _given(option.name)
         check(not narrows, f"--redo computes all runs of its file; leave out {option.opts[0]}")

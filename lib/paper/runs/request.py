@@ -6,20 +6,17 @@ protocol, §1.4.2).
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os.path import isfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from whenpool.base.errors import check, check_known
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED, LISTED_CELLS
 
 PROFILES = ("smoke", "quick", "compact", "paper")
-NARROWING = tuple("sizes settings poolings seeds labels systems unlabelled cell layers".split())
-"""The attributes of a request that leave runs out, make them smaller, or put another model into
-them."""
 LISTS = "sizes labels settings poolings systems"  # attributes that are tuples
 NUMBERS = "sizes labels seeds unlabelled layers"
 
@@ -47,7 +44,7 @@ class Request:
     layers: int | None = None  # how many are stacked
 
     def __post_init__(self) -> None:
-        for name in NARROWING:
+        for name in (*LISTS.split(), *NUMBERS.split()):
             value = getattr(self, name)
             is_list, what = name in LISTS.split(), f"not {value!r:.60}"
             filled = value is None or not is_list or (isinstance(value, tuple) and value)
@@ -67,6 +64,31 @@ class Request:
         there = not self.paraphrases or isfile(self.paraphrases)
         check(there, f"paraphrases file {self.paraphrases} does not exist; check its path")
 
+    @classmethod
+    def of(
+        cls,
+        profile: str = "quick",
+        corpus: str | Sequence[str] | None = None,
+        only: Mapping[str, Any] | None = None,
+        encoder: str | None = None,
+    ) -> Self:
+        """What the parameters of a chapter or a command ask for, see `paper.chapter.open_chapter`.
+        Raises `InputError` for a value that is unknown."""
+        such = f'only must be such as {{"sizes": [1000]}}, not {only!r:.60}'
+        check(isinstance(only, Mapping | None), such)
+        narrow = dict[str, Any]()
+        for name, value in (only or {}).items():
+            check_known("only", name, NARROWING)
+            narrow[name] = tuple(value) if isinstance(value, list) else value
+        narrow["paraphrases"] = placed(narrow.get("paraphrases"))
+        return cls(profile, corpora_named(corpus), encoder=placed(encoder), **narrow)
+
+    @property
+    def only(self) -> dict[str, Any]:
+        """What it has of `NARROWING`."""
+        values = {name: getattr(self, name) for name in NARROWING}
+        return {name: value for name, value in values.items() if value != getattr(Request, name)}
+
     @property
     def is_whole(self) -> bool:
         """Whether the whole paper is asked for, at either scale."""
@@ -82,6 +104,11 @@ class Request:
         encoder."""
         unnamed = self.encoder is None and getattr(run, "has_encoder", False)
         return unnamed or (self.corpora is None and self.is_whole)
+
+
+NARROWING = [name for name in vars(Request()) if name not in ("profile", "corpora", "encoder")]
+"""The attributes of a request that leave runs out, make them smaller, or put another model into
+them."""
 
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -250,11 +250,15 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
 
 @cache
 def commit() -> str:
-    """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
-    if (root := project_root()) is None:
-        return ""
-    git = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
-    done = subprocess.run(git, cwd=root, capture_output=True, text=True, check=False)
+    """That of this clone; "" outside of one."""
+    root = project_root()
+    return commit_of(root) if root else ""
+
+
+def commit_of(clone: Path, digits: int = 12) -> str:
+    """The commit of a clone, with "+" where its files differ from it; "" where there is none."""
+    git = ["git", "describe", "--always", "--exclude=*", f"--abbrev={digits}", "--dirty=+"]
+    done = subprocess.run(git, cwd=clone, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 

@@ -61,19 +61,6 @@ class Probe(Run):
     probe: ClassVar[str]  # which one it is, a key of `PROBES`
     effort: ClassVar[float] = 1.0  # what a word of a text costs, beside a step of training on it
     on_trained: ClassVar[bool] = True  # whether it reads the weights that the training leaves
-    histories: ClassVar = {
-        "gradients": "position",
-        "first_steps": "position",
-        "trace": "examples",
-        "sweep": "share_added",
-        "nwi": "position",
-        "directions": "direction",
-        "memory": "words",
-        "states": "readout",
-        "valleys": "median",
-        "faithfulness": "method",
-        "states_course": "own_accuracy",
-    }
     order = ("probe", *Training.order)
 
     @property
@@ -510,6 +497,7 @@ PROBES: dict[str, type[Probe]] = {
     if kind != Course
 }
 """Every probe run by its name."""
+Probe.histories = dict.fromkeys(PROBES, "")
 
 
 def _of_length(texts: Texts, shortest: int | None, longest: int | None, count: int) -> Texts:

@@ -5,10 +5,9 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from functools import cache, partial
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +78,15 @@ class ModelSpec:
     through: str | None = None
     backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `whenpool.TextClassifier` is given."""
+        return {column.name: getattr(self, column.name) for column in fields(ModelSpec)}
+
     def make(self, words: int, classes: int, vectors: Tensor | None = None) -> TextClassifier:
         """The model before training, drawn from torch's generator."""
         return TextClassifier(
-            words, classes, padding_index=PADDING_INDEX, vectors=vectors, **vars(self)
+            words, classes, padding_index=PADDING_INDEX, vectors=vectors, **self.options
         )
 
 
@@ -105,28 +109,25 @@ def majority_accuracy(labels: Tensor) -> float:
     return 100 * int(labels.bincount().max()) / len(labels)
 
 
-RECIPE = ("epochs", "batch_size", "learning_rate", "weight_decay", "clip")  # what a run says of it
-
-
-# not told to mypy, which would let `replace` change the fields of this class alone
-_record: Any = dataclass(frozen=True, init=False)
-
-
-@_record
-class Training(Run):
-    """One training and the test of its best epoch: a model, a recipe and their data. The defaults
-    are the thesis's (§1.4.2). The fields of model and recipe are read and given, also to
-    ``dataclasses.replace``, like its own: ``Training("imdb", "mid", 1_000, "max", epochs=8)``."""
-
-    kind, table, protocol = "training", "trainings", PROTOCOL
-    order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
+@dataclass(frozen=True)
+class ByPlace(Run):
+    """What a training is given by place; its other fields are given by name."""
 
     corpus: str  # a name for `whenpool.corpora.load`
     setting: str  # "standard", "left", "mid" or "right" (§1.8)
     size: int  # training texts
-    model: ModelSpec
-    recipe: Recipe  # of which `RECIPE` may differ
+    pooling: str
     seed: int = 0  # of initialisation and order of batches
+
+
+@dataclass(frozen=True)
+class Training(Recipe, ModelSpec, ByPlace):
+    """One training and the test of its best epoch: a recipe, a model and their data. The defaults
+    are the thesis's (§1.4.2): ``Training("imdb", "mid", 1_000, "max", epochs=8)``."""
+
+    kind, table, protocol = "training", "trainings", PROTOCOL
+    order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
+
     length: str = "long"  # of the original texts: "long", "short" or "any"
     share: float = SHARE  # filler's part of all words
     max_words: int | None = None  # cuts each original text before composing
@@ -141,37 +142,10 @@ class Training(Run):
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
 
-    def __init__(self, *values: Any, **named: Any) -> None:
-        positional = ("corpus", "setting", "size", "pooling", "seed")
-        if len(values) > len(positional):
-            raise TypeError(f"a training takes {', '.join(positional)} by place, others by name")
-        named |= zip(positional, values, strict=False)
-        for part, kind, names in (
-            ("model", ModelSpec, [column.name for column in fields(ModelSpec)]),
-            ("recipe", Recipe, RECIPE),
-        ):
-            changes = {name: named.pop(name) for name in names if name in named}
-            named[part] = replace(named[part], **changes) if part in named else kind(**changes)
-        for item in fields(self):
-            if item.name not in named and item.default is MISSING:
-                raise TypeError(f"a training needs {item.name}")
-            object.__setattr__(self, item.name, named.pop(item.name, item.default))
-        if named:
-            raise TypeError(f"a training has no {', '.join(named)}")
-
-    def __getattr__(self, name: str) -> Any:
-        """A field of the model or the recipe."""
-        for part in ("model", "recipe"):
-            values = vars(vars(self)[part]) if part in vars(self) else {}
-            if name in values:
-                return values[name]
-        raise AttributeError(f"a training has no {name}")
-
     @classmethod
     def columns(cls) -> list[Field[Any]]:
-        recipe = [column for column in fields(Recipe) if column.name in RECIPE]
-        parts = {"model": fields(ModelSpec), "recipe": recipe}
-        return list(chain(*(parts.get(item.name, [item]) for item in fields(cls))))
+        """Without those of a recipe that no run changes."""
+        return [column for column in fields(cls) if column.name not in ("passes", "by_loss")]
 
     @property
     def training(self) -> "Training":  # type: ignore[override]
@@ -202,7 +176,7 @@ class Training(Run):
         check(self.clip is None or self.clip > 0, f"clip must be above 0, not {self.clip}")
         other = f"through must be another pooling than {self.pooling!r}; leave it out"
         check(self.through != self.pooling, other)
-        _check_model(self.model, self.trick)
+        _check_model(ModelSpec(**self.options), self.trick)
 
     @property
     def needs(self) -> "Training | None":
@@ -256,7 +230,7 @@ class Training(Run):
                 outcome = train(
                     start.model,
                     start.dataset,
-                    self.recipe,
+                    self,
                     self.seed,
                     device,
                     watch=watch,
@@ -328,7 +302,7 @@ def prepare(run: Training, place: Place) -> Prepared:
         ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
         dataset = replace(dataset, train=replace(dataset.train, ids=ids))
     with seeded(run.seed):
-        model = run.model.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
+        model = run.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
         for name, weights in model.named_parameters():
             weights.requires_grad_(not any(part in name for part in HELD.get(run.held or "", ())))
         return Prepared(encoded, dataset, model, torch.random.get_rng_state())
@@ -385,7 +359,7 @@ def execute_batched(
     prepared = [prepare(run, place) for run in runs]
     states, save = unfinished.states, unfinished.save
     students = [
-        Student(start.model, start.dataset, run.recipe, run.seed, states[n], partial(save, n))
+        Student(start.model, start.dataset, run, run.seed, states[n], partial(save, n))
         for n, (run, start) in enumerate(zip(runs, prepared, strict=True))
     ]
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from paper.verdicts.claims import (
     sample_of,
 )
 from paper.verdicts.measures import MEASURES, numbers, results
-from paper.verdicts.results import PLAIN, Runs, has
+from paper.verdicts.results import PLAIN, Runs, Selection, has
 
 CHOSEN = ("corpus", "length", "size", "texts", "shortest")  # What a request has its own values of
 MODEL = PLAIN.keys() - {"corpus", "length", "vectors"}
@@ -55,7 +55,7 @@ class RequestedRuns(Runs):
         rows = super().table(what)
         return rows if callable(what) else rows[rows["key"].isin(self.keys)]
 
-    def as_usual(self, rows: pd.DataFrame, selection: Mapping[str, Any]) -> pd.Series:
+    def as_usual(self, rows: pd.DataFrame, selection: Selection) -> pd.Series:
         """All rows: the profile of the request says how many texts they measure."""
         return pd.Series(True, index=rows.index)
 
@@ -92,7 +92,7 @@ class Chapter:
         return self.finished if self.of_record else self.requested
 
     @cached_property
-    def usual(self) -> dict[str, dict[str, Any]]:
+    def usual(self) -> dict[str, Selection]:
         """What runs of the request have where a selection does not say otherwise, by the title of
         their corpus: their keys, and the model and training of the profile (compare `SCALES`)."""
         runs = dict.fromkeys([*self.runs, *(run.training for run in self.runs if run.training)])
@@ -100,7 +100,7 @@ class Chapter:
         for run, key in standing(runs, self.place).done.items():
             texts: Any = run.training or run
             corpora.setdefault((texts.corpus, getattr(texts, "length", "any")), {})[run] = key
-        scales: dict[str, dict[str, Any]] = {}
+        scales: dict[str, Selection] = {}
         for (corpus, length), keys in corpora.items():
             name = Path(corpus.partition(":")[0]).name
             title = CORPUS_NAMES.get(name) or re.sub(r"[^\w.,+ -]", "", name)
@@ -179,9 +179,9 @@ class Chapter:
         self,
         measure: str,
         scale: str,
-        of: Mapping[str, Any],
-        against: Mapping[str, Any] | None = None,
-        versus: Mapping[str, Any] | None = None,
+        of: Selection,
+        against: Selection | None = None,
+        versus: Selection | None = None,
     ) -> Finding:
         """The mean over seeds of a measure of the runs that are meant by ``of``, with its 95 %
         interval. With ``against`` the mean of the same selection with these values is subtracted,
@@ -261,7 +261,7 @@ def open_chapter(
     profile: str = "quick",
     corpus: str | Sequence[str] | None = None,
     data: str | None = None,
-    only: Mapping[str, Any] | None = None,
+    only: Selection | None = None,
     encoder: str | None = None,
 ) -> Chapter:
     """Open a page of the book, for a chapter with the values of its parameters cell.

@@ -16,6 +16,7 @@ from whenpool.base.errors import check, check_known
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED, LISTED_CELLS
 
+Names = tuple[str, ...]
 PROFILES = ("smoke", "quick", "compact", "paper")
 LISTS = "sizes labels settings poolings systems"  # attributes that are tuples
 NUMBERS = "sizes labels seeds unlabelled layers"
@@ -26,16 +27,16 @@ class Request:
     """What a reader asks for; None leaves it to the profile."""
 
     profile: str = "quick"
-    corpora: tuple[str, ...] | None = None  # names for `whenpool.corpora.load`
+    corpora: Names | None = None  # names for `whenpool.corpora.load`
     sizes: tuple[int, ...] | None = None  # training texts
-    settings: tuple[str, ...] | None = None
-    poolings: tuple[str, ...] | None = None
+    settings: Names | None = None
+    poolings: Names | None = None
     seeds: int | None = None  # how many, counted from 0
     masked: bool = True  # False: padding enters, as in the authors' code
     # of the few-shot runs (§1.10)
     encoder: str | None = None  # the pretrained one
     labels: tuple[int, ...] | None = None  # labelled texts of each class
-    systems: tuple[str, ...] | None = None  # names in `paper.runs.kinds.few_shot`
+    systems: Names | None = None  # names in `paper.runs.kinds.few_shot`
     unlabelled: int | None = None  # texts
     paraphrases: str | None = None  # a file of them for the unlabelled texts
     # of every trained model that is a thesis's BiLSTM otherwise; chapters that compare cells have
@@ -94,7 +95,7 @@ class Request:
         """Whether the whole paper is asked for, at either scale."""
         return self.profile in ("compact", "paper")
 
-    def corpora_or(self, *usual: str) -> tuple[str, ...]:
+    def corpora_or(self, *usual: str) -> Names:
         """The corpora that are asked for, else the usual ones of the whole paper, or the embedded
         one."""
         return self.corpora or (usual if self.is_whole else ("synthetic",))
@@ -111,7 +112,7 @@ NARROWING = [name for name in vars(Request()) if name not in ("profile", "corpor
 them."""
 
 
-def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
+def corpora_named(texts: str | Sequence[str] | None) -> Names | None:
     """The names in texts, of several corpora each or one file, whose path is made absolute."""
     names: list[str] = []
     for text in [texts] if isinstance(texts, str) else texts or ():

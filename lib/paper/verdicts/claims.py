@@ -29,9 +29,19 @@ from pandas import DataFrame
 from scipy.special import stdtr
 
 from paper.chapters.shared import SEEDS_NEEDED, Measure
+from paper.runs.store import Facts
 from paper.tables import number_text, spoken_number
 from paper.verdicts.measures import MEASURES, numbers
-from paper.verdicts.results import SCALES, Numbers, Runs, Sample, estimate, paper_file, spread
+from paper.verdicts.results import (
+    SCALES,
+    Numbers,
+    Runs,
+    Sample,
+    Selection,
+    estimate,
+    paper_file,
+    spread,
+)
 from whenpool.base.errors import InputError, check, check_known
 
 OTHER_ENCODER = "not tested: other encoder"
@@ -43,7 +53,6 @@ LEVEL = 0.95  # of intervals
 SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}  # How a reader sees the scales
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
-Selection = dict[str, Any]  # Values of columns; several stand for each of them
 Term = tuple[int, Sample | None]  # A mean and its sign
 Terms = Sequence[Term]  # of a sum
 
@@ -156,11 +165,11 @@ class Finding:
             note.insert(0, f"{100 * self.level:.3g} % interval {ends}")
         return f"{spoken_number(self.value)} ({', '.join(note)})"
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Facts:
         """As JSON has it."""
         ends = (self.value, self.low, self.high)
         value, *interval = (end if math.isfinite(end) else None for end in ends)
-        data: dict[str, Any] = {"verdict": self.verdict, "value": value}
+        data: Facts = {"verdict": self.verdict, "value": value}
         data |= {"interval": None if None in interval else interval, "n": self.n}
         data |= {"level": self.level} if self.level > LEVEL else {}
         data |= {"p": self.p} if math.isfinite(self.p) else {}
@@ -183,12 +192,12 @@ class Claim:
     rule: str
     unit: str
     evidence: str
-    of: Mapping[str, Any] = field(default_factory=dict)
-    against: Mapping[str, Any] | None = None
-    versus: Mapping[str, Any] | None = None
+    of: Selection = field(default_factory=dict)
+    against: Selection | None = None
+    versus: Selection | None = None
     scales: tuple[str, ...] = tuple(SCALES)
     untested: Sequence[str] = ()
-    compact: Mapping[str, Any] = field(default_factory=dict)
+    compact: Selection = field(default_factory=dict)
     published: float | None = None
     contradiction: str = ""
     remark: str = ""
@@ -205,7 +214,7 @@ class Claim:
         return f"{page or self.chapter}.html#{name}"
 
     @classmethod
-    def read(cls, entry: dict[str, Any]) -> "Claim":
+    def read(cls, entry: Facts) -> "Claim":
         """From an entry of the file; an error says what is wrong with it."""
         check_known("measure", entry["measure"], MEASURES)
         registered = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
@@ -330,9 +339,9 @@ def claims(file: Path | None = None) -> list[Claim]:
     return entries_of(file or paper_file("claims.yml"), Claim.read)
 
 
-def entries_of(file: Path, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
+def entries_of(file: Path, make: Callable[[Facts], Any]) -> list[Any]:
     """What ``make`` gives of each entry of a YAML file; a fault is named by the entry's id."""
-    entries: dict[str, Any] = {}
+    entries: Facts = {}
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
     for entry in loader(file.read_text("utf-8")).get_single_data() or ():
         try:
@@ -345,8 +354,8 @@ def entries_of(file: Path, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
 
 def compared(
     first: Selection,
-    against: Mapping[str, Any] | None = None,
-    versus: Mapping[str, Any] | None = None,
+    against: Selection | None = None,
+    versus: Selection | None = None,
 ) -> list[list[tuple[int, Selection]]]:
     """A selection, minus the same with other values, and that once more with others: for each
     combination of several values what is added (1) and subtracted (-1)."""
@@ -364,7 +373,7 @@ def compared(
     return comparisons
 
 
-def _each(selection: Mapping[str, Any]) -> list[Selection]:
+def _each(selection: Selection) -> list[Selection]:
     """A selection for each combination of several values; ``best_of`` stays as it is."""
     lists = [
         value if isinstance(value, list | tuple) and name != "best_of" else [value]

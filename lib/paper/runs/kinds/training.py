@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map_only
 
 from paper.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
 from paper.memory import give_back_freed_memory
-from paper.runs.run import Place, Run, key, provenance, seeded
+from paper.runs.run import Facts, Place, Run, key, provenance, seeded
 from paper.runs.store import Store
 from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.base.errors import InputError, StorageError, check, check_known
@@ -79,7 +79,7 @@ class ModelSpec:
     backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Facts:
         """What `whenpool.TextClassifier` is given."""
         return {column.name: getattr(self, column.name) for column in fields(ModelSpec)}
 
@@ -90,7 +90,7 @@ class ModelSpec:
         )
 
 
-def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
+def scores_of(outcome: Any, labels: Any = None) -> Facts:
     """What every training stores of its outcome; with test labels how often the commonest is
     right."""
     scores = {
@@ -202,7 +202,7 @@ class Training(Recipe, ModelSpec, ByPlace):
         read = self.epochs * validation + (self.test or TEST_TEXTS)
         return self.words * (learnt + EVALUATION * read)
 
-    def identity(self, place: Place) -> dict[str, Any]:
+    def identity(self, place: Place) -> Facts:
         self.check()
         source = place.source(self)
         data = {"corpus": source.fingerprint(self.length)}
@@ -272,7 +272,7 @@ class Prepared:
         """Store the finished training; ``made`` is its provenance."""
         encoded, dataset, model = self.encoded, self.dataset, self.model
         trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
-        result: dict[str, Any] = trick | {
+        result: Facts = trick | {
             **scores_of(outcome, dataset.test.labels),
             "classes": len(dataset.classes),
             "corpus_complete": encoded.complete,
@@ -410,7 +410,7 @@ class Unfinished:
                 self.states[number] = state
                 self._together = max(self._together, together)
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> Facts:
         """Of a result of these trainings that is ready now."""
         return provenance(self._device, *self._together)
 

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
@@ -141,11 +141,13 @@ class Training(Recipe, ModelSpec, ByPlace):
     trick: str | None = None  # one of `TRICKS`
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
+    passes: int = field(default=1, init=False)  # of a recipe, which no training changes
+    by_loss: bool = field(default=False, init=False)
 
     @classmethod
     def columns(cls) -> list[Field[Any]]:
-        """Without those of a recipe that no run changes."""
-        return [column for column in fields(cls) if column.name not in ("passes", "by_loss")]
+        """Those that it is given."""
+        return [column for column in fields(cls) if column.init]
 
     @property
     def training(self) -> "Training":  # type: ignore[override]

@@ -220,7 +220,7 @@ class Claim:
         check_known("measure", entry["measure"], MEASURES)
         registered = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
         scales, seeds = tuple(entry.get("scales", SCALES)), entry.get("seeds", {})
-        by_scale = seeds if isinstance(seeds, dict) else dict.fromkeys(scales, seeds)
+        by_scale: Facts = seeds if isinstance(seeds, dict) else dict.fromkeys(scales, seeds)
         for scale in by_scale:
             check_known("scale", scale, scales)
         if n := entry.get("n", 0):

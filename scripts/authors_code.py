@@ -219,8 +219,7 @@ def main(clone: Path, data: Path, work: Path) -> None:
             write_atomically(RESULTS, table.to_csv(index=False, lineterminator="\n"))
             print(f"{pool} seed {run.seed}: test {row['test_accuracy']:.2f}", flush=True)
     except InputError as error:
-        print(f"authors_code: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(f"authors_code: {error}")
 
 
 if __name__ == "__main__":

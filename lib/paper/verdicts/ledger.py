@@ -23,24 +23,23 @@ from paper.verdicts.claims import (
 from paper.verdicts.results import SCALES, Runs
 from whenpool.base.errors import check_known
 
-Decided = Sequence[Decision]
 ALPHA = 0.05  # The part of intervals that miss what they are of
 FORMATS = ("table", "json", "csv")
 
 
-def counts(decided: Decided, scale: str) -> dict[str, int]:
+def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:
     """How many claims have each of `VERDICTS` at a scale, those that none has included."""
     return {name: sum(d.verdict(scale) == name for d in decided) for name in VERDICTS}
 
 
-def firm(decided: Decided, scale: str) -> tuple[int, int]:
+def firm(decided: Sequence[Decision], scale: str) -> tuple[int, int]:
     """How many verdicts at a scale are firm, see `paper.verdicts.claims`, and how many there
     are."""
     there = [d.at[scale].firmness == "firm" for d in decided if d.verdict(scale) in DECIDED]
     return sum(there), len(there)
 
 
-def tested(decided: Decided, scale: str) -> dict[str, float]:
+def tested(decided: Sequence[Decision], scale: str) -> dict[str, float]:
     """Of each claim that its seeds have tested at a scale, undecided or not, the smallest α at
     which its verdict stands, the lowest first."""
     levels = {d.claim.id: d.at[scale].p for d in decided if scale in d.at}
@@ -48,7 +47,7 @@ def tested(decided: Decided, scale: str) -> dict[str, float]:
     return {name: levels[name] for name in sorted(reached, key=levels.__getitem__)}
 
 
-def surviving_holm(decided: Decided, scale: str) -> set[str]:
+def surviving_holm(decided: Sequence[Decision], scale: str) -> set[str]:
     """The claims whose verdicts at a scale stand although so many are tested there (Holm 1979)."""
     names, count = set(), len(levels := tested(decided, scale))
     for rank, (name, p) in enumerate(levels.items()):
@@ -58,7 +57,7 @@ def surviving_holm(decided: Decided, scale: str) -> set[str]:
     return names
 
 
-def surviving_fdr(decided: Decided, scale: str) -> set[str]:
+def surviving_fdr(decided: Sequence[Decision], scale: str) -> set[str]:
     """The claims that stay when a share of 0.05 of them may be wrong (Benjamini and Hochberg
     1995)."""
     levels = tested(decided, scale)
@@ -66,7 +65,7 @@ def surviving_fdr(decided: Decided, scale: str) -> set[str]:
     return {*list(levels)[: max(within, default=0)]}
 
 
-def wrong_at_most(decided: Decided) -> float:
+def wrong_at_most(decided: Sequence[Decision]) -> float:
     """How many verdicts at both scales are expected to be wrong at most: each of the claims tested
     is decided wrongly with a chance of half of 0.05, since a wrong verdict lies beyond one end of
     its interval."""
@@ -98,7 +97,7 @@ def row_of(decision: Decision) -> dict[str, Any]:
     }
 
 
-def as_text(decided: Decided) -> str:
+def as_text(decided: Sequence[Decision]) -> str:
     """The claims for a terminal, and how many have which verdict."""
 
     def text(finding: Finding | None) -> str:

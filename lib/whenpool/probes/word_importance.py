@@ -25,7 +25,7 @@ def nwi(
     k: int = 5,
     unknown_index: int = UNKNOWN_INDEX,
     points: int = 100,
-    max_megabytes: float = 512.0,
+    max_megabytes: float = 128.0,
 ) -> Tensor:
     """Normalised word importance by position, Algorithm 1 of the thesis (§1.9.3).
 
@@ -72,7 +72,7 @@ def window_importance(
     labels: Tensor,
     k: int = 5,
     unknown_index: int = UNKNOWN_INDEX,
-    max_megabytes: float = 512.0,
+    max_megabytes: float = 128.0,
 ) -> Tensor:
     """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W),
     in nats, NaN after the last full window of each text. A text of n words has ⌊n/k⌋ windows, and
@@ -100,7 +100,7 @@ def occlusion(
     lengths: Tensor,
     k: int,
     unknown_index: int = UNKNOWN_INDEX,
-    max_megabytes: float = 512.0,
+    max_megabytes: float = 128.0,
 ) -> tuple[Tensor, Tensor]:
     """log P(class | text) of each class, (B, C), and by how much it changes, with its sign, when
     each window is replaced, (B, W, C), NaN behind; the arguments are those of `window_importance`

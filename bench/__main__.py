@@ -6,7 +6,7 @@ from importlib import import_module
 from bench.timing import machine
 
 NAMES = (
-    "startup encoder transformer cells tagger epoch gradients encoding tricks "
+    "startup encoder transformer cells tagger epoch gradients nwi encoding tricks "
     "embedding grid "
     "batched cost front_page"
 ).split()

@@ -1,4 +1,4 @@
-"""Normalised word importance: against a loop over windows."""
+"""Normalised word importance: against a loop over windows, by reuse and without."""
 
 import re
 from itertools import product
@@ -10,9 +10,10 @@ from torch import nn
 
 from whenpool import POOLINGS, InputError, TextClassifier
 from whenpool.probes import nwi, window_importance
+from whenpool.probes.word_importance import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
-# one window of 5; not divisible; long
+# one window of 5; not divisible; within a segment; long
 LENGTHS = torch.tensor([5, 37, 12, 64, 23])
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 PAIRS = [*product(POOLINGS, ["lstm"]), *product(["last", "attention"], ["gru", "elman"])]
@@ -77,6 +78,7 @@ class Bag(nn.Module):
 @pytest.mark.parametrize("options", [*MODELS, {"pooling": "max", "layers": 2}, {}], ids=str)
 def test_the_thesis_algorithm(options):
     model = classifier(**options) if options else Bag().double().eval()
+    assert can_reuse(model) == (options in MODELS)
     for k in (2, 5):
         expected = importance_by_loop(model, *batch(), k)
         importance = window_importance(model, *batch(), k, UNKNOWN)
@@ -101,8 +103,19 @@ def test_other_texts_order_padding_and_memory_do_not_matter(pooling):
     check(ids=torch.cat([ids, torch.full((5, 9), 7)], dim=1))
     for rows in ([3, 0, 4, 1, 2], *([row] for row in range(5))):
         check(torch.tensor(rows))
-    for megabytes in (1e-9, 0.02, float("inf")):
-        check(max_megabytes=megabytes)
+    for megabytes, reuse in product((1e-9, 0.02, float("inf")), (True, False)):
+        check(max_megabytes=megabytes, reuse=reuse)
+
+
+def test_what_is_not_known_to_split_is_not_reused():
+    hooked = classifier()
+    hooked.encoder.register_forward_hook(lambda _, inputs, states: states.square())
+    expected = importance_by_loop(hooked, *batch(), 5)
+    importance = window_importance(hooked, *batch(), 5, UNKNOWN)
+    np.testing.assert_allclose(importance[3, :12], expected[3], atol=1e-10)
+    changed = type("Changed", (TextClassifier,), {})(WORDS, CLASSES)
+    for model in (changed, hooked, classifier(layers=2)):
+        assert not can_reuse(model)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -140,7 +153,8 @@ def test_equal_importance_is_no_importance(pooling, dtype):
         ),
     ],
 )
-def test_what_cannot_be_used_is_named(changes, message):
+@pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly
+def test_what_cannot_be_used_is_named(changes, message, layers):
     given = dict(zip(("ids", "lengths", "labels"), batch(), strict=True)) | {"k": 5}
     with pytest.raises(InputError, match=f"^{re.escape(message)}"):
-        nwi(**{"model": classifier()} | given | changes)
+        nwi(**{"model": classifier(layers=layers)} | given | changes)

@@ -13,8 +13,6 @@ the same command goes on after a break.
 `last1` is their model without pooling, its forget bias 1 in both bias vectors, 2 in sum.
 """
 
-import ast
-import importlib.util
 import json
 import os
 import runpy
@@ -25,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import click
@@ -35,7 +33,7 @@ import torchtext
 
 from paper.corpora.dataset import Dataset, encode, make_dataset
 from paper.runs.kinds.training import Training
-from paper.runs.run import Place, provenance
+from paper.runs.run import Place, commit_of, provenance
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import write_atomically
 from whenpool.corpora.tokens import load_vectors
@@ -58,21 +56,14 @@ IDENTITY = ["pooling", "seed", "size", "vectors", "authors_commit", "data_corpus
 """The columns by which a run is known to be there already."""
 
 
-def commit_of(clone: Path) -> str:
+def clone_commit(clone: Path) -> str:
     """The commit of the clone, with "+" where its files differ from it. Raises `InputError` for a
     folder that is no clone of the authors' code."""
     address = "https://github.com/dair-iitd/PoolingAnalysis"
     advice = f"{clone} is not a clone of the authors' code; run git clone {address} {clone}"
-    check((clone / "train.py").is_file() and (clone / ".git").exists(), advice)
-
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", clone, *words], capture_output=True, text=True, check=False
-        )
-        check(done.returncode == 0, f"git cannot find the commit of {clone}: {done.stderr}")
-        return done.stdout.strip()
-
-    return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
+    commit = commit_of(clone, digits=40)
+    check((clone / "train.py").is_file() and commit, advice)
+    return commit
 
 
 def trainings() -> Iterator[tuple[str, Training]]:
@@ -123,16 +114,12 @@ def execute(pool: str, run: Training, clone: Path, place: Place, work: Path) -> 
     ).split()  # those of "Train a model" in their README, and our recipe
     here = str(Path(__file__).resolve().parent)
     variables = {"PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
-    variables |= {
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    command = [sys.executable, "-c", "from authors_code import drive; drive()", *paths, *options]
+    variables |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-B", "-c", "from authors_code import drive; drive()"]
     start = time.perf_counter()
     with log.open("w", encoding="utf-8") as said:
         done = subprocess.run(
-            command,
+            [*command, *paths, *options],
             cwd=code,
             env=os.environ | variables,
             stdout=said,
@@ -141,10 +128,8 @@ def execute(pool: str, run: Training, clone: Path, place: Place, work: Path) -> 
         )
     seconds = time.perf_counter() - start
     last = (log.read_text("utf-8").strip().splitlines() or ["nothing"])[-1]
-    check(
-        done.returncode == 0,
-        f"the authors' code failed on {pool} seed {run.seed}: {last:.300}; see {log}",
-    )
+    failed = f"the authors' code failed on {pool} seed {run.seed}: {last:.300}; see {log}"
+    check(done.returncode == 0, failed)
     facts = {
         "test_accuracy": _numbers(folder, "test.txt")[-1],
         "validation_accuracy": max(_numbers(folder, "dev.txt")),
@@ -171,13 +156,17 @@ def drive() -> None:
     options.
 
     Its tokenizer splits at white space, since our words are given; its word vectors are ours; what
-    it asks of a GPU by name stays on the processor; what it imports in vain gets a stand-in.
+    it asks of a GPU by name stays on the processor. Debugger and tokenizer are imported and not
+    used; dill keeps texts on disk between runs: here they stay in memory, so each run shuffles them
+    by its own seed.
     """
     clone, vectors, cache, *options = sys.argv[1:]
     sys.path[:0] = [clone, f"{clone}/my_models"]
-    for name in _imported(Path(clone)):
-        if importlib.util.find_spec(name) is None:
-            sys.modules[name] = StandIn(name)
+    sys.modules |= {name: ModuleType(name) for name in ("ipdb", "spacy")}
+    kept: dict[str, Any] = {}
+    dill: Any = SimpleNamespace(load=lambda file: kept[file.name])
+    dill.dump = lambda texts, file: kept.update({file.name: texts})
+    sys.modules["dill"] = dill
     if not hasattr(torch.nn, "_VF"):
         torch.nn._VF = torch._VF
     torch.Tensor.to = _never_cuda(torch.Tensor.to)
@@ -185,41 +174,6 @@ def drive() -> None:
     torchtext.vocab.pretrained_aliases[VECTORS] = _vectors(Path(vectors), Path(cache))
     sys.argv = ["train.py", *options]
     runpy.run_path(f"{clone}/train.py", run_name="__main__")
-
-
-class StandIn(ModuleType):
-    """A module in place of one that is not installed.
-
-    Debugger and tokenizer are imported by their code and not used. The one that does something
-    keeps texts on disk between runs: here they stay in memory, so each run shuffles them by its own
-    seed.
-    """
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.kept: dict[str, Any] = {}
-
-    def __getattr__(self, name: str) -> None:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-    def dump(self, value: Any, file: Any) -> None:
-        self.kept[file.name] = value
-
-    def load(self, file: Any) -> Any:
-        return self.kept[file.name]
-
-
-def _imported(clone: Path) -> set[str]:
-    """The modules that their files name in imports."""
-    names: set[str] = set()
-    for file in (*clone.glob("*.py"), *clone.glob("my_models/*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Import):
-                names |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names.add(node.module.partition(".")[0])
-    return names
 
 
 def _never_cuda(to: Callable[..., Any]) -> Callable[..., Any]:
@@ -253,7 +207,7 @@ FOLDER = click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=T
 @click.option("--work", type=click.Path(path_type=Path, resolve_path=True), required=True)
 def main(clone: Path, data: Path, work: Path) -> None:
     try:
-        commit, place = commit_of(clone), Place.default(data)
+        commit, place = clone_commit(clone), Place.default(data)
         for pool, run in trainings():
             identical = identity(run, place, commit)
             table = pd.read_csv(RESULTS)
@@ -265,8 +219,7 @@ def main(clone: Path, data: Path, work: Path) -> None:
             write_atomically(RESULTS, table.to_csv(index=False, lineterminator="\n"))
             print(f"{pool} seed {run.seed}: test {row['test_accuracy']:.2f}", flush=True)
     except InputError as error:
-        print(f"authors_code: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(f"authors_code: {error}")
 
 
 if __name__ == "__main__":

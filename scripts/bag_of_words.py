@@ -99,8 +99,7 @@ def main(data: Path) -> None:
         table = pd.DataFrame(rows(Place.default(data.resolve())), columns=COLUMNS)
         write_atomically(RESULTS, table.to_csv(index=False, lineterminator="\n"))
     except InputError as error:
-        print(f"bag_of_words: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(f"bag_of_words: {error}")
 
 
 if __name__ == "__main__":

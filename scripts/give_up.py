@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
-from paper.pages.try_it import OnPage, on_page
+from paper.faithfulness import probabilities
+from paper.pages.try_it import on_page
 from whenpool import load
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.registry import COMPARED
@@ -22,18 +22,6 @@ from whenpool.settings import compose
 SHARES = range(0, 95, 5)  # of filler, in % of all words
 REVIEWS, WORDS = 200, 140
 FILE = Path(__file__).parents[1] / "data" / "results" / "give_up.csv"
-
-
-def probabilities(page: OnPage, model: str, texts: list[list[str]], label: int) -> torch.Tensor:
-    """What a model gives to a class for each text, (N,)."""
-    parts = []
-    for start in range(0, len(texts), 50):
-        ids = [page.ids(text)[0] for text in texts[start : start + 50]]
-        lengths = torch.tensor([len(each) for each in ids])
-        with torch.inference_mode():
-            logits = page.models[model](pad_sequence(ids, batch_first=True), lengths)
-        parts.append(logits.softmax(1)[:, label])
-    return torch.cat(parts)
 
 
 def main() -> None:
@@ -51,7 +39,8 @@ def main() -> None:
             sentences = cycle(page.filler[start:] + page.filler[:start])
             texts.append(compose(words, sentences, "left", share / 100))
         for model in COMPARED:
-            lost = (probabilities(page, model, texts, label) < 0.5).nonzero().flatten().tolist()
+            sure = probabilities(page.models[model], [page.ids(text)[0] for text in texts])
+            lost = (sure[:, label] < 0.5).nonzero().flatten().tolist()
             rows += [(number, model, share) for number in lost]
     table = pd.DataFrame(rows, columns=["review", "model", "share"])
     first = table.groupby(["model", "review"], sort=True)["share"].min().reset_index()

@@ -3,7 +3,7 @@
 import os
 import pickle
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from paper.chapters import PLANS, plan
 from paper.figures import use_style
 from paper.runs.compute import compute, standing
 from paper.runs.plans import Study, smoke_sized
-from paper.runs.request import NARROWING, Request, corpora_named, placed
+from paper.runs.request import Request
 from paper.runs.run import Place, Run
 from paper.tables import COMPUTED, CORPUS_NAMES, CaptionedTable, Note, doors
 from paper.verdicts.claims import (
@@ -31,8 +31,7 @@ from paper.verdicts.claims import (
     sample_of,
 )
 from paper.verdicts.measures import MEASURES, numbers, results
-from paper.verdicts.results import PLAIN, SCALES, Runs, has
-from whenpool.base.errors import check, check_known
+from paper.verdicts.results import PLAIN, SCALES, Runs, Selection, has
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import cache_directory, project_root
 
@@ -61,7 +60,7 @@ class RequestedRuns(Runs):
         rows = super().table(what)
         return rows if callable(what) else rows[rows["key"].isin(self.keys)]
 
-    def as_usual(self, rows: pd.DataFrame, selection: Mapping[str, Any]) -> pd.Series:
+    def as_usual(self, rows: pd.DataFrame, selection: Selection) -> pd.Series:
         """All rows: the profile of the request says how many texts they measure."""
         return pd.Series(True, index=rows.index)
 
@@ -98,7 +97,7 @@ class Chapter:
         return self.finished if self.of_record else self.requested
 
     @cached_property
-    def usual(self) -> dict[str, dict[str, Any]]:
+    def usual(self) -> dict[str, Selection]:
         """What runs of the request have where a selection does not say otherwise, by the title of
         their corpus: their keys, and the model and training of the profile (compare `SCALES`)."""
         runs = dict.fromkeys([*self.runs, *(run.training for run in self.runs if run.training)])
@@ -106,7 +105,7 @@ class Chapter:
         for run, key in standing(runs, self.place).done.items():
             texts: Any = run.training or run
             corpora.setdefault((texts.corpus, getattr(texts, "length", "any")), {})[run] = key
-        scales: dict[str, dict[str, Any]] = {}
+        scales: dict[str, Selection] = {}
         for (corpus, length), keys in corpora.items():
             name = Path(corpus.partition(":")[0]).name
             title = CORPUS_NAMES.get(name) or re.sub(r"[^\w.,+ -]", "", name)
@@ -186,9 +185,9 @@ class Chapter:
         self,
         measure: str,
         scale: str,
-        of: Mapping[str, Any],
-        against: Mapping[str, Any] | None = None,
-        versus: Mapping[str, Any] | None = None,
+        of: Selection,
+        against: Selection | None = None,
+        versus: Selection | None = None,
     ) -> Finding:
         """The mean over seeds of a measure of the runs that are meant by ``of``, with its 95 %
         interval. With ``against`` the mean of the same selection with these values is subtracted,
@@ -268,15 +267,13 @@ class Chapter:
     def banner(self) -> Note:
         """What a page that shows other runs than the record says of them."""
         runs = self.requested.of(self.requested.keys)
-        asked = [f"profile {self.request.profile}"]
-        for name, value in vars(self.request).items():
-            if name not in ("profile", "corpora") and value != getattr(Request, name):
-                asked.append(f"{name} {str(value).strip('(),')}")
+        request = self.request
+        encoder = {"encoder": request.encoder} if request.encoder else {}
+        asked = {"profile": request.profile} | request.only | encoder
+        named = ", ".join(f"{name} {str(value).strip('(),')}" for name, value in asked.items())
         corpora = " and ".join(self.usual) or "no corpus"
         devices = " and ".join(sorted(set(runs["device"].dropna()))) or "no device"
-        text = BANNER.format(
-            runs=len(runs), corpora=corpora, asked=", ".join(asked), devices=devices
-        )
+        text = BANNER.format(runs=len(runs), corpora=corpora, asked=named, devices=devices)
         return Note(text, "execution admonition note")
 
 
@@ -285,7 +282,7 @@ def open_chapter(
     profile: str = "quick",
     corpus: str | Sequence[str] | None = None,
     data: str | None = None,
-    only: Mapping[str, Any] | None = None,
+    only: Selection | None = None,
     encoder: str | None = None,
 ) -> Chapter:
     """Open a page of the book, for a chapter with the values of its parameters cell.
@@ -301,14 +298,7 @@ def open_chapter(
         encoder: of few-shot runs: a name or folder that transformers loads.
     """
     use_style()
-    such = f'only must be such as {{"sizes": [1000]}}, not {only!r:.60}'
-    check(isinstance(only, Mapping | None), such)
-    for key in only or ():
-        check_known("only", key, (*NARROWING, "masked", "paraphrases"))
-    narrow: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()
-    }
-    request = Request(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
+    request = Request.of(profile, corpus, only, encoder)
     place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
     chapter = Chapter(name, request, place)
     if chapter.runs and not os.environ.get(COMPUTED):

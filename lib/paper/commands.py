@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click import argument, echo, option
 
 from paper import chapter_named
 from whenpool.base import paths
@@ -49,43 +50,35 @@ def seconds(text: str) -> float:
 NUMBERS, TIME = map(click.types.FuncParamType, (numbers, seconds))
 
 
-data_option = click.option("--data", type=THERE, help="Folder with the corpora. [WHENPOOL_DATA]")
-store_option = click.option(
-    "--store", type=FOLDER, help="Folder with the stored runs. [WHENPOOL_STORE]"
-)
+data_option = option("--data", type=THERE, help="Folder with the corpora. [WHENPOOL_DATA]")
+store_option = option("--store", type=FOLDER, help="Folder with the stored runs. [WHENPOOL_STORE]")
 request_options = options(
-    click.option("--profile", default="quick", show_default=True, help=PROFILES),
-    click.option(
+    option("--profile", default="quick", show_default=True, help=PROFILES),
+    option(
         "--corpus",
         multiple=True,
         help="Corpus to read: imdb, yahoo, amazon, yelp, synthetic, or a .csv, "
         ".tsv or .jsonl file; for tagged words ud_ewt, wnut17 or a file. Repeatable.",
     ),
     data_option,
-    click.option(
-        "--packed", type=THERE, help="Folder that whenpool pack wrote, instead of --data."
-    ),
+    option("--packed", type=THERE, help="Folder that whenpool pack wrote, instead of --data."),
     store_option,
-    click.option("--sizes", type=NUMBERS, help="Numbers of training texts, such as 1000,2000."),
-    click.option(
-        "--settings", type=NAMES, help="Settings of texts: some of standard,left,mid,right."
-    ),
-    click.option("--poolings", type=NAMES, help="Poolings to train, such as last,max_attention."),
-    click.option("--seeds", type=int, help="Number of seeds, counted from 0."),
-    click.option("--cell", help="Cell to train instead of lstm, such as gru, ssm or transformer."),
-    click.option("--layers", type=int, help="Number of stacked layers. [default: 1]"),
-    click.option("--unmasked", is_flag=True, help="Read padding as words."),
-    click.option("--encoder", help="Name or folder of a pretrained encoder, for few-shot runs."),
-    click.option(
-        "--labels", type=NUMBERS, help="Numbers of labelled texts per class, such as 1,3,10."
-    ),
-    click.option("--systems", type=NAMES, help="Few-shot systems, such as bert,max_attention."),
-    click.option("--unlabelled", type=int, help="Number of unlabelled texts in few-shot runs."),
-    click.option("--paraphrases", help="A .jsonl file with paraphrases, for few-shot runs."),
+    option("--sizes", type=NUMBERS, help="Numbers of training texts, such as 1000,2000."),
+    option("--settings", type=NAMES, help="Settings of texts: some of standard,left,mid,right."),
+    option("--poolings", type=NAMES, help="Poolings to train, such as last,max_attention."),
+    option("--seeds", type=int, help="Number of seeds, counted from 0."),
+    option("--cell", help="Cell to train instead of lstm, such as gru, ssm or transformer."),
+    option("--layers", type=int, help="Number of stacked layers. [default: 1]"),
+    option("--unmasked", is_flag=True, help="Read padding as words."),
+    option("--encoder", help="Name or folder of a pretrained encoder, for few-shot runs."),
+    option("--labels", type=NUMBERS, help="Numbers of labelled texts per class, such as 1,3,10."),
+    option("--systems", type=NAMES, help="Few-shot systems, such as bert,max_attention."),
+    option("--unlabelled", type=int, help="Number of unlabelled texts in few-shot runs."),
+    option("--paraphrases", help="A .jsonl file with paraphrases, for few-shot runs."),
 )
 runs_options = options(
     request_options,
-    click.option(
+    option(
         "--chapter",
         "chapters",
         multiple=True,
@@ -107,9 +100,7 @@ engine_options = options(
     from_environment("engine", "Engine that executes the runs: local or ray.", default="local"),
     from_environment("address", "Address of a Ray cluster, such as head:6379."),
     speed_options,
-    click.option(
-        "--deadline", type=TIME, metavar="TIME", help="Stop after 40m or 1h30m, for example."
-    ),
+    option("--deadline", type=TIME, metavar="TIME", help="Stop after 40m or 1h30m, for example."),
 )
 
 
@@ -138,13 +129,13 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
 def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     """What `request_options` ask for; raises `InputError` for what makes no sense or is not
     there."""
-    from paper.runs.request import NARROWING, Request, corpora_named, placed
+    from paper.runs.request import NARROWING, Request
     from paper.runs.run import Place
 
-    narrow = {name: options[name] for name in NARROWING}
-    narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
-    corpora, data = corpora_named(options["corpus"]), options["data"]
-    request = Request(options["profile"], corpora, **narrow, masked=not options["unmasked"])
+    data, masked = options["data"], not options["unmasked"]
+    only = {name: value for name, value in options.items() if name in NARROWING}
+    narrow = only | {"masked": masked}
+    request = Request.of(options["profile"], options["corpus"], narrow, options["encoder"])
     if options["packed"]:
         data = options["packed"].resolve()
         check((data / "cache").is_dir(), f"{data} holds nothing packed; run whenpool pack")
@@ -200,14 +191,12 @@ def _clone() -> Path:
 @COMMANDS.command()
 @request_options
 @engine_options
-@click.option("--chapter", "chapters", multiple=True, help="Execute only this chapter. Repeatable.")
-@click.option("--force", is_flag=True, help="Execute all chapters, even unchanged ones.")
-@click.option(
+@option("--chapter", "chapters", multiple=True, help="Execute only this chapter. Repeatable.")
+@option("--force", is_flag=True, help="Execute all chapters, even unchanged ones.")
+@option(
     "--notebooks", type=FOLDER, help="Render nothing; copy the executed notebooks into a folder."
 )
-@click.option(
-    "--executed", type=THERE, help="Execute nothing; render such a folder, filled elsewhere."
-)
+@option("--executed", type=THERE, help="Execute nothing; render such a folder, filled elsewhere.")
 def book(
     chapters: tuple[str, ...],
     force: bool,
@@ -219,7 +208,7 @@ def book(
     from paper.pages.builder import Asked, Builder
 
     asked = Asked(*chosen(options), workforce_of(options)) if _given(*options) else None
-    builder = Builder(_clone(), asked, click.echo)
+    builder = Builder(_clone(), asked, echo)
     if executed:
         builder.build_executed(executed)
     elif notebooks:
@@ -230,25 +219,21 @@ def book(
 
 
 @COMMANDS.command()
-@click.option("--paper", is_flag=True, help="Print the book's article instead of the whole book.")
+@option("--paper", is_flag=True, help="Print the book's article instead of the whole book.")
 def pdf(paper: bool) -> None:
     """Print the built book into a PDF, with this machine's Chromium."""
     from paper.pages.print_book import print_book
 
     printed = print_book(_clone(), paper)
-    click.echo(f"The {'paper' if paper else 'book'} is printed: {printed}")
+    echo(f"The {'paper' if paper else 'book'} is printed: {printed}")
 
 
 @COMMANDS.command()
 @runs_options
 @engine_options
-@click.option(
-    "--keep-weights", is_flag=True, help="Keep the weights of each training's best epoch."
-)
-@click.option(
-    "--dry-run", is_flag=True, help="Only show which runs are missing and how long they take."
-)
-@click.option(
+@option("--keep-weights", is_flag=True, help="Keep the weights of each training's best epoch.")
+@option("--dry-run", is_flag=True, help="Only show which runs are missing and how long they take.")
+@option(
     "--redo",
     type=FILE_THERE,
     help="File of runs, as under each figure of the book: compute these again.",
@@ -260,10 +245,10 @@ def run(
     continues."""
     from paper.runs.request import NARROWING
 
-    narrowing = (*NARROWING, "chapters", "corpus", "dry_run", "unmasked", "encoder", "paraphrases")
-    for option in run.params if redo else ():
-        narrows = option.name in narrowing and _given(option.name)
-        check(not narrows, f"--redo computes all runs of its file; leave out {option.opts[0]}")
+    narrowing = (*NARROWING, "chapters", "corpus", "dry_run", "unmasked", "encoder")
+    for parameter in run.params if redo else ():
+        narrows = parameter.name in narrowing and _given(parameter.name)
+        check(not narrows, f"--redo computes all runs of its file; leave out {parameter.opts[0]}")
     if dry_run:
         return status.callback(chapters, **options)  # type: ignore[misc]
     from paper.pages.progress import outcome_table
@@ -286,15 +271,15 @@ def run(
         workforce,
         skip_absent=leaves_out,
         keep_weights=keep_weights,
-        say=partial(click.echo, err=True),
+        say=partial(echo, err=True),
     )
-    click.echo(
+    echo(
         f"{line}: {report.done} runs were done now, {len(before.done)} had been stored before, "
         f"{report.shared} were done by another command, {len(report.failed)} failed, "
         f"{len(before.absent)} lack their data, {report.left} are left"
     )
     if table := outcome_table(runs, place):
-        click.echo(table)
+        echo(table)
     sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
 
 
@@ -310,13 +295,13 @@ def status(chapters: tuple[str, ...], **options: Any) -> None:
     planned, line = planned_runs(request, place, chapters)
     progress = status_table(planned, place, workforce)
     table = progress.table.to_string(index=False)
-    click.echo("\n".join([line, table, *progress.notes, *progress.times]))
+    echo("\n".join([line, table, *progress.notes, *progress.times]))
 
 
 @COMMANDS.command()
-@click.option("--chapter", help="Show only the claims of this chapter.")
-@click.option("--verdict", help="Show only claims with this verdict, such as holds or 'not run'.")
-@click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
+@option("--chapter", help="Show only the claims of this chapter.")
+@option("--verdict", help="Show only claims with this verdict, such as holds or 'not run'.")
+@option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     """Print the claims with our verdicts."""
     import torch
@@ -325,13 +310,13 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     from paper.verdicts.ledger import written
 
     torch.set_num_threads(1)  # theory's networks are small: threads would wait for each other
-    click.echo(written(Place.default(), style, chapter, verdict))
+    echo(written(Place.default(), style, chapter, verdict))
 
 
 @COMMANDS.command()
-@click.option("--data", type=FOLDER, help="Folder of the corpora. [WHENPOOL_DATA]")
-@click.argument("action", type=click.Choice(["verify", "fetch"]), default="verify")
-@click.argument("names", nargs=-1)
+@option("--data", type=FOLDER, help="Folder of the corpora. [WHENPOOL_DATA]")
+@argument("action", type=click.Choice(["verify", "fetch"]), default="verify")
+@argument("names", nargs=-1)
 def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
     """List the corpora and verify them by the publishers' checksums, or fetch some by NAMES: imdb,
     yelp, yahoo, amazon, glove, wikitext."""
@@ -345,7 +330,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
         check(names, f"no download is named; choose some of {', '.join(downloads.DOWNLOADS)}")
         lines = (f"{path} is there" for name in names for path in downloads.fetch(name, folder))
     for line in lines:
-        click.echo(line)
+        echo(line)
 
 
 @COMMANDS.command()
@@ -356,23 +341,23 @@ def record(data: Path | None, store: Path | None) -> None:
     check(not store or store.is_dir(), f"folder of runs {store} does not exist; name one that does")
     from paper.verdicts.record import record as put_on_record
 
-    click.echo(put_on_record(data, store, _clone() / "data" / "results"))
+    echo(put_on_record(data, store, _clone() / "data" / "results"))
 
 
 @COMMANDS.command()
-@click.argument("folders", nargs=2, metavar="FOLDER FOLDER")
-@click.option("--record", is_flag=True, help="Add the rows to comparisons.csv.")
-@click.option("--results", type=FOLDER, help="Folder of published runs. [default: data/results]")
+@argument("folders", nargs=2, metavar="FOLDER FOLDER")
+@option("--record", is_flag=True, help="Add the rows to comparisons.csv.")
+@option("--results", type=FOLDER, help="Folder of published runs. [default: data/results]")
 def compare(folders: tuple[str, str], record: bool, results: Path | None) -> None:
     """Compare trainings that two folders of runs have both; "record" is the published runs."""
     from paper.verdicts.compare import report
 
     for line in report(folders, record, results or _clone() / "data" / "results"):
-        click.echo(line)
+        echo(line)
 
 
 @COMMANDS.command()
-@click.argument("folder", type=FOLDER)
+@argument("folder", type=FOLDER)
 @runs_options
 def pack(folder: Path, chapters: tuple[str, ...], **options: Any) -> None:
     """Pack what trainings and probes read into FOLDER, for a machine without the publishers' files:
@@ -382,7 +367,7 @@ def pack(folder: Path, chapters: tuple[str, ...], **options: Any) -> None:
     request, place = chosen(options)
     planned, _ = planned_runs(request, place, chapters)
     for line in packed(chain(*planned.values()), place, folder):
-        click.echo(line)
+        echo(line)
 
 
 @COMMANDS.command()
@@ -397,17 +382,17 @@ def export(data: Path | None, store: Path | None) -> None:
     """
     from paper.pages.export_try_it import export_page
 
-    click.echo(export_page(data, store, _clone()))
+    echo(export_page(data, store, _clone()))
 
 
 @COMMANDS.command("check")
-@click.option("--device", default="cpu", show_default=True, help="Device to check: cpu or cuda.")
-@click.option("--profile", default="paper", show_default=True, help=PROFILES)
+@option("--device", default="cpu", show_default=True, help="Device to check: cpu or cuda.")
+@option("--profile", default="paper", show_default=True, help=PROFILES)
 @data_option
 @store_option
 def check_command(device: str, profile: str, data: Path | None, store: Path | None) -> None:
     """Check versions, the device, data and disk before long work."""
     from paper.runs.check_machine import check_machine
 
-    ready = check_machine(device, profile, data, store, click.echo)
+    ready = check_machine(device, profile, data, store, echo)
     sys.exit(0 if ready else 2)

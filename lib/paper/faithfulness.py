@@ -92,7 +92,7 @@ def faithfulness(model: Any, texts: Texts, seed: int = 0) -> list[dict[str, Any]
     """
     words, labels = [texts.ids.row(number).long() for number in range(len(texts))], texts.labels
     with evaluating(model):
-        whole = _probabilities(model, words)
+        whole = probabilities(model, words)
         predicted = whole.argmax(1)
         rows: list[dict[str, Any]] = []
         first: list[Series] = []  # ranks by the thesis's method
@@ -110,7 +110,7 @@ def faithfulness(model: Any, texts: Texts, seed: int = 0) -> list[dict[str, Any]
             row |= _scores("", whole, predicted, labels)
             for part_name, is_kept in (("without", False), ("kept", True)):
                 left = [ids[chosen == is_kept] for ids, chosen in zip(words, matters, strict=True)]
-                row |= _scores(part_name, _probabilities(model, left), predicted, labels)
+                row |= _scores(part_name, probabilities(model, left), predicted, labels)
             rows.append(row)
     return rows
 
@@ -125,7 +125,7 @@ def _scores(
 
 
 @torch.inference_mode()
-def _probabilities(model: Any, words: list[Tensor]) -> Tensor:
+def probabilities(model: Any, words: list[Tensor]) -> Tensor:
     """P(class | text), (N, C), of texts of any lengths."""
     texts = Texts(
         Ragged.of([ids.tolist() for ids in words]), torch.zeros(len(words), dtype=torch.int64)

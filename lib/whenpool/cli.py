@@ -24,6 +24,7 @@ OF_THE_BOOK = "book check claims compare data export pack pdf record run status"
 OF_TEXTS = ("torchtext", "sklearn", "pandas", "jinja2")
 """Packages of the extra "texts"."""
 Command = Callable[..., Any]
+Option = Callable[[Command], Command]  # What adds one to a command
 FOLDER = click.Path(path_type=Path, file_okay=False)
 THERE = click.Path(path_type=Path, file_okay=False, exists=True)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -38,18 +39,18 @@ NAMES = click.types.FuncParamType(names)
 count_option = partial(click.option, type=click.IntRange(1), show_default=True)
 
 
-def column_option(name: str) -> Callable[[Command], Command]:
+def column_option(name: str) -> Option:
     """The option that names a column of the user's table."""
     more: dict[str, Any] = {"default": name, "show_default": True}
     return click.option(f"--{name}-column", help=f"Name of the column of {name}s.", **more)
 
 
-def options(*listed: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def options(*listed: Option) -> Option:
     """Several options as one decorator."""
     return lambda command: reduce(lambda made, option: option(made), reversed(listed), command)
 
 
-def from_environment(name: str, text: str, **more: Any) -> Callable[[Command], Command]:
+def from_environment(name: str, text: str, **more: Any) -> Option:
     """An option that a variable of the environment can give as well, and its help text."""
     more |= {"envvar": f"WHENPOOL_{name.upper()}", "show_envvar": True, "show_default": True}
     return click.option(f"--{name.replace('_', '-')}", help=text, **more)

@@ -286,30 +286,22 @@ def _wins(numbers: Series, learns: Series) -> Any:
     return (np.sign(apart) + 1) / 2
 
 
-def auc_by_bootstrap(
-    learns: Series,
-    first: Series,
-    second: Series | None = None,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> tuple[float, float, float]:
-    """The area under the ROC curve of one number of each start for whether it learns, or by how
-    much it is larger than that of a second, and its 95 % interval: as many starts are drawn again
-    from those that learn, and from those that do not. Raises `InputError` unless there are some of
-    both.
+def auc_by_bootstrap(learns: Series, numbers: Series) -> tuple[float, float, float]:
+    """The area under the ROC curve of one number of each start for whether it learns, and its 95 %
+    interval: as many starts are drawn again from those that learn, and from those that do not.
+    Raises `InputError` unless there are some of both.
 
     Examples:
-        >>> learns = Series([True, True, False, False])
-        >>> auc_by_bootstrap(learns, Series([4, 3, 2, 1]), Series([1, 2, 3, 4]))
+        >>> auc_by_bootstrap(Series([True, True, False, False]), Series([4, 3, 2, 1]))
         (1.0, 1.0, 1.0)
     """
     learns = learns.astype(bool)
     check(0 < learns.mean() < 1, "an AUC needs starts that learn and starts that do not")
-    wins = _wins(first, learns) - (0 if second is None else _wins(second, learns))  # (P, N)
-    rng = np.random.default_rng(seed)
+    wins = _wins(numbers, learns)  # (P, N)
+    rng = np.random.default_rng(0)
     # how often each is drawn, (resamples, P or N)
     positive, negative = (
-        rng.multinomial(count, np.full(count, 1 / count), size=resamples) / count
+        rng.multinomial(count, np.full(count, 1 / count), size=10_000) / count
         for count in wins.shape
     )
     low, high = np.quantile(((positive @ wins) * negative).sum(1), [0.025, 0.975])

@@ -17,7 +17,7 @@ from pandas import DataFrame, Series
 from paper.runs.kinds.training import Training
 from paper.runs.plans import COMPACT, COMPACT_TEST
 from paper.runs.store import recorded_columns
-from paper.verdicts.results import SCALES, Runs, Sample, has, published
+from paper.verdicts.results import SCALES, Runs, Sample, Selection, has, published
 from whenpool.corpora.published import THESIS_CORPORA
 
 SEEDS_NEEDED = 3  # for a verdict
@@ -35,7 +35,7 @@ class Measure:
     column: str = "value"  # of the numbers in it
     ratio: bool = False  # whether it is one, compared on a log scale
     # what a run has where a claim does not say otherwise, by scale
-    fixed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: SCALES)
+    fixed: Mapping[str, Selection] = field(default_factory=lambda: SCALES)
     # the thesis's numbers: what they are of, mean, std and n
     thesis: Callable[[], DataFrame] | None = None
     drawn: bool = False  # whether it needs no stored runs
@@ -43,7 +43,7 @@ class Measure:
     paired: bool = False  # whether means are compared seed by seed, which draws the same texts
     most: float | None = None  # the most that it can be, where rules are near to it
 
-    def published(self, selection: Mapping[str, Any]) -> Sample | None:
+    def published(self, selection: Selection) -> Sample | None:
         """The thesis's own number, from its tables."""
         if self.thesis is None:
             return None
@@ -57,7 +57,7 @@ class Measure:
         return Sample(mean, std, int(n))
 
 
-def scales_with(**values: Any) -> dict[str, dict[str, Any]]:
+def scales_with(**values: Any) -> dict[str, Selection]:
     """What runs have at each scale, where some of it is as this measure needs it."""
     return {name: scale | values for name, scale in SCALES.items()}
 

@@ -78,14 +78,9 @@ class Asked:
     @property
     def parameters(self) -> dict[str, Any]:
         """What papermill sets in the parameters cell of each chapter."""
-        from paper.runs.request import NARROWING
-
         request = self.request
-        narrowing = {name: getattr(request, name) for name in (*NARROWING, "paraphrases")}
-        narrowing["masked"] = None if request.masked else False
-        only = {key: value for key, value in narrowing.items() if value is not None}
         parameters: dict[str, Any] = {"profile": request.profile, "corpus": request.corpora or None}
-        parameters |= {"only": only, "encoder": request.encoder}
+        parameters |= {"only": request.only, "encoder": request.encoder}
         if request.profile == "smoke":  # the sections that train on the page take seconds
             parameters |= {"texts": 44, "epochs": 1}
         return json.loads(json.dumps(parameters))  # lists, not tuples

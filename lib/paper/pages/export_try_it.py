@@ -14,7 +14,7 @@ from torch import Tensor
 from paper.pages.try_it import FILES, FOLDER, LARGEST, MIDDLE, OnPage, on_page, read_model
 from paper.runs.kinds.training import Training, prepare, trained
 from paper.runs.plans import COMPACT, COMPACT_TEST
-from paper.runs.run import Place, key
+from paper.runs.run import Facts, Place, key
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
 from whenpool.corpora.tokens import VECTORS
@@ -52,7 +52,7 @@ def export(
     """Write the models of some trainings on the same texts, before and after training, with the
     accuracy of the stored run, and of what is written, in which all but the most frequent ``words``
     are unknown."""
-    content: dict[str, Any] = {"matrices": {}, "models": {}}
+    content: Facts = {"matrices": {}, "models": {}}
 
     def shared(matrix: Tensor) -> str:
         """The name under which a matrix is in the file; equal ones of different models are there
@@ -62,7 +62,7 @@ def export(
         content["matrices"][name] = packed
         return name
 
-    def written(model: TextClassifier, first: Tensor) -> dict[str, Any]:
+    def written(model: TextClassifier, first: Tensor) -> Facts:
         weights = {name: value.detach() for name, value in model.named_parameters()}
         change = weights.pop("embedding.weight")[: len(first)] - first  # (V, E)
         state = {  # of up to 1,000 values as numbers
@@ -110,7 +110,7 @@ def export_page(data: Path | None, store: Path | None, root: Path) -> str:
     return f"The models were written into {folder}"
 
 
-def first_answers() -> dict[str, Any]:
+def first_answers() -> Facts:
     """What the page shows before it has loaded a model: the state in which it opens, and each
     answer. The page opens with the review and the pooled model of the largest `on_opinion`."""
     page = on_page("mid")
@@ -158,7 +158,7 @@ def accuracy(model: TextClassifier, texts: Texts) -> float:
     return evaluate(model, replace(texts, ids=ids)).accuracy
 
 
-def pack(matrix: Tensor) -> dict[str, Any]:
+def pack(matrix: Tensor) -> Facts:
     """(R, C) -> a scale for each row, and a character for each value."""
     scales = _numbers(matrix.abs().amax(1) / LARGEST)
     steps = torch.tensor(scales).clamp(min=torch.finfo(matrix.dtype).tiny).unsqueeze(1)

@@ -22,6 +22,7 @@ from paper.fewshot.pretrained import MINILM
 from paper.pages.tabling import grid, in_order
 from paper.runs.kinds.few_shot import READ_BY_ENCODER
 from paper.runs.plans import COMPACT
+from paper.runs.store import Facts
 from paper.tables import CaptionedTable, mean_text, spread
 from paper.verdicts.results import (
     THESIS_MODEL,
@@ -47,7 +48,7 @@ MARKS = {
 than the thesis's."""
 JUDGED = ["reproduced", "differs", "undecided"]
 """Verdicts that at least three seeds by the thesis's protocol lead to."""
-NOT_RUN: dict[str, Any] = {
+NOT_RUN: Facts = {
     "ours": np.nan,
     "ours_std": np.nan,
     "n": 0,
@@ -101,7 +102,7 @@ def with_most_seeds(runs: DataFrame) -> DataFrame:
     return most.drop_duplicates("seed", keep="last")
 
 
-def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
+def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> Facts:
     """What is beside a published mean and standard deviation, see `NOT_RUN`; pilots have no
     verdict."""
     values, verdict = runs["test_accuracy"], "pilot" if pilot else "so far"
@@ -116,7 +117,7 @@ def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> dict[str, Any]:
     return NOT_RUN | ours | {"keys": tuple(runs["key"])}
 
 
-def judge(ours: DataFrame, theirs: Series) -> dict[str, Any]:
+def judge(ours: DataFrame, theirs: Series) -> Facts:
     """What is beside a row of ``data/paper/accuracy.csv``, see `NOT_RUN`, from our runs of its
     cell."""
     cell, used = NOT_RUN, reference_runs(ours)
@@ -168,7 +169,7 @@ def beside_thesis(
     columns: Sequence[str],
     caption: str,
     name: str,
-    heads: dict[str, Any] | None = None,
+    heads: Facts | None = None,
     legend: str = LEGEND,
 ) -> CaptionedTable:
     """A table of the thesis with ours in its cells, see `judged`, and where ours come from."""
@@ -241,7 +242,7 @@ RULES_OF = pd.Timestamp("2026-11-22T07:45:13+00:00")
 shows."""
 
 
-WHOLE: dict[str, Any] = {"corpus_complete": True, "length": "any"}
+WHOLE: Facts = {"corpus_complete": True, "length": "any"}
 
 
 def arranged(runs: DataFrame) -> DataFrame:

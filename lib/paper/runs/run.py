@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import safetensors.torch
 import torch
 
-from paper.runs.store import Store, key_of
+from paper.runs.store import Facts, Store, key_of
 from whenpool.base.files import fingerprint
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
@@ -124,17 +124,17 @@ class Run:
         """Its fields and those of its parts, side by side as tables have them."""
         return [*fields(cls)]
 
-    def changed(self) -> dict[str, Any]:
+    def changed(self) -> Facts:
         """The columns that are not at their default."""
         defaults = {column.name: column.default for column in self.columns()}
         values = {name: getattr(self, name) for name in defaults}
         return {name: value for name, value in values.items() if value != defaults[name]}
 
-    def values(self, names: str) -> dict[str, Any]:
+    def values(self, names: str) -> Facts:
         """Some of its fields."""
         return {name: getattr(self, name) for name in names.split()}
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Facts:
         """The configuration, as it is stored."""
         named = self.named
         return {column.name: getattr(named, column.name) for column in self.columns()}
@@ -149,16 +149,16 @@ class Run:
         return cls(**cls.options_of(row))
 
     @classmethod
-    def options_of(cls, row: Any) -> dict[str, Any]:
+    def options_of(cls, row: Any) -> Facts:
         """What a row has of the columns."""
         return {column.name: _value_of(row, column) for column in cls.columns()}
 
-    def identity(self, place: Place) -> dict[str, Any]:
+    def identity(self, place: Place) -> Facts:
         """What makes a run this run: configuration, data, protocol. Raises `InputError` for a
         configuration that cannot be run, or data that are not there."""
         raise NotImplementedError
 
-    def identified(self, place: Place, label: str, **data: str) -> dict[str, Any]:
+    def identified(self, place: Place, label: str, **data: str) -> Facts:
         """An identity: the ``label`` of the corpus, the fingerprints of ``data``, and that of the
         vectors."""
         if self.vectors:
@@ -177,9 +177,9 @@ class Run:
     def put(
         self,
         place: Place,
-        result: Mapping[str, Any],
-        made: Mapping[str, Any],
-        history: Iterable[Mapping[str, Any]] = (),
+        result: Facts,
+        made: Facts,
+        history: Iterable[Facts] = (),
         weights: Any = None,
     ) -> str:
         """Store a result and its history, with the `provenance` and maybe weights; returns the
@@ -194,7 +194,7 @@ class Run:
         return rows["protocol"] == cls.protocol
 
     @classmethod
-    def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def points_of(cls, history: str, row: Facts) -> list[Facts]:
         """What a stored run has of one of its histories."""
         return [point for point in row["history"] if cls.histories[history] in point]
 
@@ -229,7 +229,7 @@ def _value_of(row: Any, column: Field[Any]) -> Any:
 # where a result comes from: code, versions, machine, time; no part of the key of a run
 
 
-def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
+def provenance(device: str, together: int = 1, group: str = "") -> Facts:
     """What is stored beside a result computed now on a device, ``together`` with a ``group`` of
     models."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
@@ -250,11 +250,15 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
 
 @cache
 def commit() -> str:
-    """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
-    if (root := project_root()) is None:
-        return ""
-    git = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
-    done = subprocess.run(git, cwd=root, capture_output=True, text=True, check=False)
+    """That of this clone; "" outside of one."""
+    root = project_root()
+    return commit_of(root) if root else ""
+
+
+def commit_of(clone: Path, digits: int = 12) -> str:
+    """The commit of a clone, with "+" where its files differ from it; "" where there is none."""
+    git = ["git", "describe", "--always", "--exclude=*", f"--abbrev={digits}", "--dirty=+"]
+    done = subprocess.run(git, cwd=clone, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 

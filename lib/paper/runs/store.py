@@ -9,7 +9,7 @@ only.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -20,6 +20,8 @@ import pandas as pd
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import project_root
 
+Facts = dict[str, Any]
+"""Values by name: what a run is, what came out of it, and where it comes from."""
 NO_FOLDER = Path(os.devnull)  # Of a store without runs
 MADE = ("seconds", "together", "device", "corpus_complete", "commit", "torch", "finished")
 """Columns of every kind."""
@@ -36,11 +38,11 @@ class Store:
 
     def put(
         self,
-        identity: Mapping[str, Any],
-        run: Mapping[str, Any],
-        result: Mapping[str, Any],
-        provenance: Mapping[str, Any],
-        history: Iterable[Mapping[str, Any]] = (),
+        identity: Facts,
+        run: Facts,
+        result: Facts,
+        provenance: Facts,
+        history: Iterable[Facts] = (),
         weights: bytes | None = None,
         kind: str = "training",
     ) -> str:
@@ -63,7 +65,7 @@ class Store:
         write_atomically(probe, b"")
         probe.unlink(missing_ok=True)  # another command may look at the same moment
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> Facts | None:
         """A stored run, or None where there is none, or its file is damaged."""
         file = self._file(key)
         if not file.exists():
@@ -125,7 +127,7 @@ class Store:
     def _published_keys(self) -> set[str]:
         return {key for kind in _kinds().values() for key in self.read_published(kind.table)["key"]}
 
-    def _with_published(self, rows: list[dict[str, Any]], name: str) -> pd.DataFrame:
+    def _with_published(self, rows: list[Facts], name: str) -> pd.DataFrame:
         """The rows that are stored here, and the published ones of other runs."""
         here, published = pd.DataFrame(rows), self.read_published(name)
         # NaN, as in a CSV file: None would make objects of published numbers
@@ -135,7 +137,7 @@ class Store:
         parts = [part for part in (published, here) if len(part)]
         return pd.concat(parts or [published], ignore_index=True)
 
-    def _rows(self, kind: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    def _rows(self, kind: str | None = None) -> list[tuple[str, Facts]]:
         """The keys and contents of the runs stored here, of one kind or of all."""
         keys = sorted(file.stem for file in self.directory.glob("*.json"))
         rows = [(key, row) for key in keys if (row := self.get(key))]
@@ -145,7 +147,7 @@ class Store:
         return self.directory / f"{key}.json"
 
 
-def _kinds() -> Mapping[str, Any]:
+def _kinds() -> Facts:
     """Every kind of run by its name; they are made of what is here, so that they come later."""
     from paper.runs.kinds import KINDS
 
@@ -160,13 +162,13 @@ def recorded_columns(name: str) -> tuple[str, ...]:
     return tuple(pd.read_csv(file, nrows=0)) if file.is_file() else ()
 
 
-def key_of(identity: Mapping[str, Any]) -> str:
+def key_of(identity: Facts) -> str:
     """20 hexadecimal digits that depend on every value of the identity."""
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def kind_of(row: Mapping[str, Any]) -> str:
+def kind_of(row: Facts) -> str:
     """The kind of a stored run; older files, which do not say it, are known by what they hold."""
     if "kind" in row:
         return str(row["kind"])
@@ -175,7 +177,7 @@ def kind_of(row: Mapping[str, Any]) -> str:
 
 
 @cache
-def _read_run(file: Path, *state: int) -> dict[str, Any] | None:
+def _read_run(file: Path, *state: int) -> Facts | None:
     """A stored run, or None for what is none; the file is read anew when its ``state`` has
     changed."""
     try:

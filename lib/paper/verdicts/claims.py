@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
+from math import inf, isfinite, isinf, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,19 @@ from pandas import DataFrame
 from scipy.special import stdtr
 
 from paper.chapters.shared import SEEDS_NEEDED, Measure
+from paper.runs.store import Facts
 from paper.tables import number_text, spoken_number
 from paper.verdicts.measures import MEASURES, numbers
-from paper.verdicts.results import SCALES, Numbers, Runs, Sample, estimate, paper_file, spread
+from paper.verdicts.results import (
+    SCALES,
+    Numbers,
+    Runs,
+    Sample,
+    Selection,
+    estimate,
+    paper_file,
+    spread,
+)
 from whenpool.base.errors import InputError, check, check_known
 
 OTHER_ENCODER = "not tested: other encoder"
@@ -44,7 +55,6 @@ LEVEL = 0.95  # of intervals
 SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact", "pretrained": "pretrained"}
 LENIENCE = 0.25  # By which part of itself a threshold is moved to see whether a verdict is firm
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
-Selection = dict[str, Any]  # Values of columns; several stand for each of them
 Term = tuple[int, Sample | None]  # A mean and its sign
 Terms = Sequence[Term]  # of a sum
 
@@ -64,26 +74,26 @@ class Rule:
         sign, number = text.split()
         end = float(number)
         if "=" not in sign:  # the end itself violates the rule
-            end = math.nextafter(end, {"<": -math.inf, ">": math.inf}[sign])
-        return cls(end, math.inf) if _SIGNS[sign] in "≥>" else cls(-math.inf, end)
+            end = math.nextafter(end, {"<": -inf, ">": inf}[sign])
+        return cls(end, inf) if _SIGNS[sign] in "≥>" else cls(-inf, end)
 
     def in_logs(self) -> "Rule":
         """The same of the logarithm of a ratio."""
-        return Rule(*(math.log(end) if end > 0 else -math.inf for end in (self.low, self.high)))
+        return Rule(*(math.log(end) if end > 0 else -inf for end in (self.low, self.high)))
 
     def slack(self, value: float) -> float:
         """How far inside a value lies, negative outside."""
-        below = math.inf if self.low == -math.inf else value - self.low
-        return min(below, math.inf if self.high == math.inf else self.high - value)
+        below = inf if self.low == -inf else value - self.low
+        return min(below, inf if self.high == inf else self.high - value)
 
     def moved(self, part: float, measure: Measure) -> "Rule":
         """The same a part stricter, or laxer where it is negative: a threshold is moved by a part
         of itself, or of its distance from the most that the quantity can be; the ends of a band by
         a part of half its width, of ratios on a log scale. A threshold of 0 stays as it is."""
         low, high = self.low, self.high
-        if math.isinf(high):
+        if isinf(high):
             return Rule(low + part * abs(low - (measure.most or 0)), high)
-        if math.isinf(low):
+        if isinf(low):
             return Rule(low, high - part * abs(high))
         if measure.ratio:
             step = (high / low) ** (part / 2)
@@ -103,16 +113,16 @@ class Finding:
     """What some runs say of a claim."""
 
     verdict: str = "not run"  # one of `VERDICTS`
-    value: float = math.nan  # the quantity; of several comparisons the one that decides
-    low: float = math.nan  # its interval at `level`; none with a single seed
-    high: float = math.nan
+    value: float = nan  # the quantity; of several comparisons the one that decides
+    low: float = nan  # its interval at `level`; none with a single seed
+    high: float = nan
     n: int = 0  # seeds, the fewest of what is compared
     level: float = LEVEL  # higher where one of several comparisons speaks against the claim
     firmness: str = ""  # of a verdict "firm", see the module, or what it hangs on
     part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
     keys: tuple[str, ...] = ()  # of the runs
     # the smallest α at which the verdict stands; of an undecided one the likelier's
-    p: float = math.nan
+    p: float = nan
 
     @classmethod
     def of(cls, *terms: Term, ratio: bool = False, level: float = LEVEL) -> "Finding":
@@ -127,7 +137,7 @@ class Finding:
     def of_ratio(self) -> "Finding":
         """The same of a ratio whose logarithm this is; past 690 it is as good as infinite."""
         ends = (self.value, self.low, self.high)
-        value, low, high = (math.inf if end > 690 else math.exp(end) for end in ends)
+        value, low, high = (inf if end > 690 else math.exp(end) for end in ends)
         return replace(self, value=value, low=low, high=high)
 
     @property
@@ -157,14 +167,14 @@ class Finding:
             note.insert(0, f"{100 * self.level:.3g} % interval {ends}")
         return f"{spoken_number(self.value)} ({', '.join(note)})"
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Facts:
         """As JSON has it."""
         ends = (self.value, self.low, self.high)
-        value, *interval = (end if math.isfinite(end) else None for end in ends)
-        data: dict[str, Any] = {"verdict": self.verdict, "value": value}
+        value, *interval = (end if isfinite(end) else None for end in ends)
+        data: Facts = {"verdict": self.verdict, "value": value}
         data |= {"interval": None if None in interval else interval, "n": self.n}
         data |= {"level": self.level} if self.level > LEVEL else {}
-        data |= {"p": self.p} if math.isfinite(self.p) else {}
+        data |= {"p": self.p} if isfinite(self.p) else {}
         if self.firmness:
             data["firm"] = self.firmness == "firm"
             data |= {} if data["firm"] else {"hangs_on": self.firmness.split(" and ")}
@@ -184,12 +194,12 @@ class Claim:
     rule: str
     unit: str
     evidence: str
-    of: Mapping[str, Any] = field(default_factory=dict)
-    against: Mapping[str, Any] | None = None
-    versus: Mapping[str, Any] | None = None
+    of: Selection = field(default_factory=dict)
+    against: Selection | None = None
+    versus: Selection | None = None
     scales: tuple[str, ...] = tuple(SCALES)
     untested: Sequence[str] = ()
-    compact: Mapping[str, Any] = field(default_factory=dict)
+    compact: Selection = field(default_factory=dict)
     published: float | None = None
     contradiction: str = ""
     remark: str = ""
@@ -206,12 +216,12 @@ class Claim:
         return f"{page or self.chapter}.html#{name}"
 
     @classmethod
-    def read(cls, entry: dict[str, Any]) -> "Claim":
+    def read(cls, entry: Facts) -> "Claim":
         """From an entry of the file; an error says what is wrong with it."""
         check_known("measure", entry["measure"], MEASURES)
         registered = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
         scales, seeds = tuple(entry.get("scales", SCALES)), entry.get("seeds", {})
-        by_scale = seeds if isinstance(seeds, dict) else dict.fromkeys(scales, seeds)
+        by_scale: Facts = seeds if isinstance(seeds, dict) else dict.fromkeys(scales, seeds)
         for scale in by_scale:
             check_known("scale", scale, scales)
         if n := entry.get("n", 0):
@@ -331,9 +341,9 @@ def claims(file: Path | None = None) -> list[Claim]:
     return entries_of(file or paper_file("claims.yml"), Claim.read)
 
 
-def entries_of(file: Path, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
+def entries_of(file: Path, make: Callable[[Facts], Any]) -> list[Any]:
     """What ``make`` gives of each entry of a YAML file; a fault is named by the entry's id."""
-    entries: dict[str, Any] = {}
+    entries: Facts = {}
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
     for entry in loader(file.read_text("utf-8")).get_single_data() or ():
         try:
@@ -346,8 +356,8 @@ def entries_of(file: Path, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
 
 def compared(
     first: Selection,
-    against: Mapping[str, Any] | None = None,
-    versus: Mapping[str, Any] | None = None,
+    against: Selection | None = None,
+    versus: Selection | None = None,
 ) -> list[list[tuple[int, Selection]]]:
     """A selection, minus the same with other values, and that once more with others: for each
     combination of several values what is added (1) and subtracted (-1)."""
@@ -365,7 +375,7 @@ def compared(
     return comparisons
 
 
-def _each(selection: Mapping[str, Any]) -> list[Selection]:
+def _each(selection: Selection) -> list[Selection]:
     """A selection for each combination of several values; ``best_of`` stays as it is."""
     lists = [
         value if isinstance(value, list | tuple) and name != "best_of" else [value]
@@ -462,7 +472,7 @@ def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDE
             finding = Finding.of(*each, level=level)
             if measure.exact:
                 finding = replace(finding, low=finding.value, high=finding.value)
-            few = not measure.exact and (finding.n < enough or math.isnan(finding.low))
+            few = not measure.exact and (finding.n < enough or isnan(finding.low))
             ends = (finding.value, finding.value) if few else (finding.low, finding.high)
             verdict = rule.verdict(*ends)
             findings.append(replace(finding, verdict=SO_FAR[verdict] if few else verdict))
@@ -495,7 +505,7 @@ def _smallest_level(rule: Rule, terms: Any, measure: Measure, verdict: str) -> f
         value = sum(sign * sample.mean for sign, sample in each)
         error, freedom = spread(each)
         slack = rule.slack(value)
-        steps = slack / error if error else math.copysign(math.inf, slack)
+        steps = slack / error if error else math.copysign(inf, slack)
         inside.append(2 * float(stdtr(freedom, -steps)))
         outside.append(2 * float(stdtr(freedom, steps)))
     holds, fails = min(1.0, max(inside)), min(1.0, len(terms) * min(outside))
@@ -529,7 +539,7 @@ def by_runs(
     terms = [paired(each) for each in terms] if measure.paired else terms
     finding = judge(claim, terms, len(deciding) or SEEDS_NEEDED)
     if finding.n and scale in claim.untested:
-        return replace(finding, verdict=OTHER_ENCODER, firmness="", p=math.nan)
+        return replace(finding, verdict=OTHER_ENCODER, firmness="", p=nan)
     return finding
 
 
@@ -538,7 +548,7 @@ def by_the_thesis(claim: Claim) -> Finding | None:
     measure, terms = MEASURES[claim.measure], list[Terms]()
     if claim.published is not None:
         number = math.log(claim.published) if measure.ratio else claim.published
-        terms = [[(1, Sample(number, math.nan, 1))]]
+        terms = [[(1, Sample(number, nan, 1))]]
     elif claim.of_thesis and "thesis" in claim.scales:  # of several ways it has no number
         for each in claim.comparisons("thesis"):
             terms.append([(sign, measure.published(selection)) for sign, selection in each])

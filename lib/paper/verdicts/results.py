@@ -21,15 +21,17 @@ from whenpool.base.paths import project_root
 from whenpool.corpora.tokens import VECTORS
 from whenpool.models.encoder import STARTS
 
+Selection = dict[str, Any]
+"""Values of columns, see `has`."""
 _NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size
     learning_rate
     weight_decay clip drop_connect share masked max_words test"""
 _DEFAULTS = {column.name: column.default for column in Training.columns()}
-THESIS_MODEL: dict[str, Any] = {name: _DEFAULTS[name] for name in _NAMES.split()}
+THESIS_MODEL: Selection = {name: _DEFAULTS[name] for name in _NAMES.split()}
 """The thesis's model and training (§1.4.2)."""
 PLAIN = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
 PLAIN |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}
-SCALES: dict[str, dict[str, Any]] = {"thesis": PLAIN, "compact": PLAIN | COMPACT}
+SCALES: dict[str, Selection] = {"thesis": PLAIN, "compact": PLAIN | COMPACT}
 """What a run has at each scale where nothing else is asked for: the thesis's BiLSTM and training,
 or the compact replication, which reduces them as `paper.runs.plans.COMPACT` says; on long, plain
 reviews."""
@@ -72,7 +74,7 @@ class Runs:
             return rows
         return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
 
-    def as_usual(self, rows: DataFrame, selection: Mapping[str, Any]) -> Series:
+    def as_usual(self, rows: DataFrame, selection: Selection) -> Series:
         """Which rows were measured as those on record are, see `has`."""
         return has(rows, selection)
 
@@ -102,7 +104,7 @@ class Numbers:
             self._columns[name] = values.where(values.notna(), None).tolist()
         return self._columns[name]
 
-    def positions(self, selection: Mapping[str, Any]) -> Sequence[int]:
+    def positions(self, selection: Selection) -> Sequence[int]:
         """Which rows have these values, None for an empty one, ``...`` for any."""
         values = {name: value for name, value in selection.items() if value is not ...}
         names = tuple(values)
@@ -162,7 +164,7 @@ def with_model(rows: DataFrame) -> DataFrame:
     return rows.assign(model=[variant_of(**values) for values in varying])
 
 
-def has(rows: DataFrame, selection: Mapping[str, Any]) -> Series:
+def has(rows: DataFrame, selection: Selection) -> Series:
     """Which rows have some values in their columns: a value, one of a list, None for an empty one,
     or ``...`` for any."""
     chosen = Series(True, index=rows.index)

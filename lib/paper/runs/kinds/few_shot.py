@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from filelock import FileLock
@@ -21,7 +20,7 @@ from paper.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix
 from paper.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from paper.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
 from paper.runs.kinds.training import EVALUATION, TEST_TEXTS, scores_of
-from paper.runs.run import Place, Run, provenance, seeded
+from paper.runs.run import Facts, Place, Run, provenance, seeded
 from whenpool.base.errors import check
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, CorpusSource, tokens
@@ -92,7 +91,7 @@ class FewShot(Run):
         encoder = folder.name if folder.is_dir() else self.encoder
         return replace(self, encoder=encoder, paraphrases=file and Path(file).name)
 
-    def identity(self, place: Place) -> dict[str, Any]:
+    def identity(self, place: Place) -> Facts:
         source = place.source(self)
         identity = self.identified(place, source.label, corpus=source.fingerprint(self.length))
         if self.has_encoder:
@@ -102,7 +101,7 @@ class FewShot(Run):
             identity["data"]["paraphrases"] = fingerprint(Path(self.paraphrases))
         return identity
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Facts:
         return super().row() | ({} if self.has_encoder else {"encoder": None})
 
     def execute(self, place: Place, device: str = "cpu", keep_weights: bool = False) -> str:
@@ -157,7 +156,7 @@ def passes_of(run: FewShot, labelled: int) -> tuple[int, int, int]:
     return looks, passes, looks * passes * per_pass
 
 
-System = tuple[nn.Module, Splits, dict[str, Any], dict[str, Any]]
+System = tuple[nn.Module, Splits, Facts, Facts]
 """What a run trains: the model, the labelled, validation and test texts as it reads them, how it is
 trained, and what is stored of it."""
 
@@ -187,7 +186,7 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         return ids
 
     texts = texts_of(chosen, number)
-    about: dict[str, Any] = {"test_cut": cut, "tokens_read": limit}  # tokens of a text, at most
+    about: Facts = {"test_cut": cut, "tokens_read": limit}  # tokens of a text, at most
     about["encoder_parameters"] = sum(p.numel() for p in pretrained.model.parameters())
     if run.system == "max_attention":
         folder, parts = place.cache / "embedded", (texts.train, texts.validation, texts.test)

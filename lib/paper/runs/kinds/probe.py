@@ -26,7 +26,7 @@ from paper.runs.kinds.training import (
     prepare,
     trained,
 )
-from paper.runs.run import Place, Run, key, provenance, seeded
+from paper.runs.run import Facts, Place, Run, key, provenance, seeded
 from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.models.encoder import word_mask
@@ -48,7 +48,8 @@ POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
 VALLEY_POINTS = 50  # The same of each look of `Valleys`
 GRADIENT_WORDS = 16_384  # Padded words, on a processor, of a batch whose gradients are looked at
 SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
-Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
+Rows = list[Facts]  # What a probe measures, a row each
+Measured = tuple[Facts, Rows]  # The numbers of a probe run, and its rows
 
 
 @dataclass(frozen=True)
@@ -61,19 +62,6 @@ class Probe(Run):
     probe: ClassVar[str]  # which one it is, a key of `PROBES`
     effort: ClassVar[float] = 1.0  # what a word of a text costs, beside a step of training on it
     on_trained: ClassVar[bool] = True  # whether it reads the weights that the training leaves
-    histories: ClassVar = {
-        "gradients": "position",
-        "first_steps": "position",
-        "trace": "examples",
-        "sweep": "share_added",
-        "nwi": "position",
-        "directions": "direction",
-        "memory": "words",
-        "states": "readout",
-        "valleys": "median",
-        "faithfulness": "method",
-        "states_course": "own_accuracy",
-    }
     order = ("probe", *Training.order)
 
     @property
@@ -94,16 +82,16 @@ class Probe(Run):
         """Without those of its training."""
         return [column for column in fields(cls) if column.name != "training"]
 
-    def changed(self) -> dict[str, Any]:
+    def changed(self) -> Facts:
         return {"probe": self.probe, **super().changed(), **self.training.changed()}
 
-    def identity(self, place: Place) -> dict[str, Any]:
+    def identity(self, place: Place) -> Facts:
         """The identity of the training, and what the probe does with it."""
         training = self.training.identity(place)
         probe = {name: v for name, v in self.changed().items() if name not in training["run"]}
         return training | {"probe": probe | {"protocol": PROBE_PROTOCOL}}
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Facts:
         return {"probe": self.probe, **super().row(), **self.training.row()}
 
     @classmethod
@@ -117,7 +105,7 @@ class Probe(Run):
         return current & (rows["protocol"] == Training.protocol)
 
     @classmethod
-    def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def points_of(cls, history: str, row: Facts) -> Rows:
         """All that a probe of this name has measured."""
         return row["history"] if row["run"].get("probe") == history else []
 
@@ -193,11 +181,11 @@ class Course(Probe):
         """Whether it is time for a look, after so many texts; ``last`` is when the last one was."""
         raise NotImplementedError
 
-    def see(self, model: Any, dataset: Dataset) -> list[dict[str, Any]]:
+    def see(self, model: Any, dataset: Dataset) -> Rows:
         """The rows of one look."""
         raise NotImplementedError
 
-    def numbers(self, rows: list[dict[str, Any]], dataset: Dataset) -> dict[str, Any]:
+    def numbers(self, rows: Rows, dataset: Dataset) -> Facts:
         """What is stored beside the rows of all looks."""
         return {}
 
@@ -205,7 +193,7 @@ class Course(Probe):
         """Train and look on the way; the training is stored first."""
         model, dataset = prepared.model, prepared.dataset
         repeated = self.until is not None and place.store.has(key(self.training, place))
-        rows, last = list[dict[str, Any]](), -math.inf
+        rows, last = Rows(), -math.inf
 
         def watch(seen: int) -> None:
             nonlocal last
@@ -236,7 +224,7 @@ class GradientTrace(Course):
         number has grown by a tenth."""
         return seen >= max(last + 128, last * 1.1)
 
-    def see(self, model: Any, dataset: Dataset) -> list[dict[str, Any]]:
+    def see(self, model: Any, dataset: Dataset) -> Rows:
         held_out = self.shortest and self.longest
         texts = dataset.train.first(self.texts)
         if held_out:
@@ -271,7 +259,7 @@ class Valleys(Course):
         """After every batch at first, later when the number of texts has grown by a seventh."""
         return seen >= max(last + 32, last * 8 / 7)
 
-    def see(self, model: Any, dataset: Dataset) -> list[dict[str, Any]]:
+    def see(self, model: Any, dataset: Dataset) -> Rows:
         texts = _of_length(dataset.test, self.shortest, self.longest, self.texts)
         profiles = gradient_profile(*_norms(model, texts), VALLEY_POINTS)  # (N, P)
         return _rows(median=profiles.median(0).values)
@@ -286,7 +274,7 @@ class PaddingSweep(Probe):
     probe = "sweep"
     effort = 0.3 * 3 * 29  # places, and the sum of 1 / (1 - share) over the shares
 
-    def identity(self, place: Place) -> dict[str, Any]:
+    def identity(self, place: Place) -> Facts:
         """It includes the filler that is added, whatever the training read."""
         identity = super().identity(place)
         filler = place.source(self.training).filler_fingerprint()
@@ -446,13 +434,13 @@ class StatesCourse(Course):
         epoch, more = divmod(seen, self.training.size)
         return not more and (epoch == self.training.epochs or epoch.bit_count() < 2)
 
-    def see(self, model: Any, dataset: Dataset) -> list[dict[str, Any]]:
+    def see(self, model: Any, dataset: Dataset) -> Rows:
         dataset = replace(dataset, test=dataset.test.first(self.texts))
         accuracy = evaluate(model, dataset.test.to(_device_of(model))).accuracy
         read = _read_by_regression(model, dataset, READOUTS[:2])
         return [row | {"own_accuracy": accuracy} for row in read]
 
-    def numbers(self, rows: list[dict[str, Any]], dataset: Dataset) -> dict[str, Any]:
+    def numbers(self, rows: Rows, dataset: Dataset) -> Facts:
         """Those of the last look."""
         labels = dataset.test.labels[: self.texts]
         about = {"texts_probed": len(labels), "majority_accuracy": majority_accuracy(labels)}
@@ -464,7 +452,7 @@ READOUTS = ("last", "mean", "max")  # Poolings without weights, whose outputs a 
 PENALTIES = tuple(10.0**power for power in range(-5, 2))  # C of the regression, the strongest first
 
 
-def _read_by_regression(model: Any, dataset: Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
+def _read_by_regression(model: Any, dataset: Dataset, names: Sequence[str]) -> Rows:
     """A row for each of some `READOUTS` with the test accuracy of a logistic regression on it."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -472,7 +460,7 @@ def _read_by_regression(model: Any, dataset: Dataset, names: Sequence[str]) -> l
 
     splits = [dataset.train, dataset.validation, dataset.test]
     read = [_readouts(model, texts.to(_device_of(model)), names) for texts in splits]
-    labels, rows = [texts.labels.numpy() for texts in splits], list[dict[str, Any]]()
+    labels, rows = [texts.labels.numpy() for texts in splits], Rows()
     for name in names:
         train, validation, test = (of_split[name] for of_split in read)
         ways = (LogisticRegression(C=c, max_iter=300) for c in PENALTIES)
@@ -483,7 +471,7 @@ def _read_by_regression(model: Any, dataset: Dataset, names: Sequence[str]) -> l
 
 
 @torch.inference_mode()
-def _readouts(model: Any, texts: Texts, names: Sequence[str]) -> dict[str, Any]:
+def _readouts(model: Any, texts: Texts, names: Sequence[str]) -> Facts:
     """What each of some `READOUTS` makes of every text's states, (N, D)."""
     size = model.encoder.output_size
     outputs = {name: np.zeros((len(texts), size), np.float32) for name in names}
@@ -499,7 +487,7 @@ def _readouts(model: Any, texts: Texts, names: Sequence[str]) -> dict[str, Any]:
     return outputs
 
 
-def _accuracies(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+def _accuracies(rows: Sequence[Facts], name: str) -> dict[str, float]:
     """The accuracies of rows by what a column of this name says."""
     return {f"accuracy_{row[name]}": row["accuracy"] for row in rows}
 
@@ -510,6 +498,7 @@ PROBES: dict[str, type[Probe]] = {
     if kind != Course
 }
 """Every probe run by its name."""
+Probe.histories = dict.fromkeys(PROBES, "")
 
 
 def _of_length(texts: Texts, shortest: int | None, longest: int | None, count: int) -> Texts:
@@ -541,7 +530,7 @@ def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
     return norms, lengths
 
 
-def _rows(**columns: Tensor) -> list[dict[str, Any]]:
+def _rows(**columns: Tensor) -> Rows:
     """A row for each position, from columns (P,)."""
     values = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from paper.corpora.tagged import Tagged, TaggedCorpus, entity_scores, find_tagged, in_io
 from paper.runs.kinds.training import scores_of
-from paper.runs.run import Place, Run, provenance, seeded
+from paper.runs.run import Facts, Place, Run, provenance, seeded
 from whenpool.corpora.batches import (
     PADDING,
     PADDING_INDEX,
@@ -70,7 +70,7 @@ class Tagging(Run):
         words = {"ud_ewt": 204_577.0, "wnut17": 62_730.0}
         return self.epochs * words.get(self.corpus, 15_000.0)  # as a generated corpus, or a file
 
-    def identity(self, place: Place) -> dict[str, Any]:
+    def identity(self, place: Place) -> Facts:
         corpus = find_tagged(self.corpus, place.data)
         return self.identified(place, corpus.label, corpus=corpus.fingerprint)
 
@@ -92,7 +92,7 @@ class Tagging(Run):
         test = data.splits.test  # which was tagged last
         unseen = data.frequency[test.ids.flat[:, 0].long()] == 0
         right = (objective.tags == test.labels)[unseen]
-        result: dict[str, Any] = {
+        result: Facts = {
             **scores_of(outcome),
             "classes": len(data.tags),
             "corpus_complete": corpus.complete,
@@ -139,7 +139,7 @@ class Numbered(NamedTuple):
     splits: Splits  # of `NumberedSentences`
     tags: list[str]  # names, in the order of their numbers
     frequency: Tensor  # (words,), how often each stands in the training sentences
-    shape: dict[str, Any]  # what a `SequenceTagger` has to know of the words
+    shape: Facts  # what a `SequenceTagger` has to know of the words
 
 
 def number(corpus: TaggedCorpus, run: Tagging, vectors: WordVectors | None) -> Numbered:
@@ -265,7 +265,7 @@ def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
     return {f"{name}_accuracy": 100 * sum(values) / len(test) for name, values in right.items()}
 
 
-def _profile(model: SequenceTagger, texts: Texts, run: Tagging, stage: str) -> list[dict[str, Any]]:
+def _profile(model: SequenceTagger, texts: Texts, run: Tagging, stage: str) -> list[Facts]:
     """Gradients along the longest sentences of ten words or more, at `PLACES` places from the first
     to the last word: of the sum of all words' losses, and of the loss of the word in the middle."""
     longest = torch.argsort(texts.ids.lengths, descending=True, stable=True)[: run.profiled]

@@ -5,10 +5,9 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache, partial
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch.utils._pytree import tree_map_only
 
 from paper.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
 from paper.memory import give_back_freed_memory
-from paper.runs.run import Place, Run, key, provenance, seeded
+from paper.runs.run import Facts, Place, Run, key, provenance, seeded
 from paper.runs.store import Store
 from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.base.errors import InputError, StorageError, check, check_known
@@ -79,14 +78,19 @@ class ModelSpec:
     through: str | None = None
     backward: str | None = None  # another way back through the cells, see `whenpool.Encoder`
 
+    @property
+    def options(self) -> Facts:
+        """What `whenpool.TextClassifier` is given."""
+        return {column.name: getattr(self, column.name) for column in fields(ModelSpec)}
+
     def make(self, words: int, classes: int, vectors: Tensor | None = None) -> TextClassifier:
         """The model before training, drawn from torch's generator."""
         return TextClassifier(
-            words, classes, padding_index=PADDING_INDEX, vectors=vectors, **vars(self)
+            words, classes, padding_index=PADDING_INDEX, vectors=vectors, **self.options
         )
 
 
-def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
+def scores_of(outcome: Any, labels: Any = None) -> Facts:
     """What every training stores of its outcome; with test labels how often the commonest is
     right."""
     scores = {
@@ -105,28 +109,25 @@ def majority_accuracy(labels: Tensor) -> float:
     return 100 * int(labels.bincount().max()) / len(labels)
 
 
-RECIPE = ("epochs", "batch_size", "learning_rate", "weight_decay", "clip")  # what a run says of it
-
-
-# not told to mypy, which would let `replace` change the fields of this class alone
-_record: Any = dataclass(frozen=True, init=False)
-
-
-@_record
-class Training(Run):
-    """One training and the test of its best epoch: a model, a recipe and their data. The defaults
-    are the thesis's (§1.4.2). The fields of model and recipe are read and given, also to
-    ``dataclasses.replace``, like its own: ``Training("imdb", "mid", 1_000, "max", epochs=8)``."""
-
-    kind, table, protocol = "training", "trainings", PROTOCOL
-    order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
+@dataclass(frozen=True)
+class ByPlace(Run):
+    """What a training is given by place; its other fields are given by name."""
 
     corpus: str  # a name for `whenpool.corpora.load`
     setting: str  # "standard", "left", "mid" or "right" (§1.8)
     size: int  # training texts
-    model: ModelSpec
-    recipe: Recipe  # of which `RECIPE` may differ
+    pooling: str
     seed: int = 0  # of initialisation and order of batches
+
+
+@dataclass(frozen=True)
+class Training(Recipe, ModelSpec, ByPlace):
+    """One training and the test of its best epoch: a recipe, a model and their data. The defaults
+    are the thesis's (§1.4.2): ``Training("imdb", "mid", 1_000, "max", epochs=8)``."""
+
+    kind, table, protocol = "training", "trainings", PROTOCOL
+    order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
+
     length: str = "long"  # of the original texts: "long", "short" or "any"
     share: float = SHARE  # filler's part of all words
     max_words: int | None = None  # cuts each original text before composing
@@ -140,38 +141,13 @@ class Training(Run):
     trick: str | None = None  # one of `TRICKS`
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `paper.tricks`
-
-    def __init__(self, *values: Any, **named: Any) -> None:
-        positional = ("corpus", "setting", "size", "pooling", "seed")
-        if len(values) > len(positional):
-            raise TypeError(f"a training takes {', '.join(positional)} by place, others by name")
-        named |= zip(positional, values, strict=False)
-        for part, kind, names in (
-            ("model", ModelSpec, [column.name for column in fields(ModelSpec)]),
-            ("recipe", Recipe, RECIPE),
-        ):
-            changes = {name: named.pop(name) for name in names if name in named}
-            named[part] = replace(named[part], **changes) if part in named else kind(**changes)
-        for item in fields(self):
-            if item.name not in named and item.default is MISSING:
-                raise TypeError(f"a training needs {item.name}")
-            object.__setattr__(self, item.name, named.pop(item.name, item.default))
-        if named:
-            raise TypeError(f"a training has no {', '.join(named)}")
-
-    def __getattr__(self, name: str) -> Any:
-        """A field of the model or the recipe."""
-        for part in ("model", "recipe"):
-            values = vars(vars(self)[part]) if part in vars(self) else {}
-            if name in values:
-                return values[name]
-        raise AttributeError(f"a training has no {name}")
+    passes: int = field(default=1, init=False)  # of a recipe, which no training changes
+    by_loss: bool = field(default=False, init=False)
 
     @classmethod
     def columns(cls) -> list[Field[Any]]:
-        recipe = [column for column in fields(Recipe) if column.name in RECIPE]
-        parts = {"model": fields(ModelSpec), "recipe": recipe}
-        return list(chain(*(parts.get(item.name, [item]) for item in fields(cls))))
+        """Those that it is given."""
+        return [column for column in fields(cls) if column.init]
 
     @property
     def training(self) -> "Training":  # type: ignore[override]
@@ -202,7 +178,7 @@ class Training(Run):
         check(self.clip is None or self.clip > 0, f"clip must be above 0, not {self.clip}")
         other = f"through must be another pooling than {self.pooling!r}; leave it out"
         check(self.through != self.pooling, other)
-        _check_model(self.model, self.trick)
+        _check_model(ModelSpec(**self.options), self.trick)
 
     @property
     def needs(self) -> "Training | None":
@@ -228,7 +204,7 @@ class Training(Run):
         read = self.epochs * validation + (self.test or TEST_TEXTS)
         return self.words * (learnt + EVALUATION * read)
 
-    def identity(self, place: Place) -> dict[str, Any]:
+    def identity(self, place: Place) -> Facts:
         self.check()
         source = place.source(self)
         data = {"corpus": source.fingerprint(self.length)}
@@ -256,7 +232,7 @@ class Training(Run):
                 outcome = train(
                     start.model,
                     start.dataset,
-                    self.recipe,
+                    self,
                     self.seed,
                     device,
                     watch=watch,
@@ -298,7 +274,7 @@ class Prepared:
         """Store the finished training; ``made`` is its provenance."""
         encoded, dataset, model = self.encoded, self.dataset, self.model
         trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
-        result: dict[str, Any] = trick | {
+        result: Facts = trick | {
             **scores_of(outcome, dataset.test.labels),
             "classes": len(dataset.classes),
             "corpus_complete": encoded.complete,
@@ -328,7 +304,7 @@ def prepare(run: Training, place: Place) -> Prepared:
         ids = Ragged(dataset.train.ids.flat.clone(), dataset.train.ids.offsets)
         dataset = replace(dataset, train=replace(dataset.train, ids=ids))
     with seeded(run.seed):
-        model = run.model.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
+        model = run.make(len(dataset.vocabulary), len(dataset.classes), dataset.vectors)
         for name, weights in model.named_parameters():
             weights.requires_grad_(not any(part in name for part in HELD.get(run.held or "", ())))
         return Prepared(encoded, dataset, model, torch.random.get_rng_state())
@@ -385,7 +361,7 @@ def execute_batched(
     prepared = [prepare(run, place) for run in runs]
     states, save = unfinished.states, unfinished.save
     students = [
-        Student(start.model, start.dataset, run.recipe, run.seed, states[n], partial(save, n))
+        Student(start.model, start.dataset, run, run.seed, states[n], partial(save, n))
         for n, (run, start) in enumerate(zip(runs, prepared, strict=True))
     ]
 
@@ -436,7 +412,7 @@ class Unfinished:
                 self.states[number] = state
                 self._together = max(self._together, together)
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> Facts:
         """Of a result of these trainings that is ready now."""
         return provenance(self._device, *self._together)
 

@@ -30,6 +30,14 @@ from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import evaluating
 from whenpool.training.loop import EVALUATION_WORDS, Accuracy, Learnt, Objective
 
+__all__ = [
+    "AttentionForm",
+    "DropoutAttention",
+    "GradientDirected",
+    "PenaltyAttention",
+    "TeacherForcing",
+]
+
 # How far the word that moves most is moved, in units of its embedding: see bench/README.md
 STEP = 1e-3
 LEAST = 1e-12  # Below this, shares and lengths count as zero: no logarithm or division of less

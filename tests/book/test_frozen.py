@@ -52,9 +52,9 @@ def test_a_passage_has_so_many_words_and_the_last_what_is_left():
 
 
 def test_a_run_has_a_row_for_each_pooling_reader_and_cell(place, tmp_path):
-    from test_pretrained import make_encoder
+    from test_pretrained import saved
 
-    folder = make_encoder(tmp_path / "tiny", max_position_embeddings=64)
+    folder = saved(tmp_path / "tiny", longest=64)
     run = replace(RUN, encoder=str(folder))
     assert load_encoder(str(folder), ()).longest >= 30
     run.execute(place)

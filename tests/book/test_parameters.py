@@ -10,7 +10,6 @@ from test_see_it_happen import parts_of
 from paper.chapter import Chapter
 from paper.pages.finish import lighter
 from paper.runs.request import Request
-from paper.verdicts.claims import SCALE_NAMES
 
 KINDS = {"good": "a fine warm film", "bad": "a dull cold film", "so": "a film"}
 
@@ -68,7 +67,7 @@ def test_what_a_request_has_no_runs_of_is_one_line(chapter, capsys):
 def test_without_a_request_or_a_plan_the_record_is_shown(place, name):
     chapter = Chapter(name, Request("quick" if name == "training_to_skip" else "smoke"), place)
     assert chapter.of_record
-    assert chapter.scales == SCALE_NAMES
+    assert chapter.scales == {"thesis": "thesis's scale", "compact": "compact"}
     assert chapter.chance == 50
     assert {*chapter.shown("accuracy", "thesis")["scale"]} <= {"thesis"}
 

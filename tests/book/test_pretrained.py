@@ -30,7 +30,7 @@ HALF = 2e-3
 """What float16 leaves of numbers up to 4, and what another batch does to float32."""
 
 
-def bert(seed=0):
+def bert(seed=0, longest=32):
     """With random weights; large ones, so that the whole text tells in each embedding."""
     config = transformers.BertConfig(
         hidden_size=16,
@@ -38,7 +38,7 @@ def bert(seed=0):
         num_attention_heads=2,
         intermediate_size=24,
         vocab_size=len(WORDS),
-        max_position_embeddings=32,
+        max_position_embeddings=longest,
         initializer_range=0.3,
     )
     with torch.random.fork_rng():
@@ -46,13 +46,17 @@ def bert(seed=0):
         return transformers.BertModel(config).eval()
 
 
+def saved(folder, **options):
+    """The folder of a `bert` with its words."""
+    bert(**options).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """The folder of a BERT that reads 32 tokens."""
-    folder = tmp_path_factory.mktemp("tiny")
-    bert().save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    return folder
+    return saved(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture

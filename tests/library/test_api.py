@@ -1,6 +1,7 @@
 """The example of each public name; what must not be needed, and what must not be loaded."""
 
 import tomllib
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_the_example_runs(module, name):
 def test_the_core_is_torch_numpy_and_safetensors_and_models_and_training_need_no_more():
     core = {Requirement(line).name for line in PROJECT["dependencies"]}
     assert core == {"torch", "numpy", "safetensors"}
-    assert (ROOT / "lib" / "whenpool" / "py.typed").is_file()  # types that a user's mypy sees
+    assert resources.files("whenpool").joinpath("py.typed").is_file()  # types for a user's mypy
     done = python(WITHOUT + WORKS, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 

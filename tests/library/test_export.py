@@ -67,4 +67,4 @@ def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
 
 
 def test_training_steps_run_on_a_device_that_is_not_the_processor():
-    elsewhere("stand_in.py", tests=20)
+    elsewhere("stand_in.py", tests=22)

@@ -62,7 +62,8 @@ def clone_commit(clone: Path) -> str:
     address = "https://github.com/dair-iitd/PoolingAnalysis"
     advice = f"{clone} is not a clone of the authors' code; run git clone {address} {clone}"
     commit = commit_of(clone, digits=40)
-    check((clone / "train.py").is_file() and commit, advice)
+    is_clone = (clone / "train.py").is_file() and (clone / ".git").exists()
+    check(is_clone and commit, advice)
     return commit
 
 

@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import sys
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import display
 
+import whenpool
 from paper.chapters import PLANS, plan
 from paper.figures import use_style
 from paper.runs.compute import compute, standing
@@ -178,7 +180,7 @@ class Chapter:
     def drawable(self, rows: pd.DataFrame) -> bool:
         """Whether there is something to draw; where there is nothing, a line says so."""
         if rows.empty:
-            display(Note(NOTHING, "legend"))
+            display(Note("No such run is on record yet." if self.of_record else NOTHING, "legend"))
         return len(rows) > 0
 
     def finding(
@@ -229,12 +231,15 @@ class Chapter:
     def decided(self) -> dict[str, Decision]:
         """All claims with their verdicts, by id. To decide them takes a processor half a minute:
         pages that are made from the same code, tables and runs share what the first one decided."""
-        files = [*Path(__file__).parents[1].rglob("*.py")]
+        packages = [Path(__file__).parent, Path(whenpool.__file__).parent]
+        files = [file for package in packages for file in package.rglob("*.[pt]*")]  # .py and .toml
         if root := project_root():
             files += [*root.glob("data/paper/*.*"), *root.glob("data/results/*.csv")]
-        stored = self.finished.store.directory.glob("*.json")
-        made_from = (file.read_text("utf-8") for file in sorted(files))
-        state = hash_of(*made_from, *sorted(file.name for file in stored))
+        made_from = [file.read_text("utf-8") for file in sorted(files) if file.suffix != ".pyc"]
+        for file in sorted(self.finished.store.directory.glob("*.json")):
+            changed = file.stat()
+            made_from.append(f"{file.name} {changed.st_size} {changed.st_mtime_ns}")
+        state = hash_of(sys.version, np.__version__, whenpool.__version__, *made_from)
         file = cache_directory() / "verdicts" / f"{state}.pickle"
         if not file.exists():
             decided = {decision.claim.id: decision for decision in decisions(self.finished)}

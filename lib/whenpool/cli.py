@@ -97,9 +97,8 @@ class Commands(click.Group):
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2."""
 
-    def stop(
-        *_: Any,
-    ) -> None:  # as ctrl-C does, and once: a second signal would disturb the clean-up
+    # as ctrl-C does, and once: a second signal would disturb the clean-up
+    def stop(*_: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pandas import DataFrame
 
 from paper.chapters.shared import Measure
-from paper.fewshot.pretrained import MINILM
 from paper.runs.kinds.frozen import DRAWS, Frozen
 from paper.runs.kinds.probe import (
     GradientProfile,
@@ -109,12 +108,11 @@ MEASURES = {"memory_exponent": Measure(memory, "exponent", fixed={"thesis": _SHA
 
 
 def plan_pretrained(study: Study) -> Iterable[Run]:
-    """Draws of reviews that MiniLM, or the encoder that is asked for, reads as it is."""
-    encoder = study.request.encoder or MINILM
+    """Draws of reviews that MiniLM reads as it is."""
     if study.compact:
         for corpus in study.request.corpora_or(*READ):
             for draw in study.seeds(DRAWS)[:DRAWS]:
-                yield Frozen(corpus, draw, encoder)
+                yield Frozen(corpus, draw)
 
 
 def readings(runs: Runs) -> DataFrame:
@@ -125,6 +123,6 @@ def readings(runs: Runs) -> DataFrame:
     return points.reindex(columns=columns).merge(runs.table(Frozen.kind), on="key")
 
 
-_USUAL = {"encoder": MINILM, "reader": "plain", "passage": None}
+_USUAL = {"encoder": Frozen.encoder, "reader": "plain", "passage": None}
 _USUAL |= {name: getattr(Frozen, name) for name in ("texts", "test", "words")}
 MEASURES["read_accuracy"] = Measure(readings, "accuracy", fixed={"pretrained": _USUAL}, paired=True)

@@ -5,14 +5,14 @@ or the difference of two means over seeds, or their ratio; the rule is a thresho
 claim may ask for k comparisons. It *holds* when the 95 % interval of each satisfies the rule. It
 *does not hold* when the interval of at least one, at level 1 - 0.05 / k, lies wholly outside
 (Bonferroni). Else it is *undecided*; until the seeds that decide it are run the means say *so far*.
-The same rule is applied to runs at the thesis's scale, to the compact replication, and to the
-thesis's own numbers. A verdict is *firm* when it stays the same with thresholds that are a quarter
-stricter or laxer, and without any one of the seeds.
+The same rule is applied to runs at the thesis's scale, to the compact replication, to encoders that
+others have trained, and to the thesis's own numbers. A verdict is *firm* when it stays the same
+with thresholds that are a quarter stricter or laxer, and without any one of the seeds.
 
 Verdicts read only runs that began after the rule was registered; what older runs say is a pilot. A
-claim names the seeds that decide it before they are run: a verdict that is looked at again with
-each new seed is wrong more often than its interval says. Later seeds are shown beside the verdict
-and decide nothing.
+claim names the seeds that decide it, since 2026-11-29 before they are run: a verdict that is looked
+at again with each new seed is wrong more often than its interval says. Later seeds are shown beside
+the verdict and decide nothing.
 """
 
 import math

@@ -24,8 +24,7 @@ from whenpool.models.encoder import STARTS
 Selection = dict[str, Any]
 """Values of columns, see `has`."""
 _NAMES = """cell layers bidirectional hidden_size embedding_size forget_bias epochs batch_size
-    learning_rate
-    weight_decay clip drop_connect share masked max_words test"""
+    learning_rate weight_decay clip drop_connect share masked max_words test"""
 _DEFAULTS = {column.name: column.default for column in Training.columns()}
 THESIS_MODEL: Selection = {name: _DEFAULTS[name] for name in _NAMES.split()}
 """The thesis's model and training (§1.4.2)."""

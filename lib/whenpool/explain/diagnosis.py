@@ -210,10 +210,8 @@ def diagnose(
     places = places_of(pd.concat([*answers, more]))
     mine = pd.concat([*answers, more]).query("pooling == @shown.pooling")
     advice, lost = advise(shown.name, mine, reader.long)
-    gap = difference(best, simple[0])
-    enough = "enough" if gap[1] <= 0 else "not enough"
-    less = "{:.1f} points ({:.1f} to {:.1f})".format(*gap)
-    advice.append(f"The bag of words is {enough}: {best.name} minus it is {less}.")
+    gap = "{:.1f} points ({:.1f} to {:.1f})".format(*difference(best, simple[0], len(simple)))
+    advice.append(f"{best.name} minus {simple[0].name} is {gap}.")
     every = [*simple, *others, majority[0]]
     diagnosis = Diagnosis(
         path.name,

@@ -4,12 +4,14 @@ Letters: N texts, B of them in a batch, T word pieces of the longest in the batc
 state, F folds, or 1 where all folds have the same.
 """
 
+import inspect
 import io
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from torch.func import functional_call
 from transformers.utils import logging
 
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.base.files import fingerprint, hash_of, write_atomically
+from whenpool.base.files import code_fingerprint, fingerprint, hash_of, write_atomically
 from whenpool.base.paths import cache_directory, encoder_folder
 from whenpool.corpora.batches import Ragged, evaluation_batches, training_batches
 from whenpool.models.pooling import Attention
@@ -105,7 +107,10 @@ class FrozenEncoder:
         parts, order, ragged = dict[str, list[np.ndarray]](), list[Tensor](), Ragged.of(rows)
         learnt = [repr((labels.tolist(), [fold[0].tolist() for fold in folds]))] if learns else []
         given = "" if queries is None else queries.tobytes().hex()
-        key = hash_of(self.fingerprint, self.prompt, repr(self.poolings), given, *learnt, *texts)
+        files = map(inspect.getfile, (FrozenEncoder, Attention))
+        code = [code_fingerprint(Path(file)) for file in files]
+        how = [self.fingerprint, self.prompt, repr(self.poolings), str(class_weight), *code]
+        key = hash_of(*how, given, *learnt, *texts)
         file = cache_directory() / "encoders" / f"{key}.npz"
         if file.exists():
             bar.update(len(ragged.flat))

@@ -102,9 +102,13 @@ def learnt_in_filler(task: Task, fit: Fit, read: Read, pooling: str) -> DataFram
     for share in {share for _, share in read if share}:
         cells = {(place, share): read[place, share] for place in PLACES}
         rows = np.concatenate([texts for texts, _ in cells.values()])
+        order = rows.argsort(kind="stable")  # the places of a text side by side: no fold parts them
+        rows = rows[order]
         for fold, (train, _) in enumerate(task.folds):
-            X = np.concatenate([of_fold(made[pooling], fold) for _, made in cells.values()])
+            X = np.concatenate([of_fold(made[pooling], fold) for _, made in cells.values()])[order]
             learns = np.isin(rows, train)
+            if len({*task.labels[rows[learns]]}) < 2:  # long texts of a class do not fit
+                continue
             model = fit(pooling, X[learns], task.labels[rows[learns]])
             answers.append(answered(task, model, cells, fold, pooling, FILLER))
     return pd.concat(answers)
@@ -129,7 +133,7 @@ def advise(name: str, answers: DataFrame, long: int) -> tuple[list[str], dict[st
     three = points[PLAIN].xs(share, axis=1, level="share")  # by place
     mean = three.mean(axis=1)
     differences = [points[PLAIN, "left", 0.0] - mean, three["left"] - three["right"]]
-    if FILLER in points:
+    if (FILLER, "left", share) in points:
         differences.append(points[FILLER].xs(share, axis=1, level="share").mean(axis=1) - mean)
     lost, ends, *won = (mean_interval(each.dropna().to_numpy()) for each in differences)
     places, yours = ("end", "start") if ends[0] > 0 else ("start", "end"), YOURS[share]
@@ -146,7 +150,7 @@ def advise(name: str, answers: DataFrame, long: int) -> tuple[list[str], dict[st
     else:
         first = f"No loss is certain when {yours} yours: {said(*lost)}."
     why = f"{long:,} of your texts are longer than it reads" if long else "filler costs accuracy"
-    sentences = [first, "There is no need to cut texts into passages."]
+    sentences = [first, "Nothing here asks for cutting texts into passages."]
     if long or lost[1] > 0:
         sentences[1] = f"Try to cut long texts into passages before they are read: {why}."
     for gain in won:

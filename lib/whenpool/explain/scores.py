@@ -38,7 +38,7 @@ class Task:
     folds: Sequence[tuple[np.ndarray, np.ndarray]]  # texts to learn from, and to test
     filler: list[str]  # sentences
     classifier: PoolingClassifier  # our own model, with MaxAtt
-    workers: int | None
+    workers: int
     say: Callable[[str], None]
     notes: list[str] = field(default_factory=list)  # what of the texts was cut or left out
 

@@ -27,7 +27,7 @@ class TextClassifier(nn.Module):
         vocabulary_size: rows of the embedding.
         classes: how many there are, C.
         pooling: a name in `whenpool.POOLINGS`; or "cls", the state of a token that a Transformer
-            puts before each text.
+            puts before each text; probes of the state of each word do not read such a model.
         cell, hidden_size, layers, bidirectional, masked: see `whenpool.Encoder`; the cell
             "transformer" is a `whenpool.TransformerEncoder`. With ``masked=False`` pads also reach
             the pooling, as in the authors' code, so that a text's logits depend on the batch it

@@ -80,6 +80,9 @@ def position_profile(
     classes = None if labels is None else np.asarray(labels)
     folds = [] if classes is None else folds_of(classes, len(originals))
     plain = _embedded(embed, originals)
+    models = []
+    if classes is not None:
+        models = [regression_on(plain[train], classes[train]) for train, _ in folds]
 
     @cache
     def point(setting: str, share: float) -> tuple[float, float, float]:
@@ -91,13 +94,9 @@ def position_profile(
         if classes is None:
             lengths = np.linalg.norm(plain, axis=1) * np.linalg.norm(mixed, axis=1)
             return mean_interval((plain * mixed).sum(1) / np.where(lengths > 0, lengths, 1))
-        right = np.concatenate(
-            [
-                regression_on(plain[train], classes[train]).predict(mixed[test]) == classes[test]
-                for train, test in folds
-            ]
-        )
-        return accuracy_interval(right)
+        tested = zip(models, folds, strict=True)
+        right = [model.predict(mixed[test]) == classes[test] for model, (_, test) in tested]
+        return accuracy_interval(np.concatenate(right))
 
     return [
         PositionPoint(setting, share, *point(setting if share else SWEPT[0], share))

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
-from paper.fewshot.pretrained import MINILM, encoder_fingerprint
+from paper.fewshot.pretrained import encoder_fingerprint
 from paper.runs.run import Place, Run, provenance
 from whenpool.base.errors import check
+from whenpool.base.paths import MINILM
 from whenpool.corpora import Corpus
 from whenpool.corpora.tokens import tokenize
 from whenpool.probes.position import regression_on, surrounded

@@ -86,7 +86,9 @@ def _of_today(
         for way, usual in (*compared, (transformer, ("cls", "mean"))):
             yield from each(way, setting=[setting], pooling=poolings or usual)
     first = {"setting": settings[:1], "size": [500], "epochs": [1], "test": [1_000]}
-    many = {"setting": settings[-1:], "size": [4_000], "validation": [2_000], "test": [2_000]}
+    many: Options = {"setting": settings[-1:]}
+    if run.corpus == "imdb":  # others may have fewer texts
+        many |= {"size": [4_000], "validation": [2_000], "test": [2_000]}
     for way in ways:
         yield from map(UntrainedStates, each(way, pooling=(poolings or ["last"])[:1], **many))
         yield from map(GradientProfile, each(way, pooling=poolings or WITH_AND_WITHOUT, **first))

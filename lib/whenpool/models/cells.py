@@ -351,7 +351,7 @@ class LRU(LinearCell):
     h_t = λ ⊙ h_{t-1} + γ ⊙ B x_t with λ = exp(-exp(ν) + i exp(θ)), and y_t = Re(C h_t) + D x_t; B
     and C are complex, D is a matrix because x and y may differ in size. λ starts evenly on the ring
     between the radii 0.9 and 0.999 and the phases 0 and π/10, a narrow slice as the paper takes for
-    long texts, and γ at √(1 - |λ|²), so that states begin as large as the words.
+    long texts, and γ at √(1 - r²) for the radius r, so that states begin as large as the words.
     """
 
     gates = 2

@@ -188,7 +188,7 @@ def test_what_is_not_read_is_not_forgotten_and_advice_is_no_surer_than_its_texts
     same = answers(1, 1, 1)
     said, _ = advise("X", same, 0)
     assert said[0].startswith("No loss is certain")
-    assert said[1] == "There is no need to cut texts into passages."
+    assert said[1] == "Nothing here asks for cutting texts into passages."
     assert "3 of your texts are longer" in advise("X", same, 3)[0][1]
     assert advise("X", same[same["share"] == 0], 0)[0][0].startswith("Too few")
 

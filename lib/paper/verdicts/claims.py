@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
-from math import inf, isfinite, isinf, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -74,26 +73,26 @@ class Rule:
         sign, number = text.split()
         end = float(number)
         if "=" not in sign:  # the end itself violates the rule
-            end = math.nextafter(end, {"<": -inf, ">": inf}[sign])
-        return cls(end, inf) if _SIGNS[sign] in "≥>" else cls(-inf, end)
+            end = math.nextafter(end, {"<": -math.inf, ">": math.inf}[sign])
+        return cls(end, math.inf) if _SIGNS[sign] in "≥>" else cls(-math.inf, end)
 
     def in_logs(self) -> "Rule":
         """The same of the logarithm of a ratio."""
-        return Rule(*(math.log(end) if end > 0 else -inf for end in (self.low, self.high)))
+        return Rule(*(math.log(end) if end > 0 else -math.inf for end in (self.low, self.high)))
 
     def slack(self, value: float) -> float:
         """How far inside a value lies, negative outside."""
-        below = inf if self.low == -inf else value - self.low
-        return min(below, inf if self.high == inf else self.high - value)
+        below = math.inf if self.low == -math.inf else value - self.low
+        return min(below, math.inf if self.high == math.inf else self.high - value)
 
     def moved(self, part: float, measure: Measure) -> "Rule":
         """The same a part stricter, or laxer where it is negative: a threshold is moved by a part
         of itself, or of its distance from the most that the quantity can be; the ends of a band by
         a part of half its width, of ratios on a log scale. A threshold of 0 stays as it is."""
         low, high = self.low, self.high
-        if isinf(high):
+        if math.isinf(high):
             return Rule(low + part * abs(low - (measure.most or 0)), high)
-        if isinf(low):
+        if math.isinf(low):
             return Rule(low, high - part * abs(high))
         if measure.ratio:
             step = (high / low) ** (part / 2)
@@ -113,16 +112,16 @@ class Finding:
     """What some runs say of a claim."""
 
     verdict: str = "not run"  # one of `VERDICTS`
-    value: float = nan  # the quantity; of several comparisons the one that decides
-    low: float = nan  # its interval at `level`; none with a single seed
-    high: float = nan
+    value: float = math.nan  # the quantity; of several comparisons the one that decides
+    low: float = math.nan  # its interval at `level`; none with a single seed
+    high: float = math.nan
     n: int = 0  # seeds, the fewest of what is compared
     level: float = LEVEL  # higher where one of several comparisons speaks against the claim
     firmness: str = ""  # of a verdict "firm", see the module, or what it hangs on
     part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
     keys: tuple[str, ...] = ()  # of the runs
     # the smallest α at which the verdict stands; of an undecided one the likelier's
-    p: float = nan
+    p: float = math.nan
 
     @classmethod
     def of(cls, *terms: Term, ratio: bool = False, level: float = LEVEL) -> "Finding":
@@ -137,7 +136,7 @@ class Finding:
     def of_ratio(self) -> "Finding":
         """The same of a ratio whose logarithm this is; past 690 it is as good as infinite."""
         ends = (self.value, self.low, self.high)
-        value, low, high = (inf if end > 690 else math.exp(end) for end in ends)
+        value, low, high = (math.inf if end > 690 else math.exp(end) for end in ends)
         return replace(self, value=value, low=low, high=high)
 
     @property
@@ -170,11 +169,11 @@ class Finding:
     def as_data(self) -> Facts:
         """As JSON has it."""
         ends = (self.value, self.low, self.high)
-        value, *interval = (end if isfinite(end) else None for end in ends)
+        value, *interval = (end if math.isfinite(end) else None for end in ends)
         data: Facts = {"verdict": self.verdict, "value": value}
         data |= {"interval": None if None in interval else interval, "n": self.n}
         data |= {"level": self.level} if self.level > LEVEL else {}
-        data |= {"p": self.p} if isfinite(self.p) else {}
+        data |= {"p": self.p} if math.isfinite(self.p) else {}
         if self.firmness:
             data["firm"] = self.firmness == "firm"
             data |= {} if data["firm"] else {"hangs_on": self.firmness.split(" and ")}
@@ -472,7 +471,7 @@ def _decided(rule: Rule, terms: Any, measure: Measure, enough: int = SEEDS_NEEDE
             finding = Finding.of(*each, level=level)
             if measure.exact:
                 finding = replace(finding, low=finding.value, high=finding.value)
-            few = not measure.exact and (finding.n < enough or isnan(finding.low))
+            few = not measure.exact and (finding.n < enough or math.isnan(finding.low))
             ends = (finding.value, finding.value) if few else (finding.low, finding.high)
             verdict = rule.verdict(*ends)
             findings.append(replace(finding, verdict=SO_FAR[verdict] if few else verdict))
@@ -505,7 +504,7 @@ def _smallest_level(rule: Rule, terms: Any, measure: Measure, verdict: str) -> f
         value = sum(sign * sample.mean for sign, sample in each)
         error, freedom = spread(each)
         slack = rule.slack(value)
-        steps = slack / error if error else math.copysign(inf, slack)
+        steps = slack / error if error else math.copysign(math.inf, slack)
         inside.append(2 * float(stdtr(freedom, -steps)))
         outside.append(2 * float(stdtr(freedom, steps)))
     holds, fails = min(1.0, max(inside)), min(1.0, len(terms) * min(outside))
@@ -539,7 +538,7 @@ def by_runs(
     terms = [paired(each) for each in terms] if measure.paired else terms
     finding = judge(claim, terms, len(deciding) or SEEDS_NEEDED)
     if finding.n and scale in claim.untested:
-        return replace(finding, verdict=OTHER_ENCODER, firmness="", p=nan)
+        return replace(finding, verdict=OTHER_ENCODER, firmness="", p=math.nan)
     return finding
 
 
@@ -548,7 +547,7 @@ def by_the_thesis(claim: Claim) -> Finding | None:
     measure, terms = MEASURES[claim.measure], list[Terms]()
     if claim.published is not None:
         number = math.log(claim.published) if measure.ratio else claim.published
-        terms = [[(1, Sample(number, nan, 1))]]
+        terms = [[(1, Sample(number, math.nan, 1))]]
     elif claim.of_thesis and "thesis" in claim.scales:  # of several ways it has no number
         for each in claim.comparisons("thesis"):
             terms.append([(sign, measure.published(selection)) for sign, selection in each])

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from whenpool.explain.frozen import NAMES, FrozenEncoder
 from whenpool.explain.places import Fit, Read, in_filler, learnt_in_filler
 from whenpool.explain.scores import Score, Task
-from whenpool.probes.position import regression_on
+from whenpool.probes.position import learnt_regression
 from whenpool.words import WordStrip, per_word, strip, strips
 
 EXPLAINED, STRIPS, WINDOWS = 30, 5, 20  # Texts whose words are weighed, are shown; windows of one
@@ -56,7 +56,7 @@ class EncoderReader:
 
     def fit(self, task: Task) -> Fit:
         """How a regression learns."""
-        return lambda _, X, labels: regression_on(X, labels, task.class_weight)
+        return lambda _, X, labels: learnt_regression(X, labels, task.class_weight)
 
     def finish(
         self, task: Task, shown: str, plain: Any, read: Read, models: Any

@@ -82,7 +82,7 @@ def position_profile(
     plain = _embedded(embed, originals)
     models = []
     if classes is not None:
-        models = [regression_on(plain[train], classes[train]) for train, _ in folds]
+        models = [learnt_regression(plain[train], classes[train]) for train, _ in folds]
 
     @cache
     def point(setting: str, share: float) -> tuple[float, float, float]:
@@ -126,7 +126,7 @@ def folds_of(labels: np.ndarray, texts: int) -> list[tuple[np.ndarray, np.ndarra
     return [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(labels, labels)]
 
 
-def regression_on(embeddings: np.ndarray, labels: np.ndarray, class_weight: Any = None) -> Any:
+def learnt_regression(embeddings: np.ndarray, labels: np.ndarray, class_weight: Any = None) -> Any:
     """A logistic regression that learnt from embeddings (N, D); folds of these choose its
     regularisation, by accuracy, or with ``class_weight="balanced"`` by macro F1."""
     from sklearn.linear_model import LogisticRegression

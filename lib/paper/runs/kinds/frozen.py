@@ -21,7 +21,7 @@ from whenpool.base.errors import check
 from whenpool.base.paths import MINILM
 from whenpool.corpora import Corpus
 from whenpool.corpora.tokens import tokenize
-from whenpool.probes.position import regression_on, surrounded
+from whenpool.probes.position import learnt_regression, surrounded
 
 if TYPE_CHECKING:
     from whenpool.explain.frozen import FrozenEncoder
@@ -186,7 +186,7 @@ def of_encoder(encoder: "FrozenEncoder", drawn: Draw) -> Iterator[dict[str, Any]
     of_plain = {}
     for pooling in poolings:
         for number, (reader, made) in enumerate(learnt.items()):
-            regression = regression_on(made[pooling][0], drawn.labels)
+            regression = learnt_regression(made[pooling][0], drawn.labels)
             if reader == "plain":
                 of_plain[pooling] = regression
             for cell in CELLS:

@@ -5,11 +5,14 @@ import os
 import re
 import shutil
 
+import matplotlib.pyplot as plt
 import nbformat
 import pytest
+import seaborn as sns
 from called import python
 from clones import ROOT
 
+from paper.chapter import glue, open_chapter
 from paper.chapters import PLANS, plan
 from paper.runs.request import Request
 from paper.runs.run import key
@@ -89,6 +92,21 @@ def with_pooling(tmp_path_factory):
     insert(folder / "lib/whenpool/models/pooling.py", "", "POOLINGS:", one_class + "\n\n")
     insert(folder / "lib/whenpool/models/registry.py", "LISTED", "}", line)
     return folder
+
+
+def test_the_figure_to_copy_is_drawn_from_the_record(monkeypatch):
+    guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    section = guide.split("### Add a figure")[1].partition("\n### ")[0]
+    header = r"\{code-cell\} ipython3\n(?:---\n.*?\n---|:tags: .*?)\n|python\n"
+    drawing, provenance, number = re.findall(rf"^```(?:{header})(.*?)```", section, re.M | re.S)
+    monkeypatch.chdir(ROOT / "book")
+    names = {"chapter": open_chapter("natural_bias"), "plt": plt, "sns": sns, "glue": glue}
+    exec(f"from whenpool.models.registry import *\n{drawing}\n{provenance}", names)
+    assert {label.get_text() for label in plt.gca().get_yticklabels()} > {"BiLSTM", "MaxAtt"}
+    glued = []
+    exec(number, names | {"glue": lambda *what: glued.append(what)})
+    assert glued == [("mine_best", "Att")]
+    plt.close("all")
 
 
 def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooling, place):

@@ -125,7 +125,10 @@ class Builder:
         started = time.perf_counter()
         failed = self.execute(only, force)
         page = self._render()
-        self.say(f"The book was built in {time.perf_counter() - started:.0f} s: {page}")
+        pages = pages_of(self.root)
+        shown = [page.parent / "book" / f"{chapter_named(name, pages)}.html" for name in only]
+        seconds = time.perf_counter() - started
+        self.say(f"The book was built in {seconds:.0f} s: {' '.join(map(str, shown or [page]))}")
         if failed:
             raise BookError(
                 f"{failed} runs failed and are not in the pages; build again to repeat them"
@@ -139,7 +142,10 @@ class Builder:
         named = [chapter_named(name, pages) for name in only]
         chapters = self._chapters()
         if named:  # the pages need the others, too, where they were not executed yet
-            chapters = [n for n in chapters if n in named or not self._executed(n).exists()]
+            others = [n for n in chapters if n not in named and not self._executed(n).exists()]
+            chapters = [n for n in chapters if n in named] + others
+            if others:
+                self.say(f"{len(others)} other chapters were never executed, and are now, too")
         failed = self.asked.compute(chapters, self.say) if self.asked else 0
         self._copy_sources(pages)
         with environment(self._environment()):
@@ -240,9 +246,11 @@ class Builder:
                 else:
                     self.say(f"{line}unchanged")
             keep_log()
-            with ThreadPoolExecutor(kernels_at_once()) as pool, stopped_kernels(pool):
+            with kernel_pool() as pool:
                 for future in as_completed([pool.submit(execute_chapter, *each) for each in todo]):
-                    future.result()  # or the error of a chapter
+                    if error := future.exception():
+                        self.say(f"{error}\nWaiting for the chapters that have begun")
+                        raise error
                     keep_log()
 
     @property
@@ -324,10 +332,16 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def stopped_kernels(pool: ThreadPoolExecutor) -> Iterator[None]:
-    """No chapter begins after an error; and after ctrl-C none that has begun is waited for."""
+def kernel_pool() -> Iterator[ThreadPoolExecutor]:
+    """For the chapters that are executed at a time. No chapter begins after an error; and after
+    ctrl-C none that has begun is waited for."""
+    pool = ThreadPoolExecutor(kernels_at_once())
     try:
-        yield
+        try:
+            yield pool
+        except BookError:  # the chapters that have begun are finished
+            pool.shutdown(cancel_futures=True)
+            raise
     except BaseException as error:
         pool.shutdown(wait=False, cancel_futures=True)
         if not isinstance(error, BookError):

@@ -220,7 +220,7 @@ def diagnose(
         f1_table([*scores, *every]),
         confusion_table(shown.predicted, labels),
         title,
-        [*sentences, *advice],
+        [text[0].upper() + text[1:] for text in [*sentences, *advice]],
         folder / "report.html",
         facts.get("explain", ""),
     )

@@ -440,15 +440,17 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
     late, early = Finding("so far does not hold", 0.0164, n=1), Finding("so far holds", 1.0, n=2)
     for thesis, compact, short, verb in (
         (large, small, "undecided", "is undecided"),
-        (Finding(), small, "holds (compact)", "holds (compact)"),
+        (Finding(), small, "holds (compact)", "holds"),
         (Finding(), Finding(), "not run", "has not been tested yet"),
-        (Finding(), late, "so far does not hold (compact)", "does not hold so far (compact)"),
+        (Finding(), late, "so far does not hold (compact)", "does not hold so far"),
         # too few seeds at the thesis's scale do not hide what the compact replication has decided
-        (early, large, "undecided (compact)", "is undecided (compact)"),
+        (early, large, "undecided (compact)", "is undecided"),
         (early, late, "so far holds", "holds so far"),
     ):
         decision = Decision(LEVEL, {"thesis": thesis, "compact": compact})
-        assert (decision.in_short, decision.as_verb) == (short, verb)
+        said, _, note = decision.as_verb.partition(" (")
+        assert (decision.in_short, said) == (short, verb)
+        assert note == decision.spoken(decision.scale).partition(" (")[2]
     assert (decision.verdict("compact"), Decision(LEVEL, {}).verdict("compact")) == (
         late.verdict,
         "",

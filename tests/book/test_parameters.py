@@ -110,9 +110,8 @@ def test_the_brackets_of_a_number_become_its_note():
     note = 'tabindex="0" data-definition="95 % interval 20 to 24, n = 3"'
     assert noted == f'<p><a class="noted" {note}>22</a>\u00a0%.</p>'
     of_claim = lighter(number.format("−1 (n = 5, compact, claim a-b: holds)"))
-    link = (
-        'href="ledger.html#claim-a-b" data-definition="n = 5, compact. Verdict by our rule: holds"'
-    )
+    note = "n = 5, compact. Verdict by our rule: holds. A click leads to the claim."
+    link = f'href="ledger.html#claim-a-b" data-definition="{note}"'
     assert f'<a class="noted" {link}>−1</a>' in of_claim
     for text in ("22", "f(x) of a model", "not run"):
         assert number.format(text).replace(" %", "\u00a0%") == lighter(number.format(text))

@@ -121,7 +121,8 @@ def with_note(number: re.Match[str]) -> str:
     shown, note = number.groups()
     claim = re.search(r", claim ([\w-]+): ", note)
     link = f'href="ledger.html#claim-{claim[1]}"' if claim else 'tabindex="0"'
-    note = note.replace(claim[0], ". Verdict by our rule: ") if claim else note
+    if claim:
+        note = f"{note.replace(claim[0], '. Verdict by our rule: ')}. A click leads to the claim."
     return f'<a class="noted" {link} data-definition="{note}">{shown}</a>'
 
 

@@ -320,18 +320,17 @@ class Decision:
     @property
     def in_short(self) -> str:
         """Their verdict, which names another scale than the thesis's."""
-        return self._marked(self.best.verdict)
+        return self.best.verdict + f" ({self.scale})" * (self.scale != "thesis")
 
     @property
     def as_verb(self) -> str:
-        """The same as the verb of a sentence whose subject is the claim."""
+        """The same as the verb of a sentence whose subject is the claim; its note has what was
+        measured."""
         verbs = {"undecided": "is undecided", "not run": "has not been tested yet"}
         verbs |= {OTHER_ENCODER: "is not tested, since another encoder was run"}
         verbs |= {early: f"{verdict} so far" for verdict, early in SO_FAR.items()}
-        return self._marked(verbs.get(self.best.verdict, self.best.verdict))
-
-    def _marked(self, verdict: str) -> str:
-        return verdict + f" ({self.scale})" * (self.scale != "thesis")
+        note = self.spoken(self.scale).partition(" (")[2]
+        return verbs.get(self.best.verdict, self.best.verdict) + f" ({note}" * bool(note)
 
 
 def claims(file: Path | None = None) -> list[Claim]:

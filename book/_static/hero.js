@@ -36,7 +36,7 @@
       const { bar, says } = rows[number], negative = answers[step];
       bar.style.setProperty("--p", negative);
       bar.classList.toggle("lost", negative < 0.5);
-      says.textContent = negative < 0.5 ? `lost at ${shares[answers.findIndex((each) => each < 0.5)]} %` : "negative ✓";
+      says.textContent = negative < 0.5 ? `lost at ${shares[answers.findIndex((each) => each < 0.5)]} % filler` : "negative ✓";
     });
   };
   const stop = () => {

@@ -41,7 +41,7 @@
 
   const show = () => {
     const look = Number(slider.value), texts = examples[look].toLocaleString("en");
-    output.value = look ? `after ${texts} texts` : "before training";
+    output.value = look ? texts : "none, before training";
     slider.setAttribute("aria-valuetext", output.value);
     for (const line of lines) {
       const logs = line.logs[look]; // of the norm at each place, above that at the first

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import nbformat
 import pytest
-from called import refused
+from called import python, refused
 from clones import HEAD, ROOT, builder, clone, code_cell, first_page, place_of
 from small_runs import wait_for
 
@@ -101,6 +101,26 @@ def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
     cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: Kernel died"
     with pytest.raises(BookError, match=cell):
         execute(source, tmp_path / "sums.ipynb", {})
+
+
+INTERRUPTED = """
+import os, signal, subprocess, sys, threading
+from paper.pages.builder import kernel_pool
+from whenpool.base.errors import BookError
+kernel = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    with kernel_pool() as pool:
+        pool.submit(kernel.wait)
+        raise BookError("a chapter failed")
+except KeyboardInterrupt as error:
+    print(error.__context__, kernel.wait(60) < 0)
+"""
+
+
+def test_ctrl_c_ends_the_kernels_that_are_waited_for_after_a_failure():
+    done = python(INTERRUPTED)
+    assert done.stdout == "a chapter failed True\n", done.stderr
 
 
 MADE = """:tags: [parameters]

@@ -69,7 +69,7 @@ def test_a_slider_shows_how_models_lose_the_middle_while_they_learn(opened, size
         slider.focus()
         page.keyboard.press("End")
         after = [output.inner_text(), ratios.all_inner_texts(), lines.get_attribute("points")]
-        assert after[0].startswith("after ")
+        assert int(after[0].replace(",", "")) > 0  # texts
         assert all(one != other for one, other in zip(before, after, strict=True))
         assert slider.get_attribute("aria-valuetext") == after[0]
 

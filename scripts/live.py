@@ -38,7 +38,7 @@ class Live:
             [*command, *self.options], cwd=self.root, capture_output=True, text=True, check=False
         )
         if built := re.search(r"^The book was built .*: (.*)$", done.stdout, re.MULTILINE):
-            self.page = Path(built[1])
+            self.page = Path(built[1]).parents[1] / "index.html"
         if done.returncode == 0:
             print(f"{self.chapter} is up to date")
             return

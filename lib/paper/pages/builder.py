@@ -145,7 +145,7 @@ class Builder:
             others = [n for n in chapters if n not in named and not self._executed(n).exists()]
             chapters = [n for n in chapters if n in named] + others
             if others:
-                self.say(f"{len(others)} other chapters were never executed, and are now, too")
+                self.say(f"Never executed before, so now, too: {', '.join(others)}")
         failed = self.asked.compute(chapters, self.say) if self.asked else 0
         self._copy_sources(pages)
         with environment(self._environment()):
@@ -223,13 +223,22 @@ class Builder:
         profile = parameters.get("profile", "quick")
         about = self.asked.about if self.asked else {}
 
+        errors: list[BookError] = []
+
         def keep_log() -> None:
-            write_atomically(self.stage / LOG, json.dumps(log, indent=1))
+            write_atomically(self.stage / LOG, json.dumps(dict(log), indent=1))
 
         def execute_chapter(name: str, line: str, made: dict[str, str]) -> None:
+            if errors:  # no chapter begins after an error, and those that have begun are finished
+                return
             self.say(line)
             began = time.time()
-            execute(self._source(name), self._executed(name), parameters, **about)
+            try:
+                execute(self._source(name), self._executed(name), parameters, **about)
+            except BookError as error:
+                errors.append(error)
+                self.say(f"{name} failed: {error}")
+                return
             log[name] = {"seconds": time.time() - began, "profile": profile, "inputs": made}
 
         numbers = {name: number for number, name in enumerate(chapters, 1)}
@@ -248,10 +257,10 @@ class Builder:
             keep_log()
             with kernel_pool() as pool:
                 for future in as_completed([pool.submit(execute_chapter, *each) for each in todo]):
-                    if error := future.exception():
-                        self.say(f"{error}\nWaiting for the chapters that have begun")
-                        raise error
+                    future.result()
                     keep_log()
+            if errors:
+                raise errors[0]
 
     @property
     def _folders(self) -> tuple[Path, Path, Path]:
@@ -333,21 +342,17 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def kernel_pool() -> Iterator[ThreadPoolExecutor]:
-    """For the chapters that are executed at a time. No chapter begins after an error; and after
-    ctrl-C none that has begun is waited for."""
+    """For the chapters that are executed at a time. After ctrl-C, or an error that is no chapter's,
+    none that has begun is waited for."""
     pool = ThreadPoolExecutor(kernels_at_once())
     try:
-        try:
-            yield pool
-        except BookError:  # the chapters that have begun are finished
-            pool.shutdown(cancel_futures=True)
-            raise
-    except BaseException as error:
+        yield pool
+        pool.shutdown()
+    except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        if not isinstance(error, BookError):
-            for kernel in psutil.Process().children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    kernel.kill()
+        for kernel in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                kernel.kill()
         raise
 
 

@@ -44,8 +44,8 @@ class VerdictBars:
             )
             lines.append(f"{title}: {', '.join(words)}")
         text = f"{len(self.claims)} claims; {'; '.join(lines)}"
-        bars.append(
-            f'<div class="legend">Of those not run {lacking(self.claims)} need data that we lack. '
-            "Some claims are about one scale alone.</div>"
+        need = (
+            f"Of those not run at the thesis's scale {lacking(self.claims)} need data that we lack."
         )
+        bars.append(f'<div class="legend">{need} Some claims are about one scale alone.</div>')
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}

@@ -224,5 +224,5 @@ def load_encoder(name: str, poolings: Sequence[str], device: str = "cpu") -> Fro
     )
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     hashes = (f"{file.relative_to(folder)} {fingerprint(file)}" for file in files)
-    short = "/".join(Path(name).parts[-2:])  # of a folder
+    short = "/".join(Path(name).parts[-2:]) or folder.resolve().name  # of a folder
     return FrozenEncoder(short, model, longest, hash_of(*hashes), chosen, prompt, before, after)

@@ -37,11 +37,11 @@ addEventListener("DOMContentLoaded", () => {
   if (figure) heading.after(figure);
 });
 
-// On a phone the first figure of a page comes right after its lead, the first paragraph with bold words.
+// On a phone the first figure of a page comes right after its lead, the first paragraph with bold words, or its title.
 addEventListener("DOMContentLoaded", () => {
-  const section = document.querySelector("article h1")?.parentElement;
-  const [lead, figure] = [":scope > p:has(strong)", ":scope > .cell:has(figure)"].map((each) => section?.querySelector(each));
-  if (lead && figure && matchMedia("(max-width: 575px)").matches) lead.after(figure);
+  const title = document.querySelector("article h1");
+  const [lead, figure] = [":scope > p:has(strong)", ":scope > .cell:has(figure)"].map((each) => title?.parentElement.querySelector(each));
+  if (figure && matchMedia("(max-width: 575px)").matches) (lead ?? title).after(figure);
 });
 
 // A term of the glossary says what it means, and a number what it rests on, under the pointer, the focus or a first touch;

@@ -442,12 +442,7 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
         (large, small, "undecided", "is undecided"),
         (Finding(), small, "holds (compact)", "holds"),
         (Finding(), Finding(), "not run", "has not been tested yet"),
-        (
-            Finding(),
-            late,
-            "so far does not hold (compact)",
-            "does not hold so far",
-        ),
+        (Finding(), late, "so far does not hold (compact)", "does not hold so far"),
         # too few seeds at the thesis's scale do not hide what the compact replication has decided
         (early, large, "undecided (compact)", "is undecided"),
         (early, late, "so far holds", "holds so far"),
@@ -457,7 +452,7 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
         assert (decision.in_short, said) == (short, verb)
         run = decision.best.n
         assert note.endswith(f"claim {LEVEL.id}: {decision.best.verdict})" if run else "")
-        assert bool(note) == bool(run)
+        assert (bool(note), "compact" in note) == (bool(run), "compact" in short)
     assert (decision.verdict("compact"), Decision(LEVEL, {}).verdict("compact")) == (
         late.verdict,
         "",

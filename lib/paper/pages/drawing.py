@@ -30,6 +30,7 @@ CHANCE_COLOUR = "#767676"
 START_COLOURS = {
     "forget 2": "#000000",
     "chrono": "#7b3294",
+    "forget 6.5, input -6.5": "#84480a",
     "orthogonal": CHANCE_COLOUR,
     "low": COLOURS["last"],
 }

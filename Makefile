@@ -22,10 +22,10 @@ book: $(READY)  ## execute the chapters that have changed and build the pages; E
 	@$(BIN)/whenpool book $(if $(EXECUTED),--executed '$(EXECUTED)') $(ARGS)
 
 test: $(READY)  ## the tests, without the slow ones
-	@WHENPOOL_FAULT_TRIES=1 $(PYTEST) -m 'not slow' $(ARGS)
+	@$(PYTEST) -m 'not slow' $(ARGS)
 
 test-all: $(READY)  ## the slow tests: whole books, a browser, a Ray cluster, kills
-	@$(PYTEST) -m 'slow or faults' $(ARGS)
+	@$(PYTEST) -m slow $(ARGS)
 
 chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME=skip
 	@test -n '$(NAME)' || { echo "name the chapter: make chapter NAME=skip" >&2; exit 2; }

@@ -14,8 +14,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests r
 REAL_DATA = Path(
     os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")
 )
-SLOW = "book contributing fine_tuning pages printing ray scripts together".split()
-"""Files that ``make test-all`` runs, and the faults again with more kills."""
+SLOW = "book contributing faults fine_tuning pages printing ray scripts together".split()
+"""Files that ``make test-all`` runs."""
 SHARING = {own: own for own in "golden faults few_shot tagging try_it ray ledger diagnosis".split()}
 SHARING |= {"book": "book", "prose": "ledger"}
 """Files whose tests share what takes long to make, and so one process."""
@@ -40,10 +40,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem.removeprefix("test_") in SLOW:
             item.add_marker("slow")
-        if item.path.stem == "test_faults":
-            item.add_marker("faults")
-            if "[3]" in item.name:  # several models trained as one batch are killed as one alone is
-                item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

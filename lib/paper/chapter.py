@@ -33,7 +33,7 @@ from paper.verdicts.claims import (
     sample_of,
 )
 from paper.verdicts.measures import MEASURES, numbers, results
-from paper.verdicts.results import PLAIN, SCALES, Runs, Selection, has
+from paper.verdicts.results import PLAIN, SCALES, Numbers, Runs, Selection, has
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import cache_directory, project_root
 
@@ -198,7 +198,9 @@ class Chapter:
         about = MEASURES[measure]
         (asked,) = compared(dict(of), against, versus)
         rows = ((sign, self.results(measure, scale, **each)) for sign, each in asked)
-        terms: Terms = [(sign, sample_of(each, about)) for sign, each in rows]
+        terms: Terms = [
+            (sign, sample_of(Numbers(each), range(len(each)), about)) for sign, each in rows
+        ]
         return Finding.of(*(paired(terms) if about.paired else terms), ratio=about.ratio)
 
     def spoken(self, measure: str, scale: str, *asked: Any, **more: Any) -> str:

@@ -95,6 +95,7 @@ def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):
     assert files() == before != []
 
 
+@pytest.mark.slow
 def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
     line = f"-m whenpool run {SMOKE} --seeds 50 --store {tmp_path} --workers 1"
     command = [sys.executable, *line.split()]

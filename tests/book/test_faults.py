@@ -1,7 +1,7 @@
 """Disturbing whole commands: kill -9, ctrl-C, two at once, a full disk, a store from elsewhere.
 
 ``WHENPOOL_FAULT_TRIES`` says how many times something is killed at a random moment; the default is
-5, continuous integration has 50.
+5, continuous integration has 20.
 """
 
 import os
@@ -19,7 +19,6 @@ from small_runs import GRID, alive, children, command, result_of, same, stored, 
 from paper.runs.engine import Workforce, run_all
 
 TRIES = int(os.environ.get("WHENPOOL_FAULT_TRIES", "5"))
-WORKERS = min(2, TRIES)  # each takes five seconds to load torch
 RUNS = [replace(run, epochs=60) for run in GRID]
 
 
@@ -53,7 +52,7 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
     found = []  # how many runs were stored at each kill
     for grid in range(3 * TRIES):
         place = empty_place(tmp_path / str(grid))
-        parent = start(place, file, WORKERS, together)
+        parent = start(place, file, 2, together)
         while len(found) < tries:
             others = disturb(parent, place, chance, found)
             if others is None:
@@ -61,11 +60,11 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
             if parent.poll() is not None:
                 parent.communicate()
                 wait_for(lambda pids=others: not any(alive(pid) for pid in pids))
-                parent = start(place, file, WORKERS, together)
+                parent = start(place, file, 2, together)
         failed = finish(parent)[-1]
         if failed:  # a run whose worker was killed twice; the same command tries again
             before = stored(place)
-            assert finish(start(place, file, WORKERS, together)) == [failed, 0, 0]
+            assert finish(start(place, file, 2, together)) == [failed, 0, 0]
             assert before.items() <= stored(place).items()
         for run in RUNS:  # none is damaged; together: but for what another grouping rounds
             loss = pytest.approx(result_of(run, undisturbed)["test_loss"], rel=1e-2)

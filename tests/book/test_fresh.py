@@ -132,6 +132,7 @@ def test_a_failing_chapter_is_never_fresh_and_the_folder_of_all_threads_stays(tm
     assert json.loads((folder / "_build/smoke/_build/stage/executed.json").read_text()) == {}
 
 
+@pytest.mark.slow
 def test_an_interrupted_build_leaves_no_kernel(tmp_path):
     """Ctrl-C ends the kernels of both chapters, which would go on for an hour."""
     wait = HEAD + code_cell(

@@ -17,6 +17,7 @@ import pytest
 
 from paper.fewshot.pretrained import MINILM
 from paper.runs.compute import compute
+from paper.runs.engine import Workforce
 from paper.runs.kinds import KINDS as ALL_KINDS
 from paper.runs.kinds import probe as kinds
 from paper.runs.kinds.few_shot import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot
@@ -206,7 +207,7 @@ def results(folder):
         return replace(run, corpus=str(place.data / run.corpus)) if own else run
 
     every = [with_own_file(run) for runs, _ in KINDS.values() for run in runs.values()]
-    report = compute(every, place, say=lambda line: None)
+    report = compute(every, place, Workforce(workers=1), say=lambda line: None)
     assert not report.failed, report.failed
     for kind in ALL_KINDS.values():  # each row gives its run back
         for row in place.store.current(kind.kind).to_dict("records"):

@@ -25,10 +25,8 @@ def model_of(pooling, cell, layers=1):
     return TextClassifier(9, 3, pooling, cell, 4, 4, layers, padding_index=1).eval()
 
 
-@pytest.mark.parametrize(
-    ("pooling", "cell"),
-    [("max_attention", "lstm"), pytest.param("last", "minlstm", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("pooling", "cell"), [("max_attention", "lstm"), ("last", "minlstm")])
 def test_a_compiled_classifier_computes_the_same_on_any_shape(pooling, cell):
     model = model_of(pooling, cell)
     compiled = torch.compile(model, backend="aot_eager", dynamic=True)

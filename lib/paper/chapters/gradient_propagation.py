@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from paper.chapters.shared import (
     Measure,
@@ -90,12 +90,10 @@ def saturated(runs: Runs) -> DataFrame:
     that one."""
     history = runs.table(epochs)
     reached = (history["train_accuracy"] >= SATURATED).groupby(history["key"]).cummax()
-    late = history[reached].groupby("key")["validation_accuracy"]
-
-    def gain(accuracies: Series) -> float:
-        return accuracies.iloc[1:].max() - accuracies.iloc[0]
-
-    return with_numbers(runs.table(trainings), value=late.agg(gain))
+    late = history[reached]
+    first = late.groupby("key")["validation_accuracy"].first()
+    later = late[late.duplicated("key")].groupby("key")["validation_accuracy"]
+    return with_numbers(runs.table(trainings), value=later.max() - first)
 
 
 _of_early = partial(Measure, ratio=True, fixed=scales_with(**EARLY))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from paper.chapters.shared import Measure, epochs, thesis_accuracy, trainings, with_numbers
 from paper.runs.kinds.probe import GradientProfile
@@ -37,16 +37,13 @@ def courses(runs: Runs) -> DataFrame:
     """What tricks do to a training as it goes on."""
     history = runs.table(epochs)
     by_run = history.groupby("key")
+    gained = by_run["validation_accuracy"].diff()  # from one epoch to the next
     attending = history[history["factor"] < 1].groupby("key")
     ended = history[history["factor"] == 1].groupby("key")
 
-    def largest_fall(accuracies: Series) -> float:
-        return -min(accuracies.diff().min(), 0)
-
     return with_numbers(
         runs.table(trainings),
-        # points lost from one epoch to the next
-        largest_fall=by_run["validation_accuracy"].agg(largest_fall),
+        largest_fall=-gained.groupby(history["key"]).min().clip(upper=0),
         teacher_error=by_run["train_loss"].min(),
         # on states other than the last, just before attention goes, and the points that this costs
         attention_left=attending["mass_left"].last(),

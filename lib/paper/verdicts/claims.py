@@ -16,16 +16,15 @@ the verdict and decide nothing.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
-from pandas import DataFrame
 from scipy.special import stdtr
 
 from paper.chapters.shared import SEEDS_NEEDED, Measure
@@ -382,18 +381,31 @@ def _each(selection: Selection) -> list[Selection]:
     return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
 
 
-def sample_of(rows: DataFrame, measure: Measure) -> Sample | None:
-    """Of numbers of a measure the last of each seed; of ratios the logarithms."""
-    rows = rows.drop_duplicates("seed", keep="last")[: 1 if measure.exact else None]
-    if rows.empty:
+def sample_of(table: Numbers, positions: Iterable[int], measure: Measure) -> Sample | None:
+    """Of some numbers of a measure the last of each seed; of ratios the logarithms."""
+    last = _last_of_each_seed(table, positions)
+    if measure.exact:
+        last = dict(islice(last.items(), 1))
+    if not last:
         return None
-    values = rows["value"].to_numpy(float)
+    value, key, complete = map(table.column, ("value", "key", "corpus_complete"))
+    values = np.array([value[row] for row in last.values()], float)
     if measure.ratio:
         values = np.log(np.maximum(values, np.finfo(float).tiny))
-    by_seed = dict(zip(rows["seed"].tolist(), values.tolist(), strict=True))
+    by_seed = dict(zip(last, values.tolist(), strict=True))
     if measure.drawn:
         return Sample.of(by_seed)
-    return Sample.of(by_seed, tuple(rows["key"]), bool(rows["corpus_complete"].eq(True).all()))
+    keys = tuple(key[row] for row in last.values())
+    return Sample.of(by_seed, keys, all(complete[row] is True for row in last.values()))
+
+
+def _last_of_each_seed(table: Numbers, positions: Iterable[int]) -> dict[int, int]:
+    """Where the last number of each seed is, in their order."""
+    seed, last = table.column("seed"), dict[int, int]()
+    for row in positions:
+        last.pop(seed[row], None)
+        last[seed[row]] = row
+    return last
 
 
 def _sample(
@@ -403,13 +415,16 @@ def _sample(
     tried."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
     ways = ({**plain, **way} for way in selection.get("best_of", [{}]))
-    tried = [table.brief.iloc[[*filter(admits, table.positions(way))]] for way in ways]
-    if any(rows.empty for rows in tried):
+    tried = [[*filter(admits, table.positions(way))] for way in ways]
+    if not all(tried):
         return None
-    if len(tried) > 1:
-        tried = [rows.drop_duplicates("seed", keep="last") for rows in tried]
-        tried = [max(tried, key=lambda rows: rows["validation_accuracy"].mean())]
-    return sample_of(tried[0], measure)
+
+    def validated(rows: list[int]) -> Any:
+        accuracy = table.column("validation_accuracy")
+        return np.mean([accuracy[row] for row in _last_of_each_seed(table, rows).values()])
+
+    best = tried[0] if len(tried) == 1 else max(tried, key=validated)
+    return sample_of(table, best, measure)
 
 
 def paired(terms: Terms) -> Terms:

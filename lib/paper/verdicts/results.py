@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,6 @@ class Numbers:
 
     def __init__(self, rows: DataFrame) -> None:
         self.rows = rows
-        columns = ["seed", "key", "value", "validation_accuracy", "corpus_complete"]
-        self.brief = rows.reindex(columns=columns)
         self._columns: dict[str, list[Any]] = {}
         self._positions: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
 
@@ -198,7 +197,12 @@ def paper_file(name: str) -> Path:
 def published(name: str) -> DataFrame:
     """A file of the thesis's numbers, a row each, such as "accuracy"; ``table`` says in which
     table."""
-    return pd.read_csv(paper_file(f"{name}.csv"), dtype={"table": str})
+    return _read_once(paper_file(f"{name}.csv")).copy()
+
+
+@cache
+def _read_once(file: Path) -> DataFrame:
+    return pd.read_csv(file, dtype={"table": str})
 
 
 @dataclass(frozen=True)

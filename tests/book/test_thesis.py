@@ -24,7 +24,7 @@ from paper.figures import drawn_twice
 from paper.pages import thesis
 from paper.pages.finish import parted, with_dark_colours
 from paper.pages.tabling import above_bag_of_words, bag_of_words, literal, times_smaller_between
-from paper.pages.thesis import by_source, judge, judged
+from paper.pages.thesis import by_source, judged
 from paper.runs.compute import runs_of_file
 from paper.runs.kinds.training import Training
 from paper.runs.request import Request
@@ -44,6 +44,11 @@ def runs(accuracies, **changes):
     return with_model(pd.DataFrame(trained(accuracies, **CELL | PLAIN | changes), columns=COLUMNS))
 
 
+def judge(ours, corpus="imdb"):
+    """What is beside the published cell."""
+    return judged(ours, pd.DataFrame([PUBLISHED]).assign(corpus=corpus)).iloc[0]
+
+
 @pytest.mark.parametrize(
     ("accuracies", "verdict"),
     [
@@ -58,7 +63,7 @@ def runs(accuracies, **changes):
     ],
 )
 def test_the_rule(accuracies, verdict):
-    cell = judge(runs(accuracies), PUBLISHED)
+    cell = judge(runs(accuracies))
     assert (cell["verdict"], cell["n"]) == (verdict, len(accuracies))
     if accuracies:
         assert cell["ours"] == pytest.approx(np.mean(accuracies))
@@ -79,7 +84,7 @@ def test_the_rule(accuracies, verdict):
     ],
 )
 def test_another_protocol_or_a_part_of_a_corpus_is_not_judged(change):
-    cell = judge(runs([80.0, 80.1, 79.9], **change), PUBLISHED)
+    cell = judge(runs([80.0, 80.1, 79.9], **change))
     assert (cell["verdict"], cell["n"], cell["keys"], cell["compact"]) == ("not run", 0, (), "")
 
 
@@ -97,7 +102,7 @@ OTHER = runs([60.0, 61.0, 62.0, 63.0], vectors="wiki-reviews.100d")
     ],
 )
 def test_runs_of_one_kind_count_and_each_seed_once(ours, verdict, n, mean):
-    cell = judge(ours, PUBLISHED)
+    cell = judge(ours)
     assert (cell["verdict"], cell["n"], cell["ours"]) == (verdict, n, pytest.approx(mean))
 
 
@@ -117,11 +122,11 @@ def test_runs_of_one_kind_count_and_each_seed_once(ours, verdict, n, mean):
     ],
 )
 def test_the_compact_replication_stands_beside_and_is_never_judged(accuracies, change, text):
-    small = runs(accuracies, **COMPACT | change)
-    cell = judge(small, PUBLISHED)
+    small, corpus = runs(accuracies, **COMPACT | change), change.get("corpus", "imdb")
+    cell = judge(small, corpus)
     assert (cell["verdict"], cell["n"], cell["compact"]) == ("not run", 0, text)
     assert set(cell["keys"]) == (set(small["key"]) if text else set())
-    both = judge(pd.concat([small, runs([80.0, 80.5, 79.5])]), PUBLISHED)
+    both = judge(pd.concat([small, runs([80.0, 80.5, 79.5], corpus=corpus)]), corpus)
     assert (both["verdict"], both["compact"]) == ("reproduced", text)
     assert both["keys"][3:] == cell["keys"]
 

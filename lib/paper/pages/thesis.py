@@ -117,29 +117,32 @@ def _cell(runs: DataFrame, theirs: Any, pilot: bool) -> Facts:
     return NOT_RUN | ours | {"keys": tuple(runs["key"])}
 
 
-def judge(ours: DataFrame, theirs: Series) -> Facts:
-    """What is beside a row of ``data/paper/accuracy.csv``, see `NOT_RUN`, from our runs of its
-    cell."""
-    cell, used = NOT_RUN, reference_runs(ours)
-    if len(used):
-        thesis = used[used["vectors"] == VECTORS[0]]
-        used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
-        used = with_most_seeds(used)
-        cell = _cell(used, theirs, pilot=(used["vectors"] != VECTORS[0]).any())
-    # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
+def compact_runs(stored: DataFrame) -> DataFrame:
+    """The runs of the compact replication, from the thesis's word vectors."""
     model = THESIS_MODEL | COMPACT | {"vectors": VECTORS[0], "test": ..., "forget_bias": ...}
-    small = tested(ours[has(ours, model) & is_plain(ours)]).drop_duplicates("seed", keep="last")
-    if len(small):
-        whole = small["corpus_complete"].eq(True).all()  # no part of the corpus, and no stand-in
-        text = spread(small["test_accuracy"]) + "*" * (not whole)
-        cell = cell | {"compact": text, "keys": (*cell["keys"], *small["key"])}
-    return cell
+    return tested(stored[has(stored, model) & is_plain(stored)])
 
 
 def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
-    """The published cells with ours beside, see `NOT_RUN`."""
-    groups, rows = dict(iter(runs.groupby(CELL))), theirs.iterrows()
-    cells = [judge(groups.get(tuple(row[CELL]), runs.head(0)), row) for _, row in rows]
+    """Rows of ``data/paper/accuracy.csv`` with ours beside, see `NOT_RUN`."""
+    reference, compact = (
+        dict(iter(table.groupby(CELL))) for table in (reference_runs(runs), compact_runs(runs))
+    )
+    cells = []
+    for _, row in theirs.iterrows():
+        place, cell = tuple(row[CELL]), NOT_RUN
+        if place in reference:
+            used = reference[place]
+            thesis = used[used["vectors"] == VECTORS[0]]
+            used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
+            used = with_most_seeds(used)
+            cell = _cell(used, row, pilot=(used["vectors"] != VECTORS[0]).any())
+        if place in compact:
+            small = compact[place].drop_duplicates("seed", keep="last")
+            whole = small["corpus_complete"].eq(True).all()  # no part of the corpus, no stand-in
+            text = spread(small["test_accuracy"]) + "*" * (not whole)
+            cell = cell | {"compact": text, "keys": (*cell["keys"], *small["key"])}
+        cells.append(cell)
     return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
 

@@ -95,6 +95,19 @@ def test_what_no_chapter_is_made_from_executes_none_and_one_may_be_asked_for(boo
     assert build(force=True) == (dict.fromkeys(CHAPTERS, ASKED), True)
 
 
+def test_beside_a_chapter_that_is_asked_for_the_others_are_those_of_the_usual_book(book):
+    folder, build = book
+    usual = building.Builder(folder, say=[].append)  # which has other parameters
+    usual.build()
+    assert build(["alone"]) == ({"alone": ASKED}, True)
+    here = builder(folder, []).stage
+    for name in CHAPTERS:
+        texts = {(stage / "book" / f"{name}.ipynb").read_text() for stage in (usual.stage, here)}
+        assert (len(texts) == 1) == (name != "alone")
+    executed = {name for name, said in build()[0].items() if said != "unchanged"}
+    assert executed == {*CHAPTERS} - {"alone"}
+
+
 def test_a_chapter_that_was_interrupted_is_executed_again(book, monkeypatch):
     folder, build = book
     build()

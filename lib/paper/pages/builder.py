@@ -143,6 +143,7 @@ class Builder:
         chapters = self._chapters()
         if named:  # the pages need the others, too, where they were not executed yet
             others = [n for n in chapters if n not in named and not self._executed(n).exists()]
+            others = self._without_usual(others)
             chapters = [n for n in chapters if n in named] + others
             if others:
                 self.say(f"Never executed before, so now, too: {', '.join(others)}")
@@ -152,9 +153,22 @@ class Builder:
             self._execute(chapters, chapters if force else named)
         return failed
 
-    def hand_on(self, folder: Path) -> None:
-        """Copy the executed notebooks and the tables that they link to, for `build_executed`."""
-        for name in self._chapters():
+    def _without_usual(self, chapters: Sequence[str]) -> list[str]:
+        """Show these chapters as the usual book does, where it was built; returns the rest."""
+        usual, log = Builder(self.root), read_log(self.stage)
+        known = read_log(usual.stage)
+        built = [name for name in chapters if name in known and usual._executed(name).exists()]
+        if built:
+            usual.hand_on(self.stage / "book", built)
+            self.say(f"Not asked for, so as in the usual book: {', '.join(built)}")
+            log |= {name: known[name] for name in built}
+            write_atomically(self.stage / LOG, json.dumps(log, indent=1))
+        return [name for name in chapters if name not in built]
+
+    def hand_on(self, folder: Path, chapters: Sequence[str] = ()) -> None:
+        """Copy the executed notebooks, or some, and the tables that they link to, for
+        `build_executed`."""
+        for name in chapters or self._chapters():
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copy(self._executed(name), folder)
         if (rows := self.stage / "book" / "rows").exists():

@@ -36,6 +36,12 @@ def pytest_xdist_make_scheduler(config, log):
     return BySharing(config, log)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Slow files are not read for nothing: some load transformers."""
+    slow = collection_path.stem.removeprefix("test_") in SLOW
+    return True if slow and config.option.markexpr == "not slow" else None
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem.removeprefix("test_") in SLOW:

@@ -12,6 +12,7 @@ from paper.verdicts.results import SCALES, Numbers, Runs
 
 LEDGER = claims()
 """Read once, since it takes a second."""
+EMPTY = Runs(None)
 BEFORE = pd.Timestamp(datetime(2020, 1, 1, tzinfo=UTC))
 AFTER = pd.Timestamp(datetime(2100, 1, 1, tzinfo=UTC))
 """When runs begin: before the rule of any claim was registered, and after."""
@@ -68,7 +69,7 @@ def runs(trainings=(), epochs=(), probes=(), few_shots=(), taggings=(), **points
     made, named = Runs(None), {"training": trainings, "probe": probes, "few-shot": few_shots}
     for name, rows in {**named, "tagging": taggings, **points}.items():
         rows = pd.DataFrame(rows)
-        columns = made.table(name)  # each that such a table has
+        columns = EMPTY.table(name)  # each that such a table has
         made.tables[name] = rows.reindex(columns=[*dict.fromkeys([*rows, *columns])])
     made.tables["epochs"] = pd.DataFrame(epochs)
     return made

@@ -64,11 +64,14 @@ _NO_PROSE = re.compile(
     r"|^(?:---\n.*?\n---|%[^\n]*)$",
     re.MULTILINE | re.DOTALL,
 )
+_LOST = re.compile(r"^% (?!(?:holds|fails|undecided): )", re.MULTILINE)
+"""What begins a comment by mistake, and so ends a paragraph."""
 _WORDS_OF_A_FIGURE = re.compile(r"^ *(?:caption|alt): [^\n]*$", re.MULTILINE)
 
 
 def wording(page: Path, root: Path) -> str:
-    """The private phrases in the prose of a page, captions included, each with its line."""
+    """The private phrases in the prose of a page, captions included, and lines that are not shown,
+    each with its line."""
     text = page.read_text("utf-8")
 
     def without_code(block: re.Match[str]) -> str:
@@ -81,6 +84,9 @@ def wording(page: Path, root: Path) -> str:
         line = prose.count("\n", 0, phrase.start()) + 1
         words = " ".join(phrase[0].split())
         lines += f"{page.relative_to(root)}:{line}: say {words!r} in plain English\n"
+    for lost in _LOST.finditer(text):
+        line = text.count("\n", 0, lost.start()) + 1
+        lines += f"{page.relative_to(root)}:{line}: a line that begins with % is not shown\n"
     return lines
 
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from paper.runs.run import Place
-from paper.verdicts.claims import claims, decide, entries_of
+from paper.verdicts.claims import OTHER_ENCODER, claims, decide, entries_of
 from paper.verdicts.results import Runs, paper_file
 from whenpool.base.errors import check, check_known
 
@@ -82,7 +82,7 @@ def support(advice: Advice) -> str:
     What rests on no claim was only measured."""
     if not advice.claims:
         return "measured"
-    full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
+    full = [verdict.partition(" (")[0] for verdict in advice.verdicts]  # without a scale
     bare = [verdict.removeprefix("so far ") for verdict in full]
     if all(verdict == "holds" for verdict in bare):
         return "supported" if bare == full else "supported so far"
@@ -90,4 +90,6 @@ def support(advice: Advice) -> str:
         return "supported in part"
     if "does not hold" in bare:
         return "contradicted"
-    return "undecided" if "undecided" in bare else "untested"
+    if "undecided" in bare:
+        return "undecided"
+    return "tested otherwise" if OTHER_ENCODER in bare else "untested"

@@ -44,8 +44,7 @@ class VerdictBars:
             )
             lines.append(f"{title}: {', '.join(words)}")
         text = f"{len(self.claims)} claims; {'; '.join(lines)}"
-        need = (
-            f"Of those not run at the thesis's scale {lacking(self.claims)} need data that we lack."
-        )
+        need = f"Of those not run at the thesis's scale {lacking(self.claims)} "
+        need += "need corpora or an encoder that we lack."
         bars.append(f'<div class="legend">{need} Some claims are about one scale alone.</div>')
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}

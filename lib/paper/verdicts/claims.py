@@ -308,10 +308,12 @@ class Decision:
         return self.at.get(self.scale, Finding())
 
     def spoken(self, scale: str) -> str:
-        """What runs at a scale measured, as a sentence has it, with their verdict in the note; of
-        pilots, and it says so, where there is no younger run."""
+        """What runs at a scale measured, as a sentence has it, with their verdict and what it hangs
+        on in the note; of pilots, and it says so, where there is no younger run."""
         finding, pilots = (by.get(scale, Finding()) for by in (self.at, self.pilots))
-        about = [SCALE_NAMES[scale], f"claim {self.claim.id}: {finding.verdict}"]
+        hangs_on = finding.firmness.removeprefix("firm")
+        verdict = finding.verdict + f", which hangs on {hangs_on}" * bool(hangs_on)
+        about = [SCALE_NAMES[scale], f"claim {self.claim.id}: {verdict}"]
         if pilots.n and not finding.n:
             finding, about = pilots, [SCALE_NAMES[scale], "pilots"]
         return finding.noted(*about) or "not run"

@@ -106,6 +106,7 @@ def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
 INTERRUPTED = """
 import os, signal, subprocess, sys, threading
 from paper.pages.builder import kernel_pool
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also started by a shell's &
 kernel = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 try:
     with kernel_pool() as pool:

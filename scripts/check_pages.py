@@ -64,7 +64,7 @@ _NO_PROSE = re.compile(
     r"|^(?:---\n.*?\n---|%[^\n]*)$",
     re.MULTILINE | re.DOTALL,
 )
-_LOST = re.compile(r"^% (?!(?:holds|fails|undecided): )", re.MULTILINE)
+_LOST = re.compile(r"^[ \t]*%(?! (?:holds|fails|undecided): )", re.MULTILINE)
 """What begins a comment by mistake, and so ends a paragraph."""
 _WORDS_OF_A_FIGURE = re.compile(r"^ *(?:caption|alt): [^\n]*$", re.MULTILINE)
 
@@ -79,13 +79,14 @@ def wording(page: Path, root: Path) -> str:
         return "\n".join(kept)
 
     prose = _NO_PROSE.sub(without_code, text)
+    prose_and_comments = _CODE.sub(without_code, text)
     lines = ""
     for phrase in _PRIVATE.finditer(prose):
         line = prose.count("\n", 0, phrase.start()) + 1
         words = " ".join(phrase[0].split())
         lines += f"{page.relative_to(root)}:{line}: say {words!r} in plain English\n"
-    for lost in _LOST.finditer(text):
-        line = text.count("\n", 0, lost.start()) + 1
+    for lost in _LOST.finditer(prose_and_comments):
+        line = prose_and_comments.count("\n", 0, lost.start()) + 1
         lines += f"{page.relative_to(root)}:{line}: a line that begins with % is not shown\n"
     return lines
 

@@ -91,7 +91,7 @@ def saturated(runs: Runs) -> DataFrame:
     history = runs.table(epochs)
     reached = (history["train_accuracy"] >= SATURATED).groupby(history["key"]).cummax()
     late = history[reached]
-    first = late.groupby("key")["validation_accuracy"].first()
+    first = late.drop_duplicates("key").set_index("key")["validation_accuracy"]
     later = late[late.duplicated("key")].groupby("key")["validation_accuracy"]
     return with_numbers(runs.table(trainings), value=later.max() - first)
 

@@ -155,13 +155,15 @@ class Builder:
 
     def _without_usual(self, chapters: Sequence[str]) -> list[str]:
         """Show these chapters as the usual book does, where it was built; returns the rest."""
-        usual, log = Builder(self.root), read_log(self.stage)
-        known = read_log(usual.stage)
+        usual, known = Builder(self.root), read_log(Builder(self.root).stage)
+        if read_log(self.stage):  # this book has tables of its own, which must stay
+            return [*chapters]
         built = [name for name in chapters if name in known and usual._executed(name).exists()]
+        built = [name for name in built if name != STATUS]  # which reports on this book
         if built:
             usual.hand_on(self.stage / "book", built)
             self.say(f"Not asked for, so as in the usual book: {', '.join(built)}")
-            log |= {name: known[name] for name in built}
+            log = {name: known[name] for name in built}
             write_atomically(self.stage / LOG, json.dumps(log, indent=1))
         return [name for name in chapters if name not in built]
 

@@ -423,7 +423,8 @@ def _sample(
 
     def validated(rows: list[int]) -> Any:
         accuracy = table.column("validation_accuracy")
-        return np.mean([accuracy[row] for row in _last_of_each_seed(table, rows).values()])
+        values = [accuracy[row] for row in _last_of_each_seed(table, rows).values()]
+        return np.nanmean(np.array(values, float))
 
     best = tried[0] if len(tried) == 1 else max(tried, key=validated)
     return sample_of(table, best, measure)

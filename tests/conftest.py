@@ -23,6 +23,10 @@ if "WHENPOOL_PAGES" not in os.environ:
     SHARING |= {"pages": "pages", "printing": "pages"}
 
 
+def is_slow(file):
+    return file.suffix == ".py" and file.stem.removeprefix("test_") in SLOW
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """The files in `SHARING` go to one process; marks of groups do not reach xdist 3.8 with pytest
@@ -38,13 +42,13 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_ignore_collect(collection_path, config):
     """Slow files are not read for nothing: some load transformers."""
-    slow = collection_path.name in {f"test_{name}.py" for name in SLOW}
-    return True if slow and config.option.markexpr == "not slow" else None
+    left_out = config.option.markexpr == "not slow" and is_slow(collection_path)
+    return True if left_out else None
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.stem.removeprefix("test_") in SLOW:
+        if is_slow(item.path):
             item.add_marker("slow")
 
 

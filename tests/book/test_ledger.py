@@ -163,6 +163,8 @@ def test_advice_depends_on_length_data_and_place(undecided, name, given, other):
         (["undecided", "not run"], "undecided"),
         (["not run"], "untested"),
         (["holds (compact)", "holds"], "supported"),
+        (["holds (pretrained)"], "supported"),
+        (["not tested: other encoder (compact)", "not run"], "tested otherwise"),
     ],
 )
 def test_what_verdicts_come_to(verdicts, expected):

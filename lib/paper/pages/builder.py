@@ -143,7 +143,7 @@ class Builder:
         chapters = self._chapters()
         if named:  # the pages need the others, too, where they were not executed yet
             others = [n for n in chapters if n not in named and not self._executed(n).exists()]
-            others = self._without_usual(others)
+            others = self._as_usual(others)
             chapters = [n for n in chapters if n in named] + others
             if others:
                 self.say(f"Never executed before, so now, too: {', '.join(others)}")
@@ -153,19 +153,21 @@ class Builder:
             self._execute(chapters, chapters if force else named)
         return failed
 
-    def _without_usual(self, chapters: Sequence[str]) -> list[str]:
-        """Show these chapters as the usual book does, where it was built; returns the rest."""
-        usual, known = Builder(self.root), read_log(Builder(self.root).stage)
-        if read_log(self.stage):  # this book has tables of its own, which must stay
-            return [*chapters]
-        built = [name for name in chapters if name in known and usual._executed(name).exists()]
-        built = [name for name in built if name != STATUS]  # which reports on this book
-        if built:
-            usual.hand_on(self.stage / "book", built)
-            self.say(f"Not asked for, so as in the usual book: {', '.join(built)}")
-            log = {name: known[name] for name in built}
+    def _as_usual(self, chapters: Sequence[str]) -> list[str]:
+        """Show these chapters as the usual book does, where it was built; returns the rest. Not the
+        status, which reports on this book, and only before this book has tables of its own."""
+        usual = Builder(self.root)
+        known = {} if read_log(self.stage) else read_log(usual.stage)
+        log = {
+            name: known[name]
+            for name in chapters
+            if name != STATUS and name in known and usual._executed(name).exists()
+        }
+        if log:
+            self.say(f"Not asked for, so as in the usual book: {', '.join(log)}")
+            usual.hand_on(self.stage / "book", [*log])
             write_atomically(self.stage / LOG, json.dumps(log, indent=1))
-        return [name for name in chapters if name not in built]
+        return [name for name in chapters if name not in log]
 
     def hand_on(self, folder: Path, chapters: Sequence[str] = ()) -> None:
         """Copy the executed notebooks, or some, and the tables that they link to, for

@@ -169,6 +169,26 @@ def test_pages_are_rendered_from_exactly_the_notebooks_that_were_executed_elsewh
     assert "executing, since it has not" in executed_again(here)  # the log begins anew
 
 
+def test_a_request_shows_the_usual_book_where_nothing_was_asked_and_says_so(tmp_path):
+    named = HEAD + code_cell(MADE) + "{download}`rows <rows/some.csv>`\n"
+    other = HEAD + code_cell("print('the first words')")
+    folder = clone(tmp_path, {"index": named, "other": other})
+    usual, request = Builder(folder, say=print), builder(folder, said := [])
+    stage = request.stage / "book"
+    for words in ("the first words", "other words"):
+        text = other.replace("the first words", words)
+        (folder / "book" / "other.md").write_text(text)
+        usual.execute()
+        request.execute(["index"])
+        borrowed = nbformat.read(stage / "other.ipynb", 4)
+        assert "that of the usual book" in borrowed.cells[1].source
+        assert words in (stage / "other.ipynb").read_text()
+        assert (stage / "rows" / "some.csv").read_text() == "smoke"  # the request's own
+    assert said.count("Not asked for, so as in the usual book: other") == 2
+    request.execute()  # asked for at last
+    assert "usual book" not in (stage / "other.ipynb").read_text()
+
+
 def executed_again(folder):
     """What a build says after that."""
     builder(folder, said := []).build()

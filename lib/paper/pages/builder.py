@@ -142,9 +142,8 @@ class Builder:
         named = [chapter_named(name, pages) for name in only]
         chapters = self._chapters()
         if named:  # the pages need the others, too, where they were not executed yet
-            others = [n for n in chapters if n not in named and not self._executed(n).exists()]
-            others = self._as_usual(others)
-            chapters = [n for n in chapters if n in named] + others
+            others = self._as_usual([name for name in chapters if name not in named])
+            chapters = [name for name in chapters if name in named] + others
             if others:
                 self.say(f"Never executed before, so now, too: {', '.join(others)}")
         failed = self.asked.compute(chapters, self.say) if self.asked else 0
@@ -154,29 +153,36 @@ class Builder:
         return failed
 
     def _as_usual(self, chapters: Sequence[str]) -> list[str]:
-        """Show these chapters as the usual book does, where it was built; returns the rest. Not the
-        status, which reports on this book, and only before this book has tables of its own."""
-        usual = Builder(self.root)
-        known = {} if read_log(self.stage) else read_log(usual.stage)
-        log = {
-            name: known[name]
-            for name in chapters
-            if name != STATUS and name in known and usual._executed(name).exists()
-        }
-        if log:
-            self.say(f"Not asked for, so as in the usual book: {', '.join(log)}")
-            usual.hand_on(self.stage / "book", [*log])
+        """Show those of some chapters that this book has not executed as the usual book does, where
+        it was built, and say so on their pages; returns the rest, but for the status, which reports
+        on this book."""
+        usual, log = Builder(self.root), read_log(self.stage)
+        own = {name for name in chapters if self._executed(name).exists()}
+        own -= {name for name in log if log[name].get("borrowed")}
+        known = {} if usual.stage == self.stage else read_log(usual.stage)
+        borrowed = [name for name in chapters if name in known and name not in own | {STATUS}]
+        borrowed = [name for name in borrowed if usual._executed(name).exists()]
+        if borrowed:
+            self.say(f"Not asked for, so as in the usual book: {', '.join(borrowed)}")
+            usual.hand_on(self.stage / "book", borrowed)
+            for name in borrowed:
+                notebook = nbformat.read(self._executed(name), 4)
+                line = "Nothing was asked for on this page: it is that of the usual book."
+                notebook.cells.insert(1, _markdown("note", line))
+                nbformat.write(notebook, self._executed(name))
+            log |= {name: known[name] | {"borrowed": True} for name in borrowed}
             write_atomically(self.stage / LOG, json.dumps(log, indent=1))
-        return [name for name in chapters if name not in log]
+        return [name for name in chapters if not self._executed(name).exists()]
 
     def hand_on(self, folder: Path, chapters: Sequence[str] = ()) -> None:
         """Copy the executed notebooks, or some, and the tables that they link to, for
         `build_executed`."""
+        (folder / "rows").mkdir(parents=True, exist_ok=True)
         for name in chapters or self._chapters():
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(self._executed(name), folder)
-        if (rows := self.stage / "book" / "rows").exists():
-            shutil.copytree(rows, folder / "rows", dirs_exist_ok=True)
+            executed = self._executed(name)
+            shutil.copy(executed, folder)
+            for table in {*re.findall(r"rows/[\w.-]+\.csv", executed.read_text("utf-8"))}:
+                shutil.copy(executed.parent / table, folder / table)
 
     def build_executed(self, folder: Path) -> Path:
         """Render the pages from notebooks that were executed elsewhere, see `hand_on`; returns the
@@ -199,8 +205,7 @@ class Builder:
             check(not smoke, f"{file} is smoke-sized and is not published")
             device, commit = about.get("device"), about.get("commit") or "unknown"
             line = f"Executed on {device}, commit {commit}, profile {profile}."
-            cell = nbformat.v4.new_markdown_cell(f":::{{div}} provenance\n{line}\n:::")
-            notebook.cells.append(cell)
+            notebook.cells.append(_markdown("div", line, "provenance"))
             nbformat.write(notebook, self._executed(name))
         if (folder / "rows").exists():
             shutil.copytree(folder / "rows", self.stage / "book" / "rows", dirs_exist_ok=True)
@@ -339,6 +344,14 @@ class Builder:
         page = finish.render(self.stage, self.output)
         write_atomically(log, sources)
         return page
+
+
+def _markdown(directive: str, text: str, argument: str = "") -> Any:
+    """A cell with a directive around a text. Its number is that of its text, so that the same page
+    is the same file."""
+    cell = nbformat.v4.new_markdown_cell(f":::{{{directive}}} {argument}\n{text}\n:::")
+    cell["id"] = hash_of(cell["source"])[:8]
+    return cell
 
 
 def kernels_at_once() -> int:

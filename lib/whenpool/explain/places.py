@@ -69,16 +69,21 @@ def crossed(
 ) -> tuple[np.ndarray, DataFrame, Any]:
     """What models say that learnt from plain texts, each of the texts of another fold, (N,), and
     who is right in filler, see `answered`; and the model of the first fold."""
-    jobs = (
-        delayed(fit)(pooling, of_fold(plain, fold)[train], task.labels[train])
-        for fold, (train, _) in enumerate(task.folds)
-    )
-    models, said, answers = Parallel(task.workers)(jobs), np.empty_like(task.labels), []
-    for fold, model in enumerate(models):
-        test = task.folds[fold][1]
-        said[test] = model.predict(of_fold(plain, fold)[test])
-        answers.append(answered(task, model, read, fold, pooling, PLAIN))
+    jobs = (delayed(_of_fold)(task, fit, read, plain, pooling, n) for n in range(len(task.folds)))
+    models, named, answers = zip(*Parallel(task.workers)(jobs), strict=True)
+    said = np.empty_like(task.labels)
+    for (_, test), names in zip(task.folds, named, strict=True):
+        said[test] = names
     return said, pd.concat(answers), models[0]
+
+
+def _of_fold(
+    task: Task, fit: Fit, read: Read, plain: np.ndarray, pooling: str, fold: int
+) -> tuple[Any, np.ndarray, DataFrame]:
+    """The model of a fold, what it says of the plain texts that it tests, and its answers."""
+    (train, test), texts = task.folds[fold], of_fold(plain, fold)
+    model = fit(pooling, texts[train], task.labels[train])
+    return model, model.predict(texts[test]), answered(task, model, read, fold, pooling, PLAIN)
 
 
 def answered(task: Task, model: Any, read: Read, fold: int, pooling: str, learnt: str) -> DataFrame:

@@ -97,11 +97,11 @@ def precision_pairs() -> DataFrame:
 
 
 def chrono_above_bfloat16() -> str:
-    """How many points chrono's are above those of the same seeds in bfloat16 on a processor."""
+    """How many points chrono's accuracies in float32 are above those of the same seeds in bfloat16,
+    whatever computed them."""
     pairs = precision_pairs()
-    pairs = pairs[pairs["start"].eq("chrono") & pairs["device_published"].str.startswith("cpu")]
-    above = pairs.set_index("seed")["above"]
-    return Finding.of((1, Sample.of(above.to_dict()))).noted("seen afterwards, by no rule")
+    above = pairs[pairs["start"].eq("chrono")].set_index("seed")["above"]
+    return Finding.of((1, Sample.of(above.to_dict()))).noted("all seeds that were repeated")
 
 
 def grid(

@@ -97,6 +97,19 @@ def test_each_pooling_is_that_of_sentence_transformers_of_each_text_alone(make, 
     np.testing.assert_allclose(again["attention"], found["attention"], atol=5e-3)
 
 
+def test_places_before_the_first_word_are_not_read(tiny, tmp_path):
+    """As RoBERTa's, whose tokenizer need not say how long texts may be."""
+    known = SIZES | {"intermediate_size": 24, "vocab_size": len(WORDS), "pad_token_id": 0}
+    config = transformers.RobertaConfig(max_position_embeddings=20, **known)
+    transformers.RobertaModel(config).save_pretrained(tmp_path)
+    words = transformers.BertTokenizerFast(str(tiny / "vocab.txt"))
+    words.save_pretrained(tmp_path)
+    level = transformers.utils.logging.get_verbosity()
+    encoder = load_encoder(str(tmp_path), ("mean",))
+    assert (encoder.longest, transformers.utils.logging.get_verbosity()) == (19, level)
+    assert embedded(encoder, ["film " * 30])["mean"].shape == (1, 1, E)
+
+
 def test_the_query_of_a_fold_does_not_see_its_test_texts(tiny):
     encoder = load_encoder(str(tiny), ("attention",))
     folds = folds_of(LABELS, len(TEXTS))

@@ -25,6 +25,7 @@ from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.sources import Reading
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.explain.diagnosis import survey
+from whenpool.models.transformer import TransformerEncoder
 from whenpool.training.loop import Weighted
 
 TEXTS = [
@@ -76,6 +77,28 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
     assert (gate.mean() > 30) == (search.best_params_["forget_bias"] == 40)
     again = PoolingClassifier.load(search.best_estimator_.save(tmp_path / "m"))
     assert again.get_params() == search.best_estimator_.get_params()
+
+
+def test_half_a_character_is_saved_like_others(fitted, tmp_path):
+    half = "a fine film \ud83d"  # as texts from JSON may have, cut within an emoji
+    model = small(epochs=2).fit([half, *TEXTS[1:]], LABELS)
+    folder = fitted.save(tmp_path)
+    assert PoolingClassifier.load(model.save(folder)).checkpoint_.vocabulary == tuple(
+        model.checkpoint_.vocabulary
+    )
+
+
+def test_a_class_is_explained_by_any_number_that_equals_it(fitted):
+    model = small(epochs=1).fit(TEXTS, [float(label == "good") for label in LABELS])
+    assert model.explain(TEXTS[0], 1).label == model.explain(TEXTS[0], 1.0).label == "1.0"
+
+
+def test_random_states_are_as_before(monkeypatch):
+    seeded, before = [], torch.random.get_rng_state()
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    small(epochs=1).fit(TEXTS, LABELS)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert seeded == []
 
 
 @pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")], ids=str)
@@ -332,6 +355,12 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     assert (found.words("<b>Ab</b> C"), brief.words("<b>Ab</b> C")) == (["<b>ab</b>", "c"], ["ab"])
 
 
+def two_heads():
+    model = model_of("mean", cell="transformer", embedding_size=6, hidden_size=8)
+    model.encoder = TransformerEncoder(model.encoder.input_size, model.encoder.hidden_size, heads=2)
+    return model
+
+
 @pytest.mark.parametrize(
     ("message", "change"),
     {
@@ -339,6 +368,7 @@ def test_texts_are_read_as_in_training_and_classified(folder):
         "does not describe the weights: .*size mismatch for embedding.weight": {
             "vocabulary": WORDS[:-1]
         },
+        "a saved Transformer has 4 heads, not 2": {"model": two_heads()},
         "vocabulary must begin with <unk> and <pad>": {"vocabulary": WORDS[::-1]},
         "vocabulary must number its words 0, 1, 2": {"vocabulary": dict.fromkeys(WORDS, 0)},
         "must be plain values, not builtin_function_or_method": {"accuracy": CLASSES.copy},

@@ -74,14 +74,16 @@ def test_any_embedding_will_do_and_plain_texts_are_read_once():
     points = position_profile(embed, TEXTS, FILLER, LABELS, shares=[0, 0.5], settings=["left"])
     assert [len(calls), calls[0]] == [2, TEXTS]
     assert points[0].value == 100
+    halves = [{"good": 0.5, "bad": 1.5}[label] for label in LABELS]  # as stars have
+    assert position_profile(embed, TEXTS, FILLER, halves, [0.5], ["left"]) == points[1:]
 
 
-@pytest.mark.parametrize("count", [4, 10, 100])
+@pytest.mark.parametrize("count", [2, 3, 4, 10, 100])
 def test_intervals_are_students_and_wilsons(count):
     values = np.random.default_rng(0).standard_normal(count)
     half = t.ppf(0.975, count - 1) * values.std(ddof=1) / count**0.5
     mean, low, high = mean_interval(values)
-    assert (mean, mean - low, high - mean) == pytest.approx((values.mean(), half, half), rel=0.05)
+    assert (mean, mean - low, high - mean) == pytest.approx((values.mean(), half, half), rel=0.01)
     assert accuracy_interval(np.ones(count))[2] == pytest.approx(100)
     assert accuracy_interval(np.arange(10) < 3) == pytest.approx((30, 10.78, 60.32), abs=0.01)
 
@@ -95,6 +97,8 @@ def test_intervals_are_students_and_wilsons(count):
         "filler is empty": {"filler": []},
         "40 texts need 40 labels": {"labels": LABELS[1:]},
         "only one class": {"labels": ["good"] * 40},
+        r"labels\[2\] is None": {"labels": ["good", "bad", None, "bad"] * 10},
+        r"labels\[1\] is missing": {"labels": [0, float("nan")] * 20},
         "class rare has 1 texts": {"labels": ["rare", *["good"] * 39]},
         "share": {"shares": [1.0]},
         "swept setting 'top' is unknown": {"settings": ["top"]},

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,7 @@ def test_what_was_before_a_divergence_is_handed_over(what, dataset):
     with pytest.raises(DivergenceError, match="the loss became nan in epoch 3; lower") as raised:
         train(model_of(dataset), dataset, recipe, 0, objective=Breaking(what))
     left = raised.value.left
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)  # of a worker
     expected = train(model_of(dataset), dataset, replace(recipe, epochs=2), 0)
     *before, diverged = left.history
     untimed = ([replace(e, seconds=0) for e in of] for of in (before, expected.history))

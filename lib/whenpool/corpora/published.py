@@ -117,7 +117,7 @@ def _read_imdb(path: Path) -> Iterator[Raw]:
 def _read_zhang(path: Path, classes: tuple[str, ...]) -> Iterator[Raw]:
     """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class first, text last, of Yahoo the
     answer."""
-    csv.field_size_limit(LARGEST_TEXT)
+    csv.field_size_limit(max(LARGEST_TEXT, csv.field_size_limit()))
     class_of = {str(number): name for number, name in enumerate(classes, 1)}
     with tarfile.open(path) as archive:
         for name in ("train.csv", "test.csv"):

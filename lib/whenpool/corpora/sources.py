@@ -459,7 +459,7 @@ def _table(
 ) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
     """As `_rows`, of a table in text; quotes enclose fields, and between tabs, or where rows would
     vanish between them, they may be letters like others."""
-    csv.field_size_limit(LARGEST_TEXT)
+    csv.field_size_limit(max(LARGEST_TEXT, csv.field_size_limit()))
     lines = list(lines_of(path, encoding))
     # blank lines, comments and the line by which Excel names the separator may stand above the
     # header

@@ -25,6 +25,7 @@ from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_IN
 from whenpool.corpora.tokens import strings, tokenize
 from whenpool.models.pooling import TOKEN_POOLINGS, StraightThrough
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.models.transformer import HEADS
 from whenpool.training.loop import answers
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
@@ -179,7 +180,8 @@ def save_checkpoint(
         "about": about,
         "vocabulary": list(vocabulary),
     }
-    text = json.dumps(facts, ensure_ascii=False, indent=1, default=_plain)
+    # in ASCII, which also holds halves of characters, as texts from JSON may have
+    text = json.dumps(facts, indent=1, default=_plain)
     _made(json.loads(text), tensors, Path("the checkpoint"))  # so that it can be read again
     write_atomically(folder / WEIGHTS_FILE, weights)
     write_atomically(folder / FACTS_FILE, text)
@@ -243,6 +245,8 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
         check(type(part) in names, other)
     read, learn = (names[type(part)] for part in parts)
     encoder = model.encoder
+    heads = getattr(encoder, "heads", HEADS)
+    check(heads == HEADS, f"a saved Transformer has {HEADS} heads, not {heads}; make it so")
     return {
         "pooling": read,
         "through": learn,

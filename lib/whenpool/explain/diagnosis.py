@@ -130,7 +130,7 @@ class Diagnosis:
 
 
 def diagnose(
-    path: Path,
+    path: str | Path,
     text_column: str = "text",
     label_column: str = "label",
     *,
@@ -140,11 +140,11 @@ def diagnose(
     limit: int = 2_000,
     words: int = 1_000,
     vectors: str | None = None,
-    output: Path | None = None,
-    data: Path | None = None,
+    output: str | Path | None = None,
+    data: str | Path | None = None,
     workers: int | None = None,
     device: str = "cpu",
-    json_file: Path | None = None,
+    json_file: str | Path | None = None,
     say: Callable[[str], None] = print,
     **reading: Any,
 ) -> Diagnosis:
@@ -156,7 +156,8 @@ def diagnose(
     `whenpool.corpora.sources.Reading`, and ``say`` is called with each line of progress. Raises
     `InputError` for texts or an encoder that cannot be used, or senseless options."""
     check_device(device)
-    folder = output or Path(f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
+    path = Path(path)
+    folder = Path(output or f"{Path(path.name.removesuffix('.gz')).stem}-diagnosis")
     reader: Any
     if encoder:
         from whenpool.explain.encoders import EncoderReader
@@ -168,7 +169,7 @@ def diagnose(
     table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
     if encoder:  # which reads the texts as they are written
         notes = [note for note in notes if not note.endswith("and cut there.")]
-    source = CorpusSource(str(path), (), path, data or data_directory())
+    source = CorpusSource(str(path), (), path, Path(data or data_directory()))
     named, file = chosen_vectors(vectors, source.folder)
     kept = table[["text", "label"]].to_json(orient="records", lines=True)
     write_atomically(folder / "texts.jsonl", kept)
@@ -247,7 +248,7 @@ def diagnose(
         numbers |= {"reads": facts.get("reads"), "lost": lost, "places": places.to_dict("records")}
         numbers |= {"sentences": diagnosis.sentences, "notes": task.notes, "importance": profile}
         numbers["scores"] = {s.name: [s.accuracy, s.value, s.filled] for s in [*scores, *every]}
-        write_atomically(json_file, json.dumps(numbers, ensure_ascii=False, indent=1))
+        write_atomically(Path(json_file), json.dumps(numbers, ensure_ascii=False, indent=1))
     return diagnosis
 
 

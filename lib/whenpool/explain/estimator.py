@@ -157,8 +157,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         judged = Texts(tokens.number(held_words, vocabulary), torch.tensor(held))
         # a search may give numpy's numbers
         seed, start = int(self.seed), cast(Any, self.forget_bias)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        gpus = [] if self.device == "cpu" else [torch.device(self.device)]
+        with torch.random.fork_rng(devices=gpus):
+            # a GPU that is not used keeps its state
+            (torch.manual_seed if gpus else torch.default_generator.manual_seed)(seed)
             model = TextClassifier(
                 len(vocabulary),
                 len(self.classes_),
@@ -203,6 +205,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         from whenpool.explain.explanation import explain
 
         check_is_fitted(self, "checkpoint_")
+        if label in (classes := self.classes_.tolist()):  # 1 is 1.0, and True
+            label = self.checkpoint_.classes[classes.index(label)]
         return explain(self.checkpoint_, text, None if label is None else str(label))
 
     def save(self, folder: str | Path) -> Path:

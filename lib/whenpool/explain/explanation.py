@@ -121,7 +121,7 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
 
 
 def explain_file(
-    checkpoint: Checkpoint, file: Path, out: Path, text_column: str, label: str | None
+    checkpoint: Checkpoint, file: str | Path, out: str | Path, text_column: str, label: str | None
 ) -> int:
     """Explain each text of a table into the CSV file ``out``, a row each: the text, the likeliest
     class, its probability, and the words, each with its effect on ``label``, or else that class,
@@ -132,6 +132,7 @@ def explain_file(
 
     from whenpool.corpora.sources import read_texts
 
+    file, out = Path(file), Path(out)
     check(out.suffix == ".csv", f"{out} must end with .csv, as --out explained.csv")
     same = out.resolve() == file.resolve()
     check(not same, f"{out} is the file of the texts; write to another --out")

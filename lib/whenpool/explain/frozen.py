@@ -9,7 +9,7 @@ import io
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,7 @@ def learnt_query(
     weight = compute_class_weight(class_weight, classes=classes, y=np.asarray(labels))
     scale = float(flat[:1_000].float().std())
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         pool, head = Attention(D, False), nn.Linear(D, len(classes))
         nn.init.zeros_(pool.query)
         adam = torch.optim.Adam([*pool.parameters(), *head.parameters()], 0.01)
@@ -176,14 +176,26 @@ def learnt_query(
     return (pool.query.detach() / scale).numpy()
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without warnings and progress bars of transformers, which come back afterwards."""
+    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if had_bars:
+            logging.enable_progress_bar()
+
+
 def load_encoder(name: str, poolings: Sequence[str], device: str = "cpu") -> FrozenEncoder:
     """An encoder by the name of a folder or in the cache. Raises `InputError` for one that is not
     there, cannot be read, or lacks what a pooling needs."""
     for pooling in poolings:
         check_known("pooling", pooling, NAMES)
     folder, kinds = encoder_folder(name), list[str]()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     with suppress(OSError, ValueError):
         kinds = [part["type"] for part in json.loads((folder / "modules.json").read_text("utf-8"))]
     # our own module counts as foreign there, and is installed: nothing of the folder is run
@@ -193,7 +205,8 @@ def load_encoder(name: str, poolings: Sequence[str], device: str = "cpu") -> Fro
     trusted = OURS in kinds and ours and not code
     options: Any = {"local_files_only": True, "trust_remote_code": trusted, "device": device}
     try:
-        model: Any = SentenceTransformer(str(folder), **options)
+        with _quiet():
+            model: Any = SentenceTransformer(str(folder), **options)
         model.eval().requires_grad_(False)
     except Exception as error:  # each kind of file has errors of its own
         why = f"cannot be read: {error!s:.300}"
@@ -210,6 +223,10 @@ def load_encoder(name: str, poolings: Sequence[str], device: str = "cpu") -> Fro
     tokenizer.padding_side = "right"
     config = model[0].model.config
     limits = tokenizer.model_max_length, getattr(config, "max_position_embeddings", 0)
+    for part in model[0].model.modules():
+        places: Any = getattr(part, "position_embeddings", None)
+        if getattr(places, "padding_idx", None) is not None:  # RoBERTa's begin behind padding's
+            limits = limits[0], places.num_embeddings - places.padding_idx - 1
     longest = min([limit for limit in limits if limit and 0 < limit < 1e6], default=8_192)
     prompt = model.prompts.get(model.default_prompt_name) or ""
     marks = tokenizer(prompt or "a", return_special_tokens_mask=True)

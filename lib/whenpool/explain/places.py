@@ -107,7 +107,8 @@ def learnt_in_filler(task: Task, fit: Fit, read: Read, pooling: str) -> DataFram
     for share in {share for _, share in read if share}:
         cells = {(place, share): read[place, share] for place in PLACES}
         rows = np.concatenate([texts for texts, _ in cells.values()])
-        order = rows.argsort(kind="stable")  # the places of a text side by side: no fold parts them
+        # the places of a text side by side, so that a regression's own folds part few of them
+        order = rows.argsort(kind="stable")
         rows = rows[order]
         for fold, (train, _) in enumerate(task.folds):
             X = np.concatenate([of_fold(made[pooling], fold) for _, made in cells.values()])[order]

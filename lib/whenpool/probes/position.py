@@ -79,6 +79,8 @@ def position_profile(
             filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
     classes = None if labels is None else np.asarray(labels)
     folds = [] if classes is None else folds_of(classes, len(originals))
+    if classes is not None:
+        classes = np.unique(classes, return_inverse=True)[1]
     plain = _embedded(embed, originals)
     models = []
     if classes is not None:
@@ -115,15 +117,24 @@ def surrounded(
 
 
 def folds_of(labels: np.ndarray, texts: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The texts to learn from and to test, F times. Raises `InputError` for too few of a class."""
+    """The texts to learn from and to test, F times. Raises `InputError` for too few of a class, or
+    labels that are missing or of several types."""
     from sklearn.model_selection import StratifiedKFold
 
     check(labels.shape == (texts,), f"{texts} texts need {texts} labels, not {labels.shape}")
-    names, counts = np.unique(labels, return_counts=True)
+    try:
+        missing = [text for text, label in enumerate(labels.tolist()) if label != label]
+        names, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError:
+        kinds = [type(label) for label in labels.tolist()]
+        odd = next((text for text, kind in enumerate(kinds) if kind is not kinds[0]), 0)
+        several = "labels must be all words or all numbers"
+        raise InputError(f"{several}, and labels[{odd}] is {labels[odd]!r:.40}") from None
+    check(not missing, f"labels{missing[:1]} is missing (NaN); leave out texts without a label")
     check(len(names) > 1, "there is only one class; give labels of at least two")
     rarest = f"class {names[counts.argmin()]!s:.60} has {counts.min()} texts"
     check(counts.min() >= FEWEST, f"{rarest}; each class needs at least {FEWEST}")
-    return [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(labels, labels)]
+    return [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(numbers, numbers)]
 
 
 def learnt_regression(embeddings: np.ndarray, labels: np.ndarray, class_weight: Any = None) -> Any:
@@ -148,6 +159,7 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     nu, z = len(values) - 1, LIKELY
     # his quantile without scipy, which those who embed may not have (Abramowitz and Stegun 26.7.5)
     t = z + (z**3 + z) / (4 * nu) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * nu**2)
+    t = {1: 12.7062, 2: 4.3027, 3: 3.1824}.get(nu, t)  # too few for the expansion
     mean, half = float(values.mean()), t * float(values.std(ddof=1)) / len(values) ** 0.5
     return mean, mean - half, mean + half
 

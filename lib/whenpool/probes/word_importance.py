@@ -22,6 +22,7 @@ from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import Encoder
+from whenpool.models.precision import precision
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
 
@@ -145,7 +146,7 @@ def occlusion(
         "; give the number of <unk> in your vocabulary",
     )
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
-    with evaluating(model):
+    with evaluating(model), precision("float32"):  # small differences of large numbers
         logits = model(ids, lengths)
         check_labels(ids.new_zeros(B), logits)
         nan = bool(logits.isnan().any())

@@ -190,6 +190,9 @@ class DivergenceError(InputError):
         super().__init__(message)
         self.left = left
 
+    def __reduce__(self) -> tuple[Any, ...]:  # from another process
+        return type(self), (str(self), self.left)
+
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """A copy on the processor."""

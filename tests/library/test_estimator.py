@@ -79,13 +79,11 @@ def test_it_works_in_what_scikit_learn_has(tmp_path):
     assert again.get_params() == search.best_estimator_.get_params()
 
 
-def test_half_a_character_is_saved_like_others(fitted, tmp_path):
+def test_half_a_character_is_saved_like_others(tmp_path):
     half = "a fine film \ud83d"  # as texts from JSON may have, cut within an emoji
-    model = small(epochs=2).fit([half, *TEXTS[1:]], LABELS)
-    folder = fitted.save(tmp_path)
-    assert PoolingClassifier.load(model.save(folder)).checkpoint_.vocabulary == tuple(
-        model.checkpoint_.vocabulary
-    )
+    model = small(epochs=1).fit([half, *TEXTS[1:]], LABELS)
+    again = PoolingClassifier.load(model.save(tmp_path / "model")).checkpoint_
+    assert "\ud83d" in again.vocabulary == model.checkpoint_.vocabulary
 
 
 def test_a_class_is_explained_by_any_number_that_equals_it(fitted):

@@ -78,7 +78,7 @@ def test_any_embedding_will_do_and_plain_texts_are_read_once():
     assert position_profile(embed, TEXTS, FILLER, halves, [0.5], ["left"]) == points[1:]
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 10, 100])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 6, 10, 100])
 def test_intervals_are_students_and_wilsons(count):
     values = np.random.default_rng(0).standard_normal(count)
     half = t.ppf(0.975, count - 1) * values.std(ddof=1) / count**0.5
@@ -99,6 +99,7 @@ def test_intervals_are_students_and_wilsons(count):
         "only one class": {"labels": ["good"] * 40},
         r"labels\[2\] is None": {"labels": ["good", "bad", None, "bad"] * 10},
         r"labels\[1\] is missing": {"labels": [0, float("nan")] * 20},
+        r"labels\[1\] is nan": {"labels": ["good", float("nan")] * 20},
         "class rare has 1 texts": {"labels": ["rare", *["good"] * 39]},
         "share": {"shares": [1.0]},
         "swept setting 'top' is unknown": {"settings": ["top"]},

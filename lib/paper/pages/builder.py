@@ -153,9 +153,9 @@ class Builder:
         return failed
 
     def _as_usual(self, chapters: Sequence[str]) -> list[str]:
-        """Show those of some chapters that this book has not executed as the usual book does, where
-        it was built, and say so on their pages; returns the rest, but for the status, which reports
-        on this book."""
+        """Show those of some chapters that this book has not executed itself as the usual book
+        does, where it was built, and say so on their pages; but not the status, which reports on
+        this book. Returns those that are still to be executed."""
         usual, log = Builder(self.root), read_log(self.stage)
         own = {name for name in chapters if self._executed(name).exists()}
         own -= {name for name in log if log[name].get("borrowed")}

@@ -159,7 +159,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         seed, start = int(self.seed), cast(Any, self.forget_bias)
         gpus = [] if self.device == "cpu" else [torch.device(self.device)]
         with torch.random.fork_rng(devices=gpus):
-            # a GPU that is not used keeps its state
+            # on a processor no GPU's state changes
             (torch.manual_seed if gpus else torch.default_generator.manual_seed)(seed)
             model = TextClassifier(
                 len(vocabulary),

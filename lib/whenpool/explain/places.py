@@ -80,10 +80,12 @@ def crossed(
 def _of_fold(
     task: Task, fit: Fit, read: Read, plain: np.ndarray, pooling: str, fold: int
 ) -> tuple[Any, np.ndarray, DataFrame]:
-    """The model of a fold, what it says of the plain texts that it tests, and its answers."""
+    """The model of the first fold, or None; what that of a fold says of the plain texts that it
+    tests; and its answers."""
     (train, test), texts = task.folds[fold], of_fold(plain, fold)
     model = fit(pooling, texts[train], task.labels[train])
-    return model, model.predict(texts[test]), answered(task, model, read, fold, pooling, PLAIN)
+    answers = answered(task, model, read, fold, pooling, PLAIN)
+    return None if fold else model, model.predict(texts[test]), answers
 
 
 def answered(task: Task, model: Any, read: Read, fold: int, pooling: str, learnt: str) -> DataFrame:

@@ -77,7 +77,7 @@ def position_profile(
         check_known("swept setting", setting, SWEPT)
         for share in shares:
             filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
-    classes = None if labels is None else np.asarray(labels)
+    classes = None if labels is None else np.asarray(labels, object)
     folds = [] if classes is None else folds_of(classes, len(originals))
     if classes is not None:
         classes = np.unique(classes, return_inverse=True)[1]
@@ -159,7 +159,7 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     nu, z = len(values) - 1, LIKELY
     # his quantile without scipy, which those who embed may not have (Abramowitz and Stegun 26.7.5)
     t = z + (z**3 + z) / (4 * nu) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * nu**2)
-    t = {1: 12.7062, 2: 4.3027, 3: 3.1824}.get(nu, t)  # too few for the expansion
+    t = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764}.get(nu, t)  # too few for the expansion
     mean, half = float(values.mean()), t * float(values.std(ddof=1)) / len(values) ** 0.5
     return mean, mean - half, mean + half
 

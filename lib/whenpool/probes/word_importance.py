@@ -22,7 +22,7 @@ from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import Encoder
-from whenpool.models.precision import precision
+from whenpool.models.precision import precision_used
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
 
@@ -146,7 +146,7 @@ def occlusion(
         "; give the number of <unk> in your vocabulary",
     )
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
-    with evaluating(model), precision("float32"):  # small differences of large numbers
+    with evaluating(model):
         logits = model(ids, lengths)
         check_labels(ids.new_zeros(B), logits)
         nan = bool(logits.isnan().any())
@@ -157,7 +157,9 @@ def occlusion(
         ).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)
-        text, by_reuse = order[text], reuse and can_reuse(model)
+        # in bfloat16 what is read from a window on differs from what is read in full
+        by_reuse = reuse and can_reuse(model) and precision_used() == "float32"
+        text = order[text]
         maps = (m.parameters(False) for m in model.modules() if not isinstance(m, nn.Embedding))
         # numbers that a word is made into
         made = 4 + 2 * sum(p.shape[0] for of in maps for p in of if p.dim() == 2)

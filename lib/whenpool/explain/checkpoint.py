@@ -25,7 +25,6 @@ from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_IN
 from whenpool.corpora.tokens import strings, tokenize
 from whenpool.models.pooling import TOKEN_POOLINGS, StraightThrough
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.models.transformer import HEADS
 from whenpool.training.loop import answers
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
@@ -182,7 +181,10 @@ def save_checkpoint(
     }
     # in ASCII, which also holds halves of characters, as texts from JSON may have
     text = json.dumps(facts, indent=1, default=_plain)
-    _made(json.loads(text), tensors, Path("the checkpoint"))  # so that it can be read again
+    # so that it can be read again
+    again = _made(json.loads(text), tensors, Path("the checkpoint")).model.encoder
+    heads, usual = (getattr(encoder, "heads", None) for encoder in (model.encoder, again))
+    check(heads == usual, f"a saved Transformer has {usual} heads, not {heads}; make it so")
     write_atomically(folder / WEIGHTS_FILE, weights)
     write_atomically(folder / FACTS_FILE, text)
     return folder
@@ -245,8 +247,6 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
         check(type(part) in names, other)
     read, learn = (names[type(part)] for part in parts)
     encoder = model.encoder
-    heads = getattr(encoder, "heads", HEADS)
-    check(heads == HEADS, f"a saved Transformer has {HEADS} heads, not {heads}; make it so")
     return {
         "pooling": read,
         "through": learn,

@@ -23,7 +23,6 @@ from whenpool.models.encoder import check_lengths, word_mask
 from whenpool.models.pooling import is_true
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
-HEADS = 4  # of attention, where nothing else is asked for
 
 
 def plain_attention(
@@ -105,7 +104,7 @@ class TransformerEncoder(nn.Module):
         input_size: int,
         hidden_size: int,
         layers: int = 1,
-        heads: int = HEADS,
+        heads: int = 4,
         bidirectional: bool = True,
         attention: str = "fused",
         *,

@@ -20,6 +20,7 @@ import torch
 from scipy.special import lambertw
 from torch import Tensor, nn
 
+from whenpool.base.devices import seeded
 from whenpool.models.encoder import ForgetBias
 from whenpool.models.pooling import MaxPool
 from whenpool.models.text_classifier import TextClassifier
@@ -58,8 +59,7 @@ def measured_shrinkage(
     same word over and over; ``change`` replaces the recurrent weights (H, H) of each gate.
     """
     T, classes = distance + 1, 10
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
+    with seeded(seed), torch.no_grad():
         model = TextClassifier(
             texts * T, classes, "last", cell, input_size, hidden_size, 1, False, forget_bias
         ).double()
@@ -185,8 +185,7 @@ def put_running_max(
 @lru_cache(maxsize=1)
 def largest_error() -> float:
     """The largest error of the two-layer LSTM built from a random one, over its precision."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    with seeded(0), torch.no_grad():
         lstm, texts = nn.LSTM(8, 16, batch_first=True).double(), torch.randn(8, 200, 8).double()
         pooled = MaxPool()(lstm(texts)[0], torch.ones(8, 200))[0]
         last = max_pooled_by_a_layer(lstm, 1e-4, 200)(texts)[0][:, -1]

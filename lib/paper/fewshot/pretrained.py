@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from tqdm import TqdmWarning
 
 from paper.memory import give_back_freed_memory
+from whenpool.base.devices import seeded
 from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, hash_of, whole_file
 from whenpool.base.paths import MINILM, MINILM_PACKAGE, encoder_folder
@@ -151,8 +152,7 @@ def load_encoder(name: str) -> Pretrained:
         locate(name, download=True),
         {"local_files_only": True, "trust_remote_code": False},
     )
-    with torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
-        torch.default_generator.manual_seed(0)
+    with seeded(0):  # a pooler that is not in the file is drawn
         from transformers import AutoConfig, AutoModel, AutoTokenizer
         from transformers.utils import logging
 

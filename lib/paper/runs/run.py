@@ -6,8 +6,8 @@ A new kind of run is one file in ``paper/runs/kinds``, with a frozen dataclass t
 
 import platform
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -197,14 +197,6 @@ class Run:
     def points_of(cls, history: str, row: Facts) -> list[Facts]:
         """What a stored run has of one of its histories."""
         return [point for point in row["history"] if cls.histories[history] in point]
-
-
-@contextmanager
-def seeded(seed: int, device: str | torch.device = "cpu") -> Iterator[None]:
-    """Draw from torch's generators, of the processor and the device, as this seed has it."""
-    with torch.random.fork_rng(devices=[] if str(device) == "cpu" else [device]):
-        torch.manual_seed(seed)
-        yield
 
 
 def key(run: Run, place: Place) -> str:

@@ -2,8 +2,14 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from whenpool.base.errors import check
+
+if TYPE_CHECKING:
+    import torch  # commands without a device do without
 
 
 def check_device(device: str, here: bool = True) -> None:
@@ -17,6 +23,18 @@ def check_device(device: str, here: bool = True) -> None:
         "device cuda was asked for, but torch sees no GPU; "
         'use --device cpu, in Python device="cpu"',
     )
+
+
+@contextmanager
+def seeded(seed: int, device: "str | torch.device" = "cpu") -> Iterator[None]:
+    """Draw from torch's generators, of the processor and the device, as this seed has it, and leave
+    them as they were; those of GPUs that are not the device's may change where it is one."""
+    import torch
+
+    on_gpu = str(device) != "cpu"
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        (torch.manual_seed if on_gpu else torch.default_generator.manual_seed)(seed)
+        yield
 
 
 def processors() -> int:

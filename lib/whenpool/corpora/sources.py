@@ -29,7 +29,7 @@ from whenpool.base.files import (
 from whenpool.base.paths import data_directory
 from whenpool.corpora import synthetic
 from whenpool.corpora.corpus import LENGTHS, Corpus, Raw, SplitSizes, has_length, select_and_split
-from whenpool.corpora.published import LARGEST_TEXT, PUBLICATIONS, load_published
+from whenpool.corpora.published import PUBLICATIONS, allow_long_texts, load_published
 from whenpool.corpora.settings import FILES, SHARES, find_filler, load_filler
 from whenpool.corpora.tokens import without_spaces
 
@@ -459,7 +459,7 @@ def _table(
 ) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
     """As `_rows`, of a table in text; quotes enclose fields, and between tabs, or where rows would
     vanish between them, they may be letters like others."""
-    csv.field_size_limit(max(LARGEST_TEXT, csv.field_size_limit()))
+    allow_long_texts()
     lines = list(lines_of(path, encoding))
     # blank lines, comments and the line by which Excel names the separator may stand above the
     # header

@@ -20,7 +20,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
-from whenpool.base.devices import check_device
+from whenpool.base.devices import check_device, seeded
 from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
@@ -157,10 +157,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         judged = Texts(tokens.number(held_words, vocabulary), torch.tensor(held))
         # a search may give numpy's numbers
         seed, start = int(self.seed), cast(Any, self.forget_bias)
-        gpus = [] if self.device == "cpu" else [torch.device(self.device)]
-        with torch.random.fork_rng(devices=gpus):
-            # on a processor no GPU's state changes
-            (torch.manual_seed if gpus else torch.default_generator.manual_seed)(seed)
+        with seeded(seed, self.device):
             model = TextClassifier(
                 len(vocabulary),
                 len(self.classes_),

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from transformers.utils import logging
 
+from whenpool.base.devices import seeded
 from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, write_atomically
 from whenpool.base.paths import cache_directory, encoder_folder
@@ -159,8 +160,7 @@ def learnt_query(
     classes, targets = np.unique(labels, return_inverse=True)
     weight = compute_class_weight(class_weight, classes=classes, y=np.asarray(labels))
     scale = float(flat[:1_000].float().std())
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
+    with seeded(0):
         pool, head = Attention(D, False), nn.Linear(D, len(classes))
         nn.init.zeros_(pool.query)
         adam = torch.optim.Adam([*pool.parameters(), *head.parameters()], 0.01)

@@ -77,14 +77,14 @@ def position_profile(
         check_known("swept setting", setting, SWEPT)
         for share in shares:
             filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
-    classes = None if labels is None else np.asarray(labels, object)
-    folds = [] if classes is None else folds_of(classes, len(originals))
-    if classes is not None:
-        classes = np.unique(classes, return_inverse=True)[1]
+    folds: list[tuple[np.ndarray, np.ndarray]] = []
+    classes: np.ndarray = np.empty(0)
+    if labels is not None:
+        given = np.asarray(labels, object)
+        folds = folds_of(given, len(originals))
+        classes = np.unique(given, return_inverse=True)[1]
     plain = _embedded(embed, originals)
-    models = []
-    if classes is not None:
-        models = [learnt_regression(plain[train], classes[train]) for train, _ in folds]
+    models = [learnt_regression(plain[train], classes[train]) for train, _ in folds]
 
     @cache
     def point(setting: str, share: float) -> tuple[float, float, float]:
@@ -93,7 +93,7 @@ def position_profile(
             mixed = _embedded(embed, surrounded(originals, sentences, setting, share))
             same = f"embed gave {plain.shape[1]} numbers a text, and then {mixed.shape[1]}"
             check(mixed.shape == plain.shape, same)
-        if classes is None:
+        if not folds:
             lengths = np.linalg.norm(plain, axis=1) * np.linalg.norm(mixed, axis=1)
             return mean_interval((plain * mixed).sum(1) / np.where(lengths > 0, lengths, 1))
         tested = zip(models, folds, strict=True)

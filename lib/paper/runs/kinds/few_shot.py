@@ -20,7 +20,8 @@ from paper.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix
 from paper.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from paper.fewshot.vampire import BagOfWordsVAE, BagVocabulary, VampireClassifier, pretrain
 from paper.runs.kinds.training import EVALUATION, TEST_TEXTS, scores_of
-from paper.runs.run import Facts, Place, Run, provenance, seeded
+from paper.runs.run import Facts, Place, Run, provenance
+from whenpool.base.devices import seeded
 from whenpool.base.errors import check
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus, CorpusSource, tokens

@@ -26,7 +26,8 @@ from paper.runs.kinds.training import (
     prepare,
     trained,
 )
-from paper.runs.run import Facts, Place, Run, key, provenance, seeded
+from paper.runs.run import Facts, Place, Run, key, provenance
+from whenpool.base.devices import seeded
 from whenpool.base.errors import check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.models.encoder import word_mask

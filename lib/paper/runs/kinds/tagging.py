@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from paper.corpora.tagged import Tagged, TaggedCorpus, entity_scores, find_tagged, in_io
 from paper.runs.kinds.training import scores_of
-from paper.runs.run import Facts, Place, Run, provenance, seeded
+from paper.runs.run import Facts, Place, Run, provenance
+from whenpool.base.devices import seeded
 from whenpool.corpora.batches import (
     PADDING,
     PADDING_INDEX,

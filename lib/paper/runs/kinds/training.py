@@ -18,9 +18,10 @@ from torch.utils._pytree import tree_map_only
 
 from paper.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset, refiller
 from paper.memory import give_back_freed_memory
-from paper.runs.run import Facts, Place, Run, key, provenance, seeded
+from paper.runs.run import Facts, Place, Run, key, provenance
 from paper.runs.store import Store
 from paper.tricks import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
+from whenpool.base.devices import seeded
 from whenpool.base.errors import InputError, StorageError, check, check_known
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import find

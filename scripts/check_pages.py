@@ -93,7 +93,11 @@ def wording(page: Path, root: Path) -> str:
 
 def main() -> int:
     """Say what is wrong; the exit code is 1 when something is."""
-    pages = [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    pages = [
+        *sorted((ROOT / "book").glob("[!.]*.md")),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+    ]
     lines = [lint(chapter, ROOT) for chapter in chapters(ROOT)] + [
         wording(page, ROOT) for page in pages
     ]

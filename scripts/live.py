@@ -53,7 +53,7 @@ def serve(chapter: str, port: int, options: tuple[str, ...]) -> None:
     root = project_root()
     if root is None:
         raise InputError("the chapters are not here; run this inside a clone of the repository")
-    sources = {path.stem: path for path in sorted((root / "book").glob("*.md"))}
+    sources = {path.stem: path for path in sorted((root / "book").glob("[!.]*.md"))}
     live = Live(root, chapter_named(chapter, list(sources)), options)
     if not live.page.exists():
         print("The first build of a book executes every chapter, which takes some minutes")

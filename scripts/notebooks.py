@@ -108,7 +108,7 @@ class Plain:
         labels = {name: f"Figure {number}" for number, name in enumerate(dict.fromkeys(figures), 1)}
         labels |= {name: f"Table {number}" for number, name in enumerate(dict.fromkeys(tables), 1)}
         headings, pages, authors = {}, {}, {}
-        for path in sorted(chapter.parent.glob("*.md")):
+        for path in sorted(chapter.parent.glob("[!.]*.md")):
             text = path.read_text("utf-8")
             title = re.search(r"^# +(.+)$", text, re.MULTILINE)
             pages[path.stem] = (
@@ -173,7 +173,7 @@ def _directive(match: re.Match[str]) -> str:
 
 def chapters(root: Path) -> list[Path]:
     """The chapters of a clone that have code, by name."""
-    return [path for path in sorted((root / "book").glob("*.md")) if is_notebook(path)]
+    return [path for path in sorted((root / "book").glob("[!.]*.md")) if is_notebook(path)]
 
 
 def notebook(chapter: Path, root: Path) -> str:

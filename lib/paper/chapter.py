@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,12 @@ class Chapter:
         for (corpus, length), keys in corpora.items():
             name = Path(corpus.partition(":")[0]).name
             title = CORPUS_NAMES.get(name) or re.sub(r"[^\w.,+ -]", "", name)
-            title += f", {length}" if (corpus, "short") in corpora else ""
+            several = sum(other == corpus for other, _ in corpora) > 1
+            title += f", {length}" if several else ""
+            if title in scales:  # a file of the same name, in another folder
+                title = next(
+                    new for number in count(2) if (new := f"{title} ({number})") not in scales
+                )
             scales[title] = {"key": [*keys.values()]}
             trainings = [run.training for run in keys if run.training]
             if trainings:
@@ -234,10 +240,11 @@ class Chapter:
         """All claims with their verdicts, by id. To decide them takes a processor half a minute:
         pages that are made from the same code, tables and runs share what the first one decided."""
         packages = [Path(__file__).parent, Path(whenpool.__file__).parent]
-        files = [file for package in packages for file in package.rglob("*.[pt]*")]  # .py and .toml
+        kinds = "[!.]*.py", "[!.]*.toml"  # and no locks of an editor
+        files = [file for folder in packages for kind in kinds for file in folder.rglob(kind)]
         if root := project_root():
-            files += [*root.glob("data/paper/*.*"), *root.glob("data/results/*.csv")]
-        made_from = [file.read_text("utf-8") for file in sorted(files) if file.suffix != ".pyc"]
+            files += [*root.glob("data/paper/[!.]*.*"), *root.glob("data/results/*.csv")]
+        made_from = [file.read_text("utf-8") for file in sorted(files)]
         for file in sorted(self.finished.store.directory.glob("*.json")):
             changed = file.stat()
             made_from.append(f"{file.name} {changed.st_size} {changed.st_mtime_ns}")

@@ -129,6 +129,7 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
 def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     """What `request_options` ask for; raises `InputError` for what makes no sense or is not
     there."""
+    from paper.runs.pack import KEYS
     from paper.runs.request import NARROWING, Request
     from paper.runs.run import Place
 
@@ -138,7 +139,7 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     request = Request.of(options["profile"], options["corpus"], narrow, options["encoder"])
     if options["packed"]:
         data = options["packed"].resolve()
-        check((data / "cache").is_dir(), f"{data} holds nothing packed; run whenpool pack")
+        check((data / KEYS).is_file(), f"{data} holds nothing packed; run whenpool pack")
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
     return request, Place.default(data, options["store"], request.profile == "smoke")
 
@@ -253,6 +254,7 @@ def run(
         return status.callback(chapters, **options)  # type: ignore[misc]
     from paper.pages.progress import outcome_table
     from paper.runs.compute import compute, runs_of_file, standing
+    from paper.runs.pack import those_packed
     from paper.runs.store import Store
 
     request, place = chosen(options)
@@ -263,8 +265,11 @@ def run(
     else:
         planned, line = planned_runs(request, place, chapters)
         runs = list(dict.fromkeys(chain(*planned.values())))
+    if options["packed"]:
+        asked, runs = len(runs), those_packed(runs, place)
+        echo(f"{asked - len(runs)} runs are left out: they were not packed", err=True)
     leaves_out = (lambda run: True) if redo else request.leaves_out
-    before = standing(runs, place)
+    before = len(standing(runs, place).done)
     report = compute(
         runs,
         place,
@@ -274,9 +279,9 @@ def run(
         say=partial(echo, err=True),
     )
     echo(
-        f"{line}: {report.done} runs were done now, {len(before.done)} had been stored before, "
+        f"{line}: {report.done} runs were done now, {before} had been stored before, "
         f"{report.shared} were done by another command, {len(report.failed)} failed, "
-        f"{len(before.absent)} lack their data, {report.left} are left"
+        f"{len(standing(runs, place).absent)} lack their data, {report.left} are left"
     )
     if table := outcome_table(runs, place):
         echo(table)

@@ -134,6 +134,7 @@ def test_the_thesis_satisfies_each_rule_or_is_said_to_contradict_itself():
         (WHOLE, WHOLE + WHOLE, "'first'.*: its id occurs twice"),
         ("  unit: points\n", "", "'first'.*: .*'unit'"),
         ("2026-01-02T03:04:05+02:00", "soon", "'first'.*: Invalid isoformat string: 'soon'"),
+        ("05+02:00", "05", r"'first'.*: registered needs an offset, such as .*:05\+00:00"),
         ("measure: tagging_entity_f1", "measure: tugging", "measure 'tugging' is unknown"),
         ('">= 10"', '"at least 10"', "'first'.*: "),
         (
@@ -433,6 +434,14 @@ def test_a_verdict_stands_down_to_its_smallest_level(groups, rule):
         assert (held or "does not hold" in verdicts(1 - p / len(groups))) == stands
     assert (finding.p <= 0.05) == (finding.verdict != "undecided")
     assert math.isnan(found(LEVEL, valued([61, 62])).p)  # not tested yet
+
+
+def test_p_does_not_depend_on_the_order_of_comparisons_of_which_one_has_a_single_seed():
+    against = [66, 66.2, 66.1]
+    findings = [gaps(against, [90], rule=">= 10"), gaps([90], against, rule=">= 10")]
+    assert [finding.verdict for finding in findings] == ["does not hold"] * 2
+    assert findings[0].p == pytest.approx(findings[1].p)
+    assert findings[0].p < 0.05
 
 
 def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():

@@ -1,7 +1,9 @@
 """Asking for runs: what is stored is read, what is missing is computed, weights included."""
 
+import json
 import math
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from called import refused
@@ -18,6 +20,7 @@ from paper.runs.kinds.probe import (
 from paper.runs.kinds.training import Training, trained
 from paper.runs.run import key
 from whenpool import LastState
+from whenpool.base.errors import StorageError
 
 OTHER = replace(TINY, pooling="max", setting="mid")
 PROFILE = GradientProfile(TINY, texts=8)
@@ -51,6 +54,23 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, here):
     assert (report.done, here.runs) == (0, [])
     assert rows_of([replace(run, seed=2)], elsewhere)["vectors"].tolist() == ["glove.6B.100d"]
     refused("aclImdb", compute, [*asked, *others], elsewhere)
+
+
+def test_storage_that_fails_is_not_taken_for_data_that_are_absent(place, monkeypatch):
+    full = Mock(side_effect=StorageError("cannot write it: No space left on device"))
+    monkeypatch.setattr("paper.runs.compute.key", full)
+    refused("No space left on device", standing, [TINY], place)
+
+
+def test_a_trace_leaves_the_training_on_record_as_it_is(place, here):
+    ask([OTHER], place)
+    file = place.store.directory / f"{key(OTHER, place)}.json"
+    row = json.loads(file.read_text())
+    row["result"]["test_accuracy"] = 12.5  # as another machine may have it
+    file.write_text(json.dumps(row))
+    ask([TRACE, replace(TRACE, until=40)], place)
+    assert here.runs[1:] == [TRACE, replace(TRACE, until=40)]
+    assert json.loads(file.read_text()) == row
 
 
 def test_what_is_traced_listed_and_probed_is_trained_once(place, here):

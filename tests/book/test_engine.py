@@ -40,6 +40,19 @@ def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(plac
     assert same(GRID, one, place)
 
 
+def test_equal_copies_of_a_corpus_are_read_once(place, here):
+    runs = []
+    for name in ("first", "second"):
+        file = place.data / name / "reviews.csv"
+        file.parent.mkdir()
+        rows = [f"{word} text {number},{word}" for word in ("good", "bad") for number in range(40)]
+        file.write_text("\n".join(["text,label", *rows]))
+        runs.append(replace(SMALL, corpus=str(file), size=20))
+    assert len({key(run, place) for run in runs}) == 1
+    report = run_all(runs, place)
+    assert (report.done, report.failed) == (1, {})
+
+
 @pytest.mark.parametrize("together", [1, 4])
 def test_a_run_that_fails_is_reported_and_the_others_go_on(place, here, together):
     (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\nof 4 5 6\n")

@@ -73,6 +73,7 @@ def edit(file, text="\n"):
         ("data/results/authors.csv", "index words", "tables"),
         ("data/runs/smoke/new.json", "index", "stored runs"),
         ("data/corpora/reviews.csv", "index", "corpora"),
+        ("_config.yml", "index", "titles and address"),
     ],
 )
 def test_what_changed_is_executed_again_and_the_rest_stays(book, file, chapters, what):

@@ -309,6 +309,7 @@ BY_HAND = [
     ("held_after", runs(states_course=READ_IN_TRAINING), {0: 24.0, 1: 15.0}),
     ("dip", runs(trace=WATCHED), {0: 0.05, 1: 0.05}),
     ("median_recovery", runs(trace=WATCHED), {0: 3.0, 1: 3.0}),
+    ("median_recovery", runs(trace=[look | {"until": 3_000} for look in WATCHED]), {}),
     ("reach", REACHING, {0: 1.0}),  # the other seed lacks a share
     ("accuracy_by_draw", DRAWN, {1: 70.0, 2: 60.0}),
     ("last_train_accuracy", with_epochs({"train_accuracy": [99.0, 96.0]}), {0: 96.0}),

@@ -11,7 +11,7 @@ from small_runs import SMALL, left_by
 from paper.runs.compute import compute
 from paper.runs.kinds.probe import PaddingSweep
 from paper.runs.kinds.tagging import Tagging
-from paper.runs.pack import pack
+from paper.runs.pack import pack, those_packed
 from paper.runs.run import Place, key
 from paper.runs.store import Store
 
@@ -49,6 +49,16 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
     for run in runs:
         assert key(run, packed) == key(run, place)
         assert left_by(run, packed) == left_by(run, place)
+
+
+def test_a_packed_folder_serves_what_was_packed_into_it_and_is_not_packed_again(place, tmp_path):
+    folder = tmp_path / "packed"
+    assert list(pack([TRAINING, PaddingSweep(TRAINING)], place, folder))
+    there = Place(Store(tmp_path / "store"), folder, folder / "cache")
+    larger = [replace(TRAINING, test=None), replace(TRAINING, size=14)]  # would find too few texts
+    asked = [*larger, TRAINING, PaddingSweep(larger[0]), PaddingSweep(TRAINING), Tagging("ud_ewt")]
+    assert those_packed(asked, there) == [TRAINING, PaddingSweep(TRAINING)]
+    refused("is packed already; pack all that is needed at once", list, pack(larger, place, folder))
 
 
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):

@@ -53,6 +53,19 @@ def test_a_request_is_shown_in_place_of_the_record(chapter):
     assert "accuracy" not in chapter.spoken("accuracy", "thesis", {"model": "max"})
 
 
+def test_files_of_one_name_in_two_folders_are_shown_side_by_side(tmp_path, reviews, place):
+    other = tmp_path / "other" / reviews.name
+    other.parent.mkdir()
+    other.write_text(reviews.read_text().replace("good", "fine"))
+    asked = {"sizes": (20,), "settings": ("mid",), "poolings": ("last",), "seeds": 1}
+    request = Request("quick", (str(reviews), str(other)), **asked)
+    chapter = Chapter("training_to_skip", request, place)
+    for run in chapter.runs:
+        record(place, run, identity=run.identity(place))
+    assert [*chapter.usual] == ["my  reviews.csv", "my  reviews.csv (2)"]
+    assert len(chapter.requested.keys) == 2
+
+
 def test_what_a_request_has_no_runs_of_is_one_line(chapter, capsys):
     plain = chapter.shown("accuracy", size=1_000)
     assert not chapter.drawable(plain)

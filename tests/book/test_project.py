@@ -49,6 +49,13 @@ def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_t
     assert all(torch.contains(version) for version in ("2.6.0", "2.8.0", "2.11.0"))
 
 
+def test_the_papers_package_has_all_its_folders_with_code():
+    setup = tomllib.loads((ROOT / "lib" / "paper" / "pyproject.toml").read_text())
+    folders = {file.parent for file in (ROOT / "lib" / "paper").rglob("*.py")}
+    names = {".".join(folder.relative_to(ROOT / "lib").parts) for folder in folders}
+    assert {*setup["tool"]["setuptools"]["packages"]} == names
+
+
 def test_a_release_that_an_archive_takes_is_of_this_version():
     cited, archived = (
         yaml.safe_load((ROOT / name).read_text()) for name in ("CITATION.cff", ".zenodo.json")

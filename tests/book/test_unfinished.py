@@ -3,6 +3,7 @@
 import random
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from unittest.mock import Mock
 
 import pytest
@@ -12,6 +13,7 @@ from small_runs import SMALL, left_by
 from paper.runs.kinds import training
 from paper.runs.kinds.training import execute_batched
 from paper.runs.run import key
+from paper.verdicts.results import began
 from whenpool.base.errors import StorageError
 from whenpool.corpora.batches import Texts
 
@@ -92,6 +94,23 @@ def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
     assert read["read"] < whole  # the rest alone
     assert [found(run, apart) for run in runs] == [found(run, place) for run in runs]
     assert left(apart) == left(place) == []
+
+
+def test_the_start_is_on_record_and_a_watched_training_takes_nothing_over(place, read, monkeypatch):
+    early, late = datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC)
+    monkeypatch.setattr(training, "datetime", Mock(now=lambda zone: early))
+    assert stopped(read, 12, lambda: execute_batched(GROUP, place, "cpu", [False] * 4))
+    monkeypatch.setattr(training, "datetime", Mock(now=lambda zone: late))
+    read.update(read=0, stop=None)
+    GROUP[0].execute(place)
+    GROUP[1].execute(place, watch=lambda seen: None)
+    made = [place.store.get(key(run, place))["provenance"] for run in GROUP[:2]]
+    assert [each["together"] for each in made] == [4, 1]
+    assert [each["started"] for each in made] == [early.isoformat(), late.isoformat()]
+    rows = place.store.current("training")
+    assert sorted(began(rows)) == [early, late]
+    older = rows.assign(started=None, seconds=10.0, finished="2026-01-03T00:01:00+00:00")
+    assert {early_by.second for early_by in began(older)} == {20, 50}  # of four together, of one
 
 
 def test_a_part_of_a_group_goes_on_from_its_epoch(place, read):

@@ -24,7 +24,15 @@ from paper.runs.plans import (
     each,
 )
 from paper.runs.run import Run
-from paper.verdicts.results import PLAIN, THESIS_MODEL, Runs, has, variant_of, with_model
+from paper.verdicts.results import (
+    PLAIN,
+    THESIS_MODEL,
+    Runs,
+    column,
+    has,
+    variant_of,
+    with_model,
+)
 from whenpool.base.errors import check
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import THESIS_POOLINGS
@@ -229,12 +237,14 @@ def early_looks(runs: Runs) -> DataFrame:
 
 
 def held_out(runs: Runs) -> DataFrame:
-    """The lowest of the first ratios at held-out texts, and the last, each divided by the first."""
+    """The lowest of the first ratios at held-out texts, and the last of those that were followed to
+    the end, each divided by the first."""
     looks = runs.table(held_out_looks).sort_values("examples")
     ratios = looks.groupby("key")["median_ratio"]
+    last = looks[column(looks, "until").isna()].groupby("key")["median_ratio"].last()
     lowest = looks[looks["examples"] <= EARLY].groupby("key")["median_ratio"].min()
     first = ratios.first()
-    return with_numbers(looks, dip=lowest / first, median_recovery=ratios.last() / first)
+    return with_numbers(looks, dip=lowest / first, median_recovery=last / first)
 
 
 def beside(rows: DataFrame, partners: DataFrame, same: Sequence[str]) -> DataFrame:

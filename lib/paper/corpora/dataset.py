@@ -18,7 +18,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from paper.corpora.downloads import notes_on_files
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource, tokens
 from whenpool.corpora.batches import UNKNOWN, Ragged, Splits, Texts
@@ -95,6 +95,8 @@ def encoded_file(source: CorpusSource, length: str, cache_directory: Path) -> tu
     """Where `encode` keeps a corpus, and whether there is filler; raises as `encode`."""
     try:
         filler_hash = source.filler_fingerprint()
+    except StorageError:
+        raise
     except InputError:  # `make_dataset` says so where a setting needs filler
         filler_hash = "none"
     tokenizer = code_fingerprint(Path(tokens.__file__))

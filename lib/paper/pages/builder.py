@@ -224,7 +224,7 @@ class Builder:
 
     def _copy_sources(self, pages: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
-        ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints", "__pycache__")
+        ignore = shutil.ignore_patterns("*.ipynb", ".*", "__pycache__")
         for module in (self.stage / "book").glob("*.py"):  # one that is gone must not be imported
             module.unlink()
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
@@ -336,7 +336,7 @@ class Builder:
             self.say("The pages are unchanged")
             return page
         self.say("Rendering the pages")
-        for source in (self.stage / "book").glob("*.md"):
+        for source in (self.stage / "book").glob("[!.]*.md"):
             if "{bibliography}" in source.read_text("utf-8"):
                 # it changes when another page cites another work, which Sphinx does not see
                 source.touch()

@@ -7,6 +7,7 @@ else those that it names. A change of a docstring executes more than is needed.
 
 import hashlib
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -48,7 +49,9 @@ def inputs(root: Path, name: str, stores: Iterable[Path], data: Path) -> dict[st
     folders = ["whenpool"] if imported & {"whenpool", "paper"} else []
     folders += ["paper"] if "paper" in imported else []
     asks = bool(_ASKS.search(text))
-    tables = [*(root / "data" / "paper").glob("*"), *(root / "data" / "results").glob("*")]
+    tables = [
+        file for part in ("paper", "results") for file in (root / "data" / part).glob("[!.]*")
+    ]
     static = (book / "_static").rglob("*.*")
     scripts = [file for file in static if file.suffix in (".html", ".js") and file.name in text]
     if "try_it" in text:
@@ -60,14 +63,24 @@ def inputs(root: Path, name: str, stores: Iterable[Path], data: Path) -> dict[st
         "tables": contents_digest(file for file in tables if asks or file.stem in text),
     }
     for folder in folders:
-        files = (root / "lib" / folder).rglob("*.*")
+        files = (root / "lib" / folder).rglob("[!.]*.*")
         made[f"package {folder}"] = contents_digest(
             f for f in files if f.suffix in (".py", ".toml")
         )
     if asks:
+        made["titles and address"] = titles_and_address(root)
         made["stored runs"] = _sizes(file for store in stores for file in store.glob("*.json"))
         made["corpora"] = _sizes(data.rglob("*"))
     return made
+
+
+def titles_and_address(root: Path) -> str:
+    """A digest of what chapters say of each other and of the clone: the first heading of each, and
+    the settings with the address that links below figures lead to."""
+    texts = [(root / "book" / f"{name}.md").read_text("utf-8") for name in pages_of(root)]
+    headings = [found[0] for text in texts if (found := re.search("(?m)^# .*", text))]
+    config, fork = (root / "_config.yml").read_text("utf-8"), os.environ.get("GITHUB_REPOSITORY")
+    return hashlib.sha256("\n".join([*headings, config, fork or ""]).encode()).hexdigest()
 
 
 def changed(now: Mapping[str, str], before: Mapping[str, Any]) -> str:

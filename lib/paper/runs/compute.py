@@ -14,7 +14,7 @@ from paper.fewshot.pretrained import locate
 from paper.runs.engine import Report, Workforce, run_all
 from paper.runs.kinds import KINDS, FewShot, Training
 from paper.runs.run import Place, Run, key, processor
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, StorageError, check
 from whenpool.corpora.tokens import VECTORS
 
 
@@ -37,6 +37,8 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
     for run in runs:
         try:
             name = key(run, place)
+        except StorageError:
+            raise
         except InputError as error:
             published = published or _published_by_shape(place)
             if run.shape not in published:

@@ -167,8 +167,8 @@ def run_all(
         KeyboardInterrupt: on ctrl-C, after the workers were stopped; what is finished is stored.
     """
     workforce, report = workforce or Workforce.default(), report or Report()
-    asked = [Job(run, key(run, place), keep_weights(run)) for run in dict.fromkeys(runs)]
-    jobs = [job for job in asked if not place.store.has(job.key, job.keep_weights)]
+    asked = {name: Job(run, name, keep_weights(run)) for run in runs for name in [key(run, place)]}
+    jobs = [job for job in asked.values() if not place.store.has(job.key, job.keep_weights)]
     if not jobs:
         return report
     workforce.check()

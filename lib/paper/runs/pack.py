@@ -8,6 +8,7 @@ executes them.
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,26 +17,34 @@ import torch
 from paper.corpora.dataset import SPLITS, encode, encoded_file, keep_encoded
 from paper.runs.kinds import Training
 from paper.runs.run import Place, Run, key
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.files import POINTER, fingerprint, write_atomically
 from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
+
+KEYS = "keys.txt"  # In a packed folder: of the trainings that it has all texts and vectors for
 
 
 def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
     """Write what some trainings and probes read: their corpora as numbers, the vectors of their
     words, and pointers in the place of the publishers' files, so that runs have the same keys there
     as here. Yields a line for each part, and for runs that are left out. Raises `InputError` when
-    no run is left."""
+    no run is left, or the folder holds what was packed before, of which a part would be lost."""
+    before = f"{folder} is packed already; pack all that is needed at once, into a new folder"
+    check(not (folder / KEYS).exists(), before)
     runs = list(runs)
     ready: dict[tuple[str, str], list[Training]] = defaultdict(list)
     trainings = [run.training for run in runs if run.training]
     left_out = Counter({"only trainings and probes are packed": len(runs) - len(trainings)})
+    keys = list[str]()
     for training in dict.fromkeys(trainings):
         try:
-            key(training, place)
+            name = key(training, place)
             if place.source(training).is_own:
-                raise InputError("your own files are not packed; copy them as they are")
+                raise InputError("your own files are not packed; run them where they are")
             ready[training.corpus, training.length].append(training)
+            keys.append(name)
+        except StorageError:
+            raise
         except InputError as error:
             left_out[str(error)] += 1
     for reason, count in (+left_out).items():
@@ -74,6 +83,18 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         keep_vectors(few, file, cache)
         yield f"{file.name}: {len(rows):,} of {len(vectors.words):,} words"
     shutil.copytree(place.cache / "fingerprints", cache / "fingerprints", dirs_exist_ok=True)
+    write_atomically(folder / KEYS, "\n".join(keys))
+
+
+def those_packed(runs: Iterable[Run], place: Place) -> list[Run]:
+    """Of some runs those that `pack` wrote into the data folder of a place: others would find a
+    part of their texts and vectors there, and nothing would say so."""
+    keys, found = (place.data / KEYS).read_text("utf-8").split(), list[Run]()
+    for run in runs:
+        with suppress(InputError):  # of another corpus
+            if run.training and key(run.training, place) in keys:
+                found.append(run)
+    return found
 
 
 def write_pointer(path: Path, original: Path) -> None:

@@ -242,9 +242,9 @@ def provenance(device: str, together: int = 1, group: str = "") -> Facts:
 
 @cache
 def commit() -> str:
-    """That of this clone; "" outside of one."""
-    root = project_root()
-    return commit_of(root) if root else ""
+    """That of the clone whose code this process has loaded; "" where it is in none."""
+    folder = Path(__file__).resolve().parents[3]
+    return commit_of(folder) if (folder / "_toc.yml").is_file() else ""
 
 
 def commit_of(clone: Path, digits: int = 12) -> str:

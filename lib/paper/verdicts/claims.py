@@ -217,7 +217,8 @@ class Claim:
     def read(cls, entry: Facts) -> "Claim":
         """From an entry of the file; an error says what is wrong with it."""
         check_known("measure", entry["measure"], MEASURES)
-        registered = datetime.fromisoformat(entry["registered"]).astimezone(UTC)
+        registered = datetime.fromisoformat(entry["registered"])
+        check(registered.tzinfo, f"registered needs an offset, such as {registered}+00:00")
         scales, seeds = tuple(entry.get("scales", SCALES)), entry.get("seeds", {})
         by_scale: Facts = seeds if isinstance(seeds, dict) else dict.fromkeys(scales, seeds)
         for scale in by_scale:
@@ -228,7 +229,10 @@ class Claim:
             check(enough, f"it names n: {n}; {advice}")
         deciding = {scale: tuple(each[: n or None]) for scale, each in by_scale.items()}
         entry = {name: value for name, value in entry.items() if name != "n"}
-        claim = cls(**entry | {"registered": registered, "scales": scales, "seeds": deciding})
+        claim = cls(
+            **entry
+            | {"registered": registered.astimezone(UTC), "scales": scales, "seeds": deciding}
+        )
         for scale in claim.scales:
             Rule.parse(claim.at(scale).rule)
             claim.at(scale).comparisons(scale)
@@ -524,7 +528,10 @@ def _smallest_level(rule: Rule, terms: Any, measure: Measure, verdict: str) -> f
         steps = slack / error if error else math.copysign(math.inf, slack)
         inside.append(2 * float(stdtr(freedom, -steps)))
         outside.append(2 * float(stdtr(freedom, steps)))
-    holds, fails = min(1.0, max(inside)), min(1.0, len(terms) * min(outside))
+    # one seed alone has no interval, and cannot speak against a claim
+    known = [p for p in outside if not math.isnan(p)]
+    holds = math.nan if len(known) < len(outside) else min(1.0, max(inside))
+    fails = min(1.0, len(terms) * min(known, default=1.0))
     return {"holds": holds, "does not hold": fails}.get(verdict, min(holds, fails))
 
 

@@ -174,9 +174,13 @@ def has(rows: DataFrame, selection: Selection) -> Series:
 
 
 def began(rows: DataFrame) -> Series:
-    """When runs began."""
-    ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
-    return ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s")
+    """When runs began. Of one whose beginning is not on record, it is taken from its seconds, and
+    of models that were trained together from those of all."""
+    times = [column(rows, name) for name in ("started", "finished")]
+    started, ended = (pd.to_datetime(each, utc=True, format="ISO8601") for each in times)
+    seconds = rows["seconds"].fillna(0) * column(rows, "together").astype(float).fillna(1)
+    worked_out = ended - pd.to_timedelta(seconds, unit="s")
+    return worked_out.where(started.isna(), started.astype(worked_out.dtype))
 
 
 def column(rows: DataFrame, name: str) -> Series:

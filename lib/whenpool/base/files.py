@@ -166,7 +166,6 @@ def hash_of(*parts: str) -> str:
 def code_fingerprint(folder_or_file: Path) -> str:
     """The SHA-256 of Python sources and tables: what other code has made must not be taken for its
     like."""
-    files = sorted([*folder_or_file.glob("*.py"), *folder_or_file.glob("*.toml")]) or [
-        folder_or_file
-    ]
+    inside = [*folder_or_file.glob("[!.]*.py"), *folder_or_file.glob("[!.]*.toml")]
+    files = sorted(inside) or [folder_or_file]
     return hash_of(*(file.read_text("utf-8") for file in files))

@@ -193,15 +193,16 @@ class Course(Probe):
     def look(self, prepared: Prepared, place: Place, device: str) -> Measured:
         """Train and look on the way; the training is stored first."""
         model, dataset = prepared.model, prepared.dataset
-        repeated = self.until is not None and place.store.has(key(self.training, place))
+        end = self.until or self.training.size * self.training.epochs
+        repeated = place.store.has(key(self.training, place))
         rows, last = Rows(), -math.inf
 
         def watch(seen: int) -> None:
             nonlocal last
-            if seen <= (self.until or seen) and self.is_due(seen, last):
+            if seen <= end and self.is_due(seen, last):
                 rows.extend({"examples": seen} | row for row in self.see(model, dataset))
                 last = seen
-            if repeated and seen >= (self.until or 0):
+            if repeated and seen >= end:
                 raise _LookedEnoughError
 
         with suppress(_LookedEnoughError):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
@@ -226,7 +227,7 @@ class Training(Recipe, ModelSpec, ByPlace):
         lost."""
         name = key(self, place)  # raises for what cannot be trained before any work is done
         start = prepared or prepare(self, place)
-        unfinished = Unfinished(place.store, [name], device)
+        unfinished = Unfinished(place.store, [name], device, anew=watch is not None)
         with seeded(self.seed, device):
             torch.random.set_rng_state(start.random)  # the processor goes on from the model's start
             try:
@@ -238,7 +239,7 @@ class Training(Recipe, ModelSpec, ByPlace):
                     device,
                     watch=watch,
                     objective=_objective(self, place, start),
-                    saved=None if watch else unfinished.states[0],
+                    saved=unfinished.states[0],
                     save=None if watch else partial(unfinished.save, 0),
                 )
             except DivergenceError as error:
@@ -381,9 +382,8 @@ def execute_batched(
 
 # Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
 EVERY = 60.0
-_FILES = [
-    file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[3].rglob(kind))
-]
+_LIBRARY = Path(__file__).parents[3]
+_FILES = sorted([*_LIBRARY.rglob("[!.]*.py"), *_LIBRARY.rglob("[!.]*.toml")])  # no editor's locks
 _CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this process has loaded
 
 
@@ -392,13 +392,14 @@ class Unfinished:
     go on from it bit for bit as if nothing had stopped them. ``states`` are what they go on from,
     None for those that begin anew, as they do where it cannot be read. What another version of the
     library, another device or another precision has saved is not read: one result would hold
-    numbers of two kinds."""
+    numbers of two kinds. With ``anew`` all begin anew."""
 
-    def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
+    def __init__(self, store: Store, keys: Sequence[str], device: str, anew: bool = False) -> None:
         group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
         # how many were trained at once at most, also before they were stopped, and what names those
         # models
         self._device, self._together = device, (len(keys), group)
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")  # before any stop
         made = provenance(device, *self._together)
         named = (made[name] for name in ("device", "threads", "torch", "python", "precision"))
         stamp = hash_of(_CODE, str(len(keys) > 1 and kernels_on(device)), *map(str, named))[:12]
@@ -406,16 +407,17 @@ class Unfinished:
         self._files = [self._folder / f"{key}-{stamp}.pt" for key in keys]
         self._epoch, self._time = 0, time.monotonic()  # of the last save
         self.states: list[State | None] = [None] * len(keys)
-        for number, file in enumerate(self._files):
+        for number, file in enumerate(() if anew else self._files):
             with suppress(Exception):  # of many kinds; a training can always begin anew
                 # no code of the file is run
-                together, state = torch.load(file, "cpu", weights_only=True, mmap=True)
-                self.states[number] = state
+                saved = torch.load(file, "cpu", weights_only=True, mmap=True)
+                together, started, self.states[number] = saved
                 self._together = max(self._together, together)
+                self._started = min(self._started, started)
 
     def provenance(self) -> Facts:
         """Of a result of these trainings that is ready now."""
-        return provenance(self._device, *self._together)
+        return provenance(self._device, *self._together) | {"started": self._started}
 
     def remove(self, number: int) -> None:
         """Forget a training that is stored, or has failed, whatever version has saved it."""
@@ -434,6 +436,6 @@ class Unfinished:
             give_back_freed_memory()
         # copied, since a file has the whole of what a tensor is a view of
         copied = tree_map_only(Tensor, lambda values: values.cpu().clone(), state)
-        torch.save((self._together, copied), buffer := BytesIO())
+        torch.save((self._together, self._started, copied), buffer := BytesIO())
         with suppress(StorageError):  # the disk may still have room for the result
             write_atomically(self._files[number], buffer.getvalue())

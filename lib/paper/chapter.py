@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from IPython.display import display
 
-import whenpool
 from paper.chapters import PLANS, plan
 from paper.figures import use_style
 from paper.runs.compute import compute, standing
+from paper.runs.kinds.training import CODE
 from paper.runs.plans import Study, smoke_sized
 from paper.runs.request import Request
 from paper.runs.run import Place, Run
@@ -239,16 +239,14 @@ class Chapter:
     def decided(self) -> dict[str, Decision]:
         """All claims with their verdicts, by id. To decide them takes a processor half a minute:
         pages that are made from the same code, tables and runs share what the first one decided."""
-        packages = [Path(__file__).parent, Path(whenpool.__file__).parent]
-        kinds = "[!.]*.py", "[!.]*.toml"  # and no locks of an editor
-        files = [file for folder in packages for kind in kinds for file in folder.rglob(kind)]
+        made_from = [sys.version, np.__version__, CODE]
         if root := project_root():
-            files += [*root.glob("data/paper/[!.]*.*"), *root.glob("data/results/*.csv")]
-        made_from = [file.read_text("utf-8") for file in sorted(files)]
+            tables = [*root.glob("data/paper/[!.]*.*"), *root.glob("data/results/*.csv")]
+            made_from += [file.read_text("utf-8") for file in sorted(tables)]
         for file in sorted(self.finished.store.directory.glob("*.json")):
             changed = file.stat()
             made_from.append(f"{file.name} {changed.st_size} {changed.st_mtime_ns}")
-        state = hash_of(sys.version, np.__version__, whenpool.__version__, *made_from)
+        state = hash_of(*made_from)
         file = cache_directory() / "verdicts" / f"{state}.pickle"
         if not file.exists():
             decided = {decision.claim.id: decision for decision in decisions(self.finished)}

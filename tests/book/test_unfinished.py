@@ -136,7 +136,7 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(
         monkeypatch.setattr(training, "write_atomically", full)
     assert stopped(read, whole // 2, lambda: LONGER.execute(place))
     if what == "version":
-        monkeypatch.setattr(training, "_CODE", "another")
+        monkeypatch.setattr(training, "CODE", "another")
     if what == "gone":  # since the folder was listed
         (file,) = (place.store.directory / "unfinished").glob("*.pt")
         file.unlink()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from pandas import DataFrame
+from scipy.stats import false_discovery_control
 
 from paper import chapter_named
 from paper.runs.run import Place
@@ -61,8 +62,8 @@ def surviving_fdr(decided: Sequence[Decision], scale: str) -> set[str]:
     """The claims that stay when a share of 0.05 of them may be wrong (Benjamini and Hochberg
     1995)."""
     levels = tested(decided, scale)
-    within = [rank for rank, p in enumerate(levels.values(), 1) if p <= ALPHA * rank / len(levels)]
-    return {*list(levels)[: max(within, default=0)]}
+    adjusted = false_discovery_control([*levels.values()])
+    return {name for name, p in zip(levels, adjusted, strict=True) if p <= ALPHA}
 
 
 def wrong_at_most(decided: Sequence[Decision]) -> float:

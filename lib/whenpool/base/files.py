@@ -125,10 +125,8 @@ def fingerprint(path: Path) -> str:
     """The SHA-256 of a file, or of a folder's names and hashes; remembered, since corpora can be
     large."""
     if path.is_dir():
-        parts = [
-            f"{file.name} {fingerprint(file)}" for file in sorted(path.iterdir()) if file.is_file()
-        ]
-        return hash_of(*parts)
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        return hash_of(*(f"{file.relative_to(path)} {fingerprint(file)}" for file in files))
 
     def compute() -> str:
         with path.open("rb") as file:

@@ -11,7 +11,6 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +33,11 @@ from whenpool.explain.estimator import PoolingClassifier
 from whenpool.explain.places import (
     BY,
     PLAIN,
-    Fit,
+    WHOLE,
     Read,
     advise,
+    answered,
     cells_table,
-    crossed,
     in_filler,
     places_of,
     probed,
@@ -189,16 +188,13 @@ def diagnose(
     task.announce(*notes)
     say(f"Word vectors: {named or 'random'}. Results go into {str(folder)!r}.")
     some = probed(labels)
-    plain, read = reader.prepare(task, some)
-    unfilled = some, {pooling: plain[pooling][:, some] for pooling in reader.names}
-    read = {(place, 0.0): unfilled for place in PLACES} | read
-
+    read = reader.prepare(task, some)
     scores, answers, models = list[Score](), list[pd.DataFrame](), dict[str, Any]()
     for pooling, title in reader.names.items():
-        said, right, models[pooling] = crossed(
-            task, reader.fit(task), read, plain[pooling], pooling
-        )
-        answers.append(right)
+        models[pooling], right = answered(task, reader.fit, pooling, PLAIN, [read[WHOLE]], read)
+        answers.append(right[right["text"].isin(some)])
+        of_all = right[right["setting"].eq(WHOLE[0]) & right["share"].eq(WHOLE[1])]
+        said = of_all.sort_values("text")["said"].to_numpy(str)
         filled = 100 * right[right["share"] > 0].groupby(BY)["right"].mean().mean()
         scores.append(Score(pooling, title, said, labels, float(np.nan_to_num(filled))))
         say(f"{title}: {scores[-1].accuracy:.1f} %")
@@ -207,9 +203,9 @@ def diagnose(
     majority, (best, *_) = majority_of(labels), ranked(scores)
     chosen, title, sentences = verdict_on(scores, simple, majority, reader.more)
     shown = next(score for score in ranked(scores) if chosen in ("", score.pooling))
-    more, others, facts = reader.finish(task, shown.pooling, plain, read, models)
-    places = places_of(pd.concat([*answers, more]))
-    mine = pd.concat([*answers, more]).query("pooling == @shown.pooling")
+    more, others, facts = reader.finish(task, shown.pooling, read, models)
+    every_answer = pd.concat([*answers, more])
+    places, mine = places_of(every_answer), every_answer.query("pooling == @shown.pooling")
     advice, lost = advise(shown.name, mine, reader.long)
     gap = "{:.1f} points ({:.1f} to {:.1f})".format(*difference(best, simple[0], len(simple)))
     advice.append(f"{best.name} minus {simple[0].name} is {gap}.")
@@ -265,21 +261,24 @@ class SmallModels:
             check_known("pooling", pooling, POOLINGS)
         self.names, self.folder = {name: POOLING_NAMES[name] for name in poolings}, folder
 
-    def prepare(self, task: Task, some: np.ndarray) -> tuple[dict[str, np.ndarray], Read]:
+    def prepare(self, task: Task, some: np.ndarray) -> Read:
         """All texts for each pooling, and some in filler."""
         for pooling in POOLINGS:  # of texts that were diagnosed into the same folder before
             shutil.rmtree(self.folder / pooling, ignore_errors=True)
         read, _ = in_filler(task.texts, some, task.filler, lambda texts: [True] * len(texts))
         for cell, (rows, texts) in read.items():
             read[cell] = rows, dict.fromkeys(self.names, texts[None])
-        return dict.fromkeys(self.names, task.texts[None]), read
+        return read
 
-    def fit(self, task: Task) -> Fit:
-        """How a model learns."""
-        return partial(_trained, task.classifier)
+    @staticmethod
+    def fit(task: Task, pooling: str, texts: np.ndarray, labels: np.ndarray) -> Any:
+        """A model that reads longer texts to the end, since filler is added to them."""
+        model = clone(task.classifier).set_params(pooling=pooling).fit(texts, labels)
+        model.checkpoint_ = replace(model.checkpoint_, max_words=None)
+        return model
 
     def finish(
-        self, task: Task, shown: str, plain: Any, read: Read, models: dict[str, Any]
+        self, task: Task, shown: str, read: Read, models: dict[str, Any]
     ) -> tuple[pd.DataFrame, list[Score], dict[str, Any]]:
         """Save the models; what the page has besides."""
         for pooling, model in models.items():
@@ -287,13 +286,6 @@ class SmallModels:
             model.save(self.folder / pooling)
         saved = shlex.quote(str(self.folder / shown))
         return pd.DataFrame(), [], {"explain": f'whenpool explain --model {saved} --text "..."'}
-
-
-def _trained(classifier: Any, pooling: str, texts: np.ndarray, labels: np.ndarray) -> Any:
-    """A model that reads longer texts to the end, since filler is added to them."""
-    model = clone(classifier).set_params(pooling=pooling).fit(texts, labels)
-    model.checkpoint_ = replace(model.checkpoint_, max_words=None)
-    return model
 
 
 def chosen_vectors(vectors: str | None, data: Path) -> tuple[str | None, Path | None]:

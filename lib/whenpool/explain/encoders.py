@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from pandas import DataFrame
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
 from whenpool.explain.frozen import NAMES, FrozenEncoder
-from whenpool.explain.places import Fit, Read, in_filler, learnt_in_filler
+from whenpool.explain.places import WHOLE, Read, in_filler, learnt_in_filler
 from whenpool.explain.scores import Score, Task
-from whenpool.probes.position import learnt_regression
+from whenpool.probes.position import regression
 from whenpool.words import WordStrip, per_word, strip, strips
 
 EXPLAINED, STRIPS, WINDOWS = 30, 5, 20  # Texts whose words are weighed, are shown; windows of one
@@ -32,7 +29,7 @@ class EncoderReader:
     def __init__(self, encoder: FrozenEncoder) -> None:
         self.encoder, self.names = encoder, {name: NAMES[name] for name in encoder.poolings}
 
-    def prepare(self, task: Task, some: np.ndarray) -> tuple[dict[str, np.ndarray], Read]:
+    def prepare(self, task: Task, some: np.ndarray) -> Read:
         """The embeddings of all texts by each pooling, and of some in filler."""
         encoder, lengths = self.encoder, self.encoder.pieces(task.raw)[1]
         fits = lambda texts: encoder.pieces(texts)[1] <= encoder.longest  # noqa: E731
@@ -44,45 +41,44 @@ class EncoderReader:
             f"longer, and cut.{prompt}",
             *notes,
         )
-        pieces = [encoder.pieces(texts)[1].sum() for _, texts in read.values()]
-        total = int(lengths.clip(max=encoder.longest).sum() + sum(pieces))
+        pieces = [encoder.pieces(texts)[1].clip(max=encoder.longest) for _, texts in read.values()]
+        total = int(sum(map(np.sum, pieces)))
         title: Any = {"desc": encoder.name[-30:], "unit": " word pieces", "unit_scale": True}
         with tqdm(total=total, **title) as bar:
             plain = encoder.embed(task.raw, bar, None, task.labels, task.folds, task.class_weight)
-            queries = plain.get("queries")
             for cell, (rows, texts) in read.items():
-                read[cell] = rows, encoder.embed(texts, bar, queries)
-        return plain, read
+                made = plain if cell == WHOLE else encoder.embed(texts, bar, plain.get("queries"))
+                read[cell] = rows, made
+        return read
 
-    def fit(self, task: Task) -> Fit:
-        """How a regression learns."""
-        return lambda _, X, labels: learnt_regression(X, labels, task.class_weight)
+    @staticmethod
+    def fit(task: Task, pooling: str, X: np.ndarray, labels: np.ndarray) -> Any:
+        """How a regression learns, whatever the pooling."""
+        return regression(task.class_weight).fit(X, labels)
 
     def finish(
-        self, task: Task, shown: str, plain: Any, read: Read, models: Any
+        self, task: Task, shown: str, read: Read, models: dict[str, Any]
     ) -> tuple[DataFrame, list[Score], dict[str, Any]]:
         """Of the pooling that is shown, answers of regressions that learnt in filler, the score of
         our own model beside it, and what the page has besides."""
         folds: Any = {"cv": task.folds, "n_jobs": task.workers}
         said = cross_val_predict(task.classifier, task.texts, task.labels, **folds)
         bilstm = Score("", "BiLSTM with MaxAtt", said, task.labels)
-        marked, importance = weigh_words(task, self.encoder, shown, plain)
+        queries = read[WHOLE][1].get("queries")
+        marked, importance = weigh_words(task, self.encoder, shown, models[shown], queries)
         facts = {"encoder": self.encoder.name, "reads": self.encoder.longest}
         facts |= {"strips": marked, "importance": importance}
-        return learnt_in_filler(task, self.fit(task), read, shown), [bilstm], facts
+        return learnt_in_filler(task, self.fit, read, shown), [bilstm], facts
 
 
 def weigh_words(
-    task: Task, encoder: FrozenEncoder, pooling: str, plain: dict[str, np.ndarray]
+    task: Task, encoder: FrozenEncoder, pooling: str, model: Any, queries: np.ndarray | None
 ) -> tuple[Markup, list[float]]:
-    """Strips of a few texts, and the mean profile of word importance over the positions of a text
-    (§1.9.3), by a regression that learnt from the other folds: how much the logarithm of the
-    answer's probability falls when a window of word pieces is replaced by the unknown one."""
-    train, test = task.folds[0]
-    logistic = LogisticRegression(C=0.01, max_iter=2_000, class_weight=task.class_weight)
-    regression = make_pipeline(StandardScaler(), logistic)
-    regression.fit(plain[pooling][0][train], task.labels[train])
-    words, queries = encoder.model.tokenizer, plain.get("queries")
+    """Strips of a few texts of the first fold, and the mean profile of word importance over the
+    positions of a text (§1.9.3), by the model that learnt from the other folds: how much the
+    logarithm of the answer's probability falls when a window of word pieces is replaced by the
+    unknown one."""
+    words, (_, test) = encoder.model.tokenizer, task.folds[0]
     numbers = words.unk_token_id, words.mask_token_id, words.eos_token_id, 0
     unknown = next(number for number in numbers if number is not None)
     shown, profiles = list[WordStrip](), list[np.ndarray]()
@@ -97,15 +93,13 @@ def weigh_words(
         replaced = [[*row[:begin], *[unknown] * k, *row[begin + k :]] for begin in begins]
         # rows of one length stay in their order
         read = encoder.read([row, *replaced], queries)
-        log_p = regression.predict_log_proba(
-            np.concatenate([made[pooling][0] for *_, made in read])
-        )
+        log_p = model.predict_log_proba(np.concatenate([made[pooling][0] for *_, made in read]))
         answer = log_p[0].argmax()
         support = log_p[0, answer] - log_p[1:, answer]  # (W,)
         weights = np.abs(support) / max(np.abs(support).max(), 1e-12)
         profiles.append(np.interp(np.linspace(0, W - 1, WINDOWS), np.arange(W), weights))
         if len(shown) < STRIPS:
-            said = f"{regression.classes_[answer]} (is {task.labels[text]})"
+            said = f"{model.classes_[answer]} (is {task.labels[text]})"
             pieces = [words.decode([number]) for number in ids]
             shown.append(strip(pieces, per_word(support, len(ids), k), said))
     profile = np.mean(profiles, axis=0).tolist() if profiles else []

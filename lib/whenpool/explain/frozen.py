@@ -5,7 +5,6 @@ state, F folds, or 1 where all folds have the same.
 """
 
 import inspect
-import io
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
@@ -25,7 +25,7 @@ from transformers.utils import logging
 
 from whenpool.base.devices import seeded
 from whenpool.base.errors import InputError, check, check_known
-from whenpool.base.files import code_fingerprint, fingerprint, hash_of, write_atomically
+from whenpool.base.files import code_fingerprint, fingerprint, whole_file
 from whenpool.base.paths import cache_directory, encoder_folder
 from whenpool.corpora.batches import Ragged, evaluation_batches, training_batches
 from whenpool.models.pooling import Attention
@@ -61,10 +61,10 @@ class FrozenEncoder:
     def pieces(self, texts: Any) -> tuple[list[list[int]], np.ndarray]:
         """The numbers of each text's word pieces, cut where the encoder cuts, and how many there
         are without a cut, (N,)."""
-        whole = self.model.tokenizer([self.prompt + text for text in texts], verbose=False)
-        rows, end = whole["input_ids"], self.longest - self.after
-        cut = [[*row[:end], *row[max(end, len(row) - self.after) :]] for row in rows]
-        return cut, np.array([*map(len, rows)])
+        words, prompted = self.model.tokenizer, [self.prompt + text for text in texts]
+        whole = words(prompted, verbose=False)["input_ids"]
+        cut = words(prompted, truncation=True, max_length=self.longest)["input_ids"]
+        return cut, np.array([*map(len, whole)])
 
     @torch.inference_mode()
     def read(
@@ -106,12 +106,10 @@ class FrozenEncoder:
         one from the ``labels`` of its texts."""
         (rows, _), learns = self.pieces(texts), "attention" in self.poolings and len(folds) > 0
         parts, order, ragged = dict[str, list[np.ndarray]](), list[Tensor](), Ragged.of(rows)
-        learnt = [repr((labels.tolist(), [fold[0].tolist() for fold in folds]))] if learns else []
-        given = "" if queries is None else queries.tobytes().hex()
-        files = map(inspect.getfile, (FrozenEncoder, Attention))
-        code = [code_fingerprint(Path(file)) for file in files]
-        how = [self.fingerprint, self.prompt, repr(self.poolings), str(class_weight), *code]
-        key = hash_of(*how, given, *learnt, *texts)
+        lesson = (labels, folds, class_weight) if learns else None
+        code = [code_fingerprint(Path(inspect.getfile(of))) for of in (FrozenEncoder, Attention)]
+        how = [self.fingerprint, self.prompt, self.poolings, code, queries, lesson]
+        key = joblib.hash([*how, *texts])
         file = cache_directory() / "encoders" / f"{key}.npz"
         if file.exists():
             bar.update(len(ragged.flat))
@@ -136,11 +134,11 @@ class FrozenEncoder:
                     places, is_there, *_ = stored.places(some)
                     pooled = attended(stored.flat[places].float(), is_there, queries)
                     parts.setdefault("attention", []).append(pooled.numpy())
-        back, buffer = torch.cat(order).argsort().numpy(), io.BytesIO()
+        back = torch.cat(order).argsort().numpy()
         whole = {name: np.concatenate(part, 1)[:, back] for name, part in parts.items()}
         whole |= {} if queries is None else {"queries": queries}
-        np.savez(buffer, **whole)  # type: ignore[arg-type]
-        write_atomically(file, buffer.getvalue())
+        with whole_file(file) as stream:
+            np.savez(stream, **whole)  # type: ignore[arg-type]
         return whole
 
 
@@ -239,7 +237,5 @@ def load_encoder(name: str, poolings: Sequence[str], device: str = "cpu") -> Fro
     chosen = tuple(dict.fromkeys(poolings)) or tuple(
         pooling for pooling in NAMES if has_cls or pooling != "cls"
     )
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    hashes = (f"{file.relative_to(folder)} {fingerprint(file)}" for file in files)
     short = "/".join(Path(name).parts[-2:]) or folder.resolve().name  # of a folder
-    return FrozenEncoder(short, model, longest, hash_of(*hashes), chosen, prompt, before, after)
+    return FrozenEncoder(short, model, longest, fingerprint(folder), chosen, prompt, before, after)

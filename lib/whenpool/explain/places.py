@@ -17,11 +17,13 @@ from whenpool.probes.position import SHARES, accuracy_interval, mean_interval, s
 
 YOURS = {2 / 3: "a third of the text is", 1 / 3: "two thirds of the text are"}
 PLAIN, FILLER = "plain texts", "texts in filler"  # What a model learnt from
+WHOLE = "mid", 0.0  # Where all texts are read, without filler
 BY = ["pooling", "learnt", "setting", "share"]
-Read = dict[tuple[str, float], tuple[np.ndarray, Any]]
-"""By place and share of filler the numbers of the texts that are read there, and the texts, or by
-pooling what a model reads of them, (F, N, ...)."""
-Fit = Callable[[str, np.ndarray, np.ndarray], Any]
+Cell = tuple[np.ndarray, Any]
+"""Numbers of texts, and the texts, or by pooling what a model reads of them, (F, N, ...)."""
+Read = dict[tuple[str, float], Cell]
+"""By place and share of filler the texts that are read there."""
+Fit = Callable[[Task, str, np.ndarray, np.ndarray], Any]
 """From a pooling, what is read of some texts, and their labels, to a fitted model."""
 
 
@@ -42,9 +44,9 @@ def in_filler(
     filler: Sequence[str],
     fits: Callable[[list[str]], Any],
 ) -> tuple[Read, list[str]]:
-    """Some of the texts in filler, those that fit in each place, and a note on those that do not. A
-    share at which few fit is left out."""
-    read, notes = Read(), list[str]()
+    """All texts as they are, and some in filler, those that fit in each place; and a note on those
+    that do not. A share at which few fit is left out."""
+    read, notes = Read({WHOLE: (np.arange(len(texts)), texts)}), list[str]()
     for share in SHARES[1:]:
         mixed = {place: surrounded(texts[some], filler, place, share) for place in PLACES}
         fit = np.flatnonzero(np.all([fits(in_place) for in_place in mixed.values()], axis=0))
@@ -59,76 +61,59 @@ def in_filler(
     return read, notes
 
 
-def of_fold(read: np.ndarray, fold: int) -> np.ndarray:
-    """What a fold reads (N, ...), of all that is read (F, N, ...)."""
-    return read[fold % len(read)]
-
-
-def crossed(
-    task: Task, fit: Fit, read: Read, plain: np.ndarray, pooling: str
-) -> tuple[np.ndarray, DataFrame, Any]:
-    """What models say that learnt from plain texts, each of the texts of another fold, (N,), and
-    who is right in filler, see `answered`; and the model of the first fold."""
-    jobs = (delayed(_of_fold)(task, fit, read, plain, pooling, n) for n in range(len(task.folds)))
-    models, named, answers = zip(*Parallel(task.workers)(jobs), strict=True)
-    said = np.empty_like(task.labels)
-    for (_, test), names in zip(task.folds, named, strict=True):
-        said[test] = names
-    return said, pd.concat(answers), models[0]
+def answered(
+    task: Task, fit: Fit, pooling: str, learnt: str, lesson: Sequence[Cell], read: Read
+) -> tuple[Any, DataFrame]:
+    """What models say of the texts of another fold than those that they learnt from, a row for each
+    text and cell where it is read, texts without filler in each place; and the model of the first
+    fold. ``lesson``: the cells that they learn from, which ``learnt`` describes."""
+    jobs = (delayed(_of_fold)(task, fit, pooling, lesson, read, n) for n in range(len(task.folds)))
+    models, answers = zip(*Parallel(task.workers)(jobs), strict=True)
+    return models[0], pd.concat(answers).assign(pooling=pooling, learnt=learnt)
 
 
 def _of_fold(
-    task: Task, fit: Fit, read: Read, plain: np.ndarray, pooling: str, fold: int
-) -> tuple[Any, np.ndarray, DataFrame]:
-    """The model of the first fold, or None; what that of a fold says of the plain texts that it
-    tests; and its answers."""
-    (train, test), texts = task.folds[fold], of_fold(plain, fold)
-    model = fit(pooling, texts[train], task.labels[train])
-    answers = answered(task, model, read, fold, pooling, PLAIN)
-    return None if fold else model, model.predict(texts[test]), answers
+    task: Task, fit: Fit, pooling: str, lesson: Sequence[Cell], read: Read, fold: int
+) -> tuple[Any, DataFrame]:
+    """The model of the first fold, or None, and what that of a fold says."""
 
+    def of_fold(made: Any) -> np.ndarray:
+        return np.asarray(made[pooling][fold % len(made[pooling])])  # (N, ...)
 
-def answered(task: Task, model: Any, read: Read, fold: int, pooling: str, learnt: str) -> DataFrame:
-    """Whether a model is right, a row for each text that its fold tests and each place and share
-    where it is read."""
-    parts = list[DataFrame]()
-    for (place, share), (rows, made) in read.items():
-        is_tested = np.isin(rows, task.folds[fold][1])
+    train, test = task.folds[fold]
+    rows = np.concatenate([texts for texts, _ in lesson])
+    # the places of a text side by side, so that a regression's own folds part few of them
+    order = rows.argsort(kind="stable")
+    order = order[np.isin(rows[order], train)]
+    labels, answers = task.labels[rows[order]], [DataFrame()]
+    if len({*labels}) < 2:  # long texts of a class do not fit
+        return None, *answers
+    X = np.concatenate([of_fold(made) for _, made in lesson])[order]
+    model = fit(task, pooling, X, labels)
+    for (place, share), (texts, made) in read.items():
+        is_tested = np.isin(texts, test)
         if is_tested.any():
-            texts = rows[is_tested]
-            said = model.predict(of_fold(made[pooling], fold)[is_tested])
-            cell = dict(zip(BY, (pooling, learnt, place, share), strict=True))
-            parts.append(DataFrame({"text": texts, "right": said == task.labels[texts]} | cell))
-    return pd.concat(parts)
+            said, tested = model.predict(of_fold(made)[is_tested]), texts[is_tested]
+            cell = {"text": tested, "said": said, "right": said == task.labels[tested]}
+            for setting in [place] if share else PLACES:
+                answers.append(DataFrame(cell | {"setting": setting, "share": share}))
+    return None if fold else model, pd.concat(answers)
 
 
 def learnt_in_filler(task: Task, fit: Fit, read: Read, pooling: str) -> DataFrame:
-    """The same of models that learnt from texts in filler, for each share from all places at
-    once."""
+    """What models say that learnt from texts in filler, for each share from all places at once."""
     answers = [DataFrame()]
     for share in {share for _, share in read if share}:
         cells = {(place, share): read[place, share] for place in PLACES}
-        rows = np.concatenate([texts for texts, _ in cells.values()])
-        # the places of a text side by side, so that a regression's own folds part few of them
-        order = rows.argsort(kind="stable")
-        rows = rows[order]
-        for fold, (train, _) in enumerate(task.folds):
-            X = np.concatenate([of_fold(made[pooling], fold) for _, made in cells.values()])[order]
-            learns = np.isin(rows, train)
-            if len({*task.labels[rows[learns]]}) < 2:  # long texts of a class do not fit
-                continue
-            model = fit(pooling, X[learns], task.labels[rows[learns]])
-            answers.append(answered(task, model, cells, fold, pooling, FILLER))
+        answers.append(answered(task, fit, pooling, FILLER, [*cells.values()], cells)[1])
     return pd.concat(answers)
 
 
 def places_of(answers: DataFrame) -> DataFrame:
     """The accuracy, with its interval, of each pooling and model by place and share."""
-    rows = []
-    for cell, right in answers.groupby(BY, sort=False)["right"]:
-        facts = [*cell, len(right), *accuracy_interval(right.to_numpy(float))]
-        rows.append(dict(zip([*BY, "texts", "accuracy", "low", "high"], facts, strict=True)))
-    return DataFrame(rows)
+    each = answers.groupby(BY, sort=False)["right"]
+    rows = [[*cell, len(right), *accuracy_interval(right.to_numpy(float))] for cell, right in each]
+    return DataFrame(rows, columns=[*BY, "texts", "accuracy", "low", "high"])
 
 
 def advise(name: str, answers: DataFrame, long: int) -> tuple[list[str], dict[str, Any]]:
@@ -140,7 +125,7 @@ def advise(name: str, answers: DataFrame, long: int) -> tuple[list[str], dict[st
     points = 100 * answers.pivot(index="text", columns=BY[1:], values="right").astype(float)
     three = points[PLAIN].xs(share, axis=1, level="share")  # by place
     mean = three.mean(axis=1)
-    differences = [points[PLAIN, "left", 0.0] - mean, three["left"] - three["right"]]
+    differences = [points[PLAIN, *WHOLE] - mean, three["left"] - three["right"]]
     if (FILLER, "left", share) in points:
         differences.append(points[FILLER].xs(share, axis=1, level="share").mean(axis=1) - mean)
     lost, ends, *won = (mean_interval(each.dropna().to_numpy()) for each in differences)
@@ -169,7 +154,7 @@ def advise(name: str, answers: DataFrame, long: int) -> tuple[list[str], dict[st
 
 def cells_table(places: DataFrame, names: Mapping[str, str]) -> DataFrame:
     """Accuracies by place and share, as texts."""
-    intervals = places[["accuracy", "low", "high"]].to_numpy()
+    said = map("{accuracy:.1f} ({low:.1f} to {high:.1f})".format_map, places.to_dict("records"))
     cells = DataFrame(
         {
             "pooling": places["pooling"].map(names),
@@ -177,7 +162,7 @@ def cells_table(places: DataFrame, names: Mapping[str, str]) -> DataFrame:
             "filler": places["share"].map("{:.0%}".format),
             "texts": places["texts"],
             "place": places["setting"].map({"left": "start", "mid": "middle", "right": "end"}),
-            "said": ["{:.1f} ({:.1f} to {:.1f})".format(*each) for each in intervals],
+            "said": [*said],
         }
     )
     by_place = cells.set_index([*cells][:5])["said"].unstack(sort=False)

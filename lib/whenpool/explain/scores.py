@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import sem, t
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, f1_score
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from whenpool.corpora.tokens import WordVectors
 from whenpool.explain.estimator import PoolingClassifier
+from whenpool.probes.position import mean_interval, regression, tuned
 
 LEVEL = 0.95
 PROBED = 300  # Test texts that are read among filler
@@ -124,7 +122,7 @@ def baselines(
         rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
         # N of E numbers
         means = [vectors.matrix[row].numpy().mean(0) if row else none for row in rows]
-        ways["mean of vectors"] = (regression_on(StandardScaler(), weight), np.stack(means))
+        ways["mean of vectors"] = (regression(weight), np.stack(means))
     return [
         Score(
             "",
@@ -140,16 +138,8 @@ def bag_of_words(class_weight: str | None = None) -> Any:
     """A logistic regression on the words and pairs of words of texts, with spaces between them
     (TF-IDF with 1 + log of a count), that is still to be fitted."""
     tf_idf = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)  # noqa: S106
-    return regression_on(tf_idf, class_weight)
-
-
-def regression_on(features: Any, class_weight: str | None) -> Any:
-    """Some features and a logistic regression on them, whose strength of regularisation a
-    cross-validation of its own chooses."""
-    regression = LogisticRegression(max_iter=2_000, class_weight=class_weight)
-    measure = "f1_macro" if class_weight else "accuracy"
-    strengths = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}
-    return make_pipeline(features, GridSearchCV(regression, strengths, scoring=measure, cv=3))
+    strengths = [0.01, 0.1, 1.0, 10.0, 100.0]
+    return make_pipeline(tf_idf, tuned("passthrough", strengths, class_weight))
 
 
 def ranked(scores: Iterable[Score]) -> list[Score]:
@@ -160,9 +150,7 @@ def ranked(scores: Iterable[Score]) -> list[Score]:
 def difference(best: Score, other: Score, tests: int = 1) -> tuple[float, float, float]:
     """By how many points one score is better than another, and the ends of its interval: Student's,
     text by text; several ``tests`` hold at 95 % together (Bonferroni's)."""
-    points = 100 * (best.credit - other.credit)  # (N,)
-    half = float(t.ppf(1 - (1 - LEVEL) / tests / 2, len(points) - 1) * sem(points))
-    return points.mean(), points.mean() - half, points.mean() + half
+    return mean_interval(100 * (best.credit - other.credit), 1 - (1 - LEVEL) / tests)
 
 
 def differences(scores: Sequence[Score]) -> dict[str, tuple[float, float, float]]:

@@ -240,10 +240,6 @@ class LinearCell(Cell):
         states = linear_recurrence(*self.terms(inputs))
         return self.read(states, inputs), states[:, -1]
 
-    def unroll(self, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
-        outputs, last = self.forward(inputs)
-        return [*outputs.unbind(1)], last
-
     def step(self, x: Tensor, s: Tensor) -> Tensor:
         """x_t (B, E) and s_{t-1}, as large as `terms` -> s_t."""
         kept, added = self.terms(x)

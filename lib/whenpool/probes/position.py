@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle, product
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from whenpool.probes.sweep import SWEPT
 SHARES = (0.0, 1 / 3, 2 / 3, 0.8)
 FOLDS = 3  # Each text is tested once, by models that learnt from the other two thirds
 FEWEST = 5  # Texts of a class: a fold chooses the regularisation by folds of its own
-LIKELY = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,8 @@ def position_profile(
     shares: Sequence[float] = SHARES,
     settings: Sequence[str] = SWEPT,
 ) -> list[PositionPoint]:
-    """How much of a text is still in its embedding when it is surrounded by filler (§1.7.1).
+    """How much of a text is still in its embedding when it is surrounded by filler (§1.7.1). Needs
+    scipy, and with labels scikit-learn.
 
     Without labels the cosine between the embedding of a text and that of the same text in filler.
     With labels the accuracy, in filler, of a logistic regression that learnt from plain texts,
@@ -56,7 +55,7 @@ def position_profile(
         texts: N originals, kept as they are; words are what spaces separate.
         filler: sentences, from the first one on, text after text; they start over when they run
             out.
-        labels: N classes, of at least `FEWEST` texts each; needs scikit-learn.
+        labels: N classes, of at least `FEWEST` texts each.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
         settings: where the original stands, see `whenpool.corpora.settings.compose`.
 
@@ -84,7 +83,7 @@ def position_profile(
         folds = folds_of(given, len(originals))
         classes = np.unique(given, return_inverse=True)[1]
     plain = _embedded(embed, originals)
-    models = [learnt_regression(plain[train], classes[train]) for train, _ in folds]
+    models = [regression().fit(plain[train], classes[train]) for train, _ in folds]
 
     @cache
     def point(setting: str, share: float) -> tuple[float, float, float]:
@@ -137,40 +136,42 @@ def folds_of(labels: np.ndarray, texts: int) -> list[tuple[np.ndarray, np.ndarra
     return [*StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(numbers, numbers)]
 
 
-def learnt_regression(embeddings: np.ndarray, labels: np.ndarray, class_weight: Any = None) -> Any:
-    """A logistic regression that learnt from embeddings (N, D); folds of these choose its
-    regularisation, by accuracy, or with ``class_weight="balanced"`` by macro F1."""
+def tuned(features: Any, strengths: Sequence[float], class_weight: Any = None) -> Any:
+    """Some features and a logistic regression on them, still to be fitted; folds of what it learns
+    from choose its regularisation, by accuracy, or with ``class_weight="balanced"`` by macro F1."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
+
+    logistic = LogisticRegression(max_iter=2_000, class_weight=class_weight)
+    measure = "f1_macro" if class_weight else "accuracy"
+    model = make_pipeline(features, logistic)
+    return GridSearchCV(model, {"logisticregression__C": strengths}, scoring=measure, cv=FOLDS)
+
+
+def regression(class_weight: Any = None) -> Any:
+    """The same on embeddings (N, D)."""
     from sklearn.preprocessing import StandardScaler
 
-    regression = LogisticRegression(max_iter=2_000, class_weight=class_weight)
-    return GridSearchCV(
-        make_pipeline(StandardScaler(), regression),
-        {"logisticregression__C": [0.001, 0.01, 0.1, 1.0]},
-        scoring="f1_macro" if class_weight else "accuracy",
-        cv=FOLDS,
-    ).fit(embeddings, labels)
+    return tuned(StandardScaler(), [0.001, 0.01, 0.1, 1.0], class_weight)
 
 
-def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """The mean of N numbers and the ends of its 95 % interval, Student's."""
-    nu, z = len(values) - 1, LIKELY
-    # his quantile without scipy, which those who embed may not have (Abramowitz and Stegun 26.7.5)
-    t = z + (z**3 + z) / (4 * nu) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * nu**2)
-    t = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764}.get(nu, t)  # too few for the expansion
-    mean, half = float(values.mean()), t * float(values.std(ddof=1)) / len(values) ** 0.5
+def mean_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
+    """The mean of N numbers and the ends of its interval, Student's."""
+    from scipy.stats import sem, t
+
+    mean, half = float(values.mean()), t.isf((1 - level) / 2, len(values) - 1) * sem(values)
     return mean, mean - half, mean + half
 
 
 def accuracy_interval(right: np.ndarray) -> tuple[float, float, float]:
     """The accuracy of N answers in %, and the ends of its 95 % interval, Wilson's, which is none of
     a point where all are right."""
-    N, p, z = len(right), float(right.mean()), LIKELY
-    middle, scale = p + z**2 / (2 * N), 1 + z**2 / N
-    half = z * (p * (1 - p) / N + (z / (2 * N)) ** 2) ** 0.5
-    return 100 * p, 100 * (middle - half) / scale, 100 * (middle + half) / scale
+    from scipy.stats import binomtest
+
+    found = binomtest(int(right.sum()), len(right))
+    low, high = found.proportion_ci(method="wilson")
+    return 100 * found.statistic, 100 * low, 100 * high
 
 
 def _strings(name: str, rows: Iterable[str]) -> list[str]:

@@ -21,7 +21,7 @@ from whenpool.base.errors import check
 from whenpool.base.paths import MINILM
 from whenpool.corpora import Corpus
 from whenpool.corpora.tokens import tokenize
-from whenpool.probes.position import learnt_regression, surrounded
+from whenpool.probes.position import regression, surrounded
 
 if TYPE_CHECKING:
     from whenpool.explain.frozen import FrozenEncoder
@@ -186,12 +186,12 @@ def of_encoder(encoder: "FrozenEncoder", drawn: Draw) -> Iterator[dict[str, Any]
     of_plain = {}
     for pooling in poolings:
         for number, (reader, made) in enumerate(learnt.items()):
-            regression = learnt_regression(made[pooling][0], drawn.labels)
+            model = regression().fit(made[pooling][0], drawn.labels)
             if reader == "plain":
-                of_plain[pooling] = regression
+                of_plain[pooling] = model
             for cell in CELLS:
                 Z = read[cell][pooling]  # (1 or 2, N, D)
-                said = regression.predict(Z[number % len(Z)])
+                said = model.predict(Z[number % len(Z)])
                 yield _row(pooling, reader, cell, said == drawn.answers)
     cutting = replace(encoder, poolings=CUT)
     cut = [cell for cell in CELLS if cell[1] != SHARES[0]]

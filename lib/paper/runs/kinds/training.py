@@ -384,7 +384,7 @@ def execute_batched(
 EVERY = 60.0
 _LIBRARY = Path(__file__).parents[3]
 _FILES = sorted([*_LIBRARY.rglob("[!.]*.py"), *_LIBRARY.rglob("[!.]*.toml")])  # no editor's locks
-_CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this process has loaded
+CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this process has loaded
 
 
 class Unfinished:
@@ -402,7 +402,7 @@ class Unfinished:
         self._started = datetime.now(UTC).isoformat(timespec="seconds")  # before any stop
         made = provenance(device, *self._together)
         named = (made[name] for name in ("device", "threads", "torch", "python", "precision"))
-        stamp = hash_of(_CODE, str(len(keys) > 1 and kernels_on(device)), *map(str, named))[:12]
+        stamp = hash_of(CODE, str(len(keys) > 1 and kernels_on(device)), *map(str, named))[:12]
         self._keys, self._folder = keys, store.directory / "unfinished"
         self._files = [self._folder / f"{key}-{stamp}.pt" for key in keys]
         self._epoch, self._time = 0, time.monotonic()  # of the last save

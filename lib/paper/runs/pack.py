@@ -21,7 +21,7 @@ from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.files import POINTER, fingerprint, write_atomically
 from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
 
-KEYS = "keys.txt"  # In a packed folder: of the trainings that it has all texts and vectors for
+KEYS = "keys.txt"  # In a packed folder: of trainings on all the texts that were packed
 
 
 def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
@@ -38,7 +38,7 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
     keys = list[str]()
     for training in dict.fromkeys(trainings):
         try:
-            name = key(training, place)
+            name = _key_of_texts(training, place)
             if place.source(training).is_own:
                 raise InputError("your own files are not packed; run them where they are")
             ready[training.corpus, training.length].append(training)
@@ -83,18 +83,24 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         keep_vectors(few, file, cache)
         yield f"{file.name}: {len(rows):,} of {len(vectors.words):,} words"
     shutil.copytree(place.cache / "fingerprints", cache / "fingerprints", dirs_exist_ok=True)
-    write_atomically(folder / KEYS, "\n".join(keys))
+    write_atomically(folder / KEYS, "\n".join(dict.fromkeys(keys)))
 
 
 def those_packed(runs: Iterable[Run], place: Place) -> list[Run]:
-    """Of some runs those that `pack` wrote into the data folder of a place: others would find a
-    part of their texts and vectors there, and nothing would say so."""
+    """Of some runs those whose texts `pack` wrote into the data folder of a place: others would find
+    a part of their texts and vectors there, and nothing would say so."""
     keys, found = (place.data / KEYS).read_text("utf-8").split(), list[Run]()
     for run in runs:
         with suppress(InputError):  # of another corpus
-            if run.training and key(run.training, place) in keys:
+            if run.training and _key_of_texts(run.training, place) in keys:
                 found.append(run)
     return found
+
+
+def _key_of_texts(run: Training, place: Place) -> str:
+    """That of a training on the same texts and vectors, whatever its model and seed."""
+    read = run.values("length share max_words validation test vectors draw")
+    return key(Training(run.corpus, run.setting, run.size, "max", **read), place)
 
 
 def write_pointer(path: Path, original: Path) -> None:

@@ -87,8 +87,8 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
 
 
 def those_packed(runs: Iterable[Run], place: Place) -> list[Run]:
-    """Of some runs those whose texts `pack` wrote into the data folder of a place: others would find
-    a part of their texts and vectors there, and nothing would say so."""
+    """Of some runs those whose texts `pack` wrote into the data folder of a place: others would
+    find a part of their texts and vectors there, and nothing would say so."""
     keys, found = (place.data / KEYS).read_text("utf-8").split(), list[Run]()
     for run in runs:
         with suppress(InputError):  # of another corpus

@@ -2,7 +2,7 @@
 # passed on: make book ARGS="--corpus imdb --data folder".
 
 ARGS ?=
-NAME ?=
+NAME :=
 EXECUTED ?=
 PORT ?= 8000
 PYTHON ?= python3

@@ -54,7 +54,12 @@ RESULTS = Path(__file__).resolve().parents[1] / "data" / "results" / "bag_of_wor
 def measure(dataset: Dataset) -> dict[str, Any]:
     """The best C, its accuracies, and how long it took of the processor's time."""
     start, words = time.process_time(), len(dataset.vocabulary)
-    weigh = TfidfVectorizer(analyzer=iter, vocabulary=range(words), sublinear_tf=True)
+    how: Any = {
+        "analyzer": iter,
+        "vocabulary": range(words),
+        "lowercase": False,
+    }  # numbers of words
+    weigh = TfidfVectorizer(**how, sublinear_tf=True)
     weigh.fit(dataset.train.ids.to_lists())
     parts = dataset.train, dataset.validation, dataset.test
     train, validation, test = ((weigh.transform(p.ids.to_lists()), p.labels.numpy()) for p in parts)

@@ -62,7 +62,7 @@ how=(--device "$DEVICE")
 [ -z "${PRECISION:-}" ] || how+=(--precision "$PRECISION")
 some=(--deadline "$DEADLINE")
 for name in chapter sizes settings poolings seeds; do
-    value=${name^^}
+    value=$(tr '[:lower:]' '[:upper:]' <<< "$name") # as the bash of a Mac can
     [ -z "${!value:-}" ] || some+=("--$name" "${!value}")
 done
 

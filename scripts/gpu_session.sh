@@ -16,8 +16,9 @@
 #   WORK      scratch folder                                                              [/tmp/whenpool]
 #   MINUTES   to work for                                                                 [9]
 #   DEVICE    cuda or cpu                                                                 [cuda]
-#   BLOCKS    a file with lines such as "exact --sizes 1000", a folder and options of whenpool run; those in
-#             the folder "fast" can be compared with the same runs in "exact"             [what tells most first]
+#   BLOCKS    a file with lines such as "exact --profile paper --corpus imdb --sizes 1000", a folder and
+#             options of whenpool run; those in the folder "fast" can be compared with the same runs in
+#             "exact"                                                                     [what tells most first]
 #   PYTHON, WORKERS                                                                       [python3, the command's]
 set -euo pipefail
 
@@ -29,7 +30,9 @@ cd "$(dirname "$0")/.."
 mkdir -p "$OUT" "$WORK/runs"
 
 # Of a machine that is still warm from the last call, this is there already.
-if [ ! -d "$WORK/packed" ]; then
+stamp=$(cksum < "$SESSION/packed.tar.xz")
+if [ "$(cat "$WORK/ready" 2> /dev/null)" != "$stamp" ]; then
+    rm -rf "$WORK/packed"
     tar -xJf "$SESSION/packed.tar.xz" -C "$WORK"
     if ls "$SESSION"/wheels/*.whl > /dev/null 2>&1; then
         "$PYTHON" -m pip install -q --no-index --no-deps --target "$WORK/site" "$SESSION"/wheels/*.whl
@@ -37,6 +40,7 @@ if [ ! -d "$WORK/packed" ]; then
     if [ -f "$SESSION/runs.tar.gz.0" ]; then
         cat "$SESSION"/runs.tar.gz.* | tar -xz -C "$WORK/runs"
     fi
+    echo "$stamp" > "$WORK/ready"
 fi
 export PYTHONPATH=$PWD/lib:$WORK/site${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export WHENPOOL_CACHE=$WORK/packed/cache # where a run looks up which kernels the check found right
@@ -66,9 +70,22 @@ block() { # a folder of runs, and options
     shift
     [ "$(left)" -gt 20 ] || return 0
     echo "== $* ($(left) s left)"
-    # What has not ended in time is stopped; an unfinished training goes on in the next call.
+    # What has not ended in time is stopped; an unfinished training goes on in the next call. In the
+    # background, so that ctrl-C, which timeout keeps from its command, is heard at once.
     timeout -s INT "$(($(left) + 15))" "$PYTHON" -m whenpool run --packed "$WORK/packed" --store "$store" \
-        --device "$DEVICE" ${WORKERS:+--workers "$WORKERS"} --deadline "$(left)s" "$@" || true
+        --device "$DEVICE" ${WORKERS:+--workers "$WORKERS"} --deadline "$(left)s" "$@" &
+    running=$!
+    wait "$running" || true
+    running=
+}
+
+interrupted() {
+    trap '' INT TERM
+    if [ -n "$running" ]; then
+        kill -TERM "$running" 2> /dev/null || true
+        wait "$running" || true
+    fi
+    exit 130
 }
 
 # A GPU trains as many models at once as keep it busy. Pairs of both precisions come first: they decide
@@ -118,11 +135,13 @@ case ${1:-} in
         nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits -l 1 > "$WORK/busy" 2> /dev/null &
         watching=$!
         trap 'kill $saving $watching 2> /dev/null; stop_mps; save; report_speed' EXIT
+        trap interrupted INT TERM
         start_mps
         # On a machine that is new, no kernel was found right yet; where they were, this tries them again.
         [ "$DEVICE" = cpu ] || "$PYTHON" -m whenpool check --device "$DEVICE" --data "$WORK/packed" || true
-        while read -r -a words; do
-            block "${words[@]}" < /dev/null
+        running=
+        while read -r -a words || [ ${#words[@]} -gt 0 ]; do # also a last line without an end
+            [ ${#words[@]} -eq 0 ] || block "${words[@]}" < /dev/null
         done < <(if [ -n "$BLOCKS" ]; then cat "$BLOCKS"; else what_tells_most_first; fi)
         ;;
     *)

@@ -64,7 +64,8 @@ def serve(chapter: str, port: int, options: tuple[str, ...]) -> None:
     for name, source in sources.items():
         server.watch(str(source), partial(live.build, name))
     for kind in ("py", "toml"):
-        server.watch(str(root / "lib" / "**" / f"*.{kind}"), live.build)
+        # of a pattern, a function with a parameter would be given the files that changed
+        server.watch(str(root / "lib" / "**" / f"*.{kind}"), lambda: live.build())
     print(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops it)")
     server.serve(port=port, host=HOST, root=str(live.page.parent))
 

@@ -8,7 +8,7 @@
   const [text, slider, output, button, body] = [".hero-text", "input", "output", "button", "tbody"].map((each) => panel.querySelector(each));
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const SMALLEST = 9; // pixels that can still be read
-  let playing = 0;
+  let playing = 0, seen = null; // seen: starts it once by itself, unless the reader was first
 
   const rows = models.map(({ name, hue }) => {
     const row = body.insertRow();
@@ -40,11 +40,13 @@
     });
   };
   const stop = () => {
+    seen?.disconnect();
     clearInterval(playing);
     playing = 0;
     button.textContent = "Play";
   };
   const play = () => {
+    stop();
     if (Number(slider.value) === shares.length - 1) slider.value = 0;
     button.textContent = "Pause";
     playing = setInterval(() => {
@@ -64,12 +66,7 @@
   show();
   new ResizeObserver(show).observe(text);
   if (!calm) {
-    const seen = new IntersectionObserver(([entry]) => {
-      if (entry.isIntersecting) {
-        seen.disconnect();
-        play();
-      }
-    }, { threshold: 0.6 });
+    seen = new IntersectionObserver(([entry]) => entry.isIntersecting && play(), { threshold: 0.6 });
     seen.observe(panel);
   }
 })();

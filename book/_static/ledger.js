@@ -70,6 +70,8 @@
     const hash = window.location.hash.slice(1);
     const linked = rows.find((row) => row.id === hash);
     const chosen = new URLSearchParams(linked ? "" : hash);
+    const filters = fields.some(({ name }) => chosen.has(name));
+    if (hash && !linked && !filters) return show(); // another place on the page
     for (const field of fields) {
       field.value = chosen.get(field.name) ?? "";
       if (field.selectedIndex === -1) field.value = ""; // an address that names what there is not

@@ -199,6 +199,7 @@ def executed_again(folder):
 def live(tmp_path):
     """A book of one chapter, served: its source, the page, and a wait for what is printed next."""
     folder = clone(tmp_path / "clone", {"index": HEAD + code_cell("print('the first words')")})
+    (folder / "lib" / "whenpool" / "words.py").write_text("VALUE = 0\n")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -241,6 +242,9 @@ def test_the_page_follows_an_edit_and_a_mistake_is_one_line(live):
     source.write_text(text.replace("the first words", "other words"))
     wait("index is up to date")
     assert "other words" in page()
+    module = source.parents[1] / "lib" / "whenpool" / "words.py"
+    module.write_text("VALUE = 1\n")
+    wait("index is up to date")
 
 
 def test_a_work_that_an_edit_cites_is_in_the_bibliography(tmp_path):

@@ -89,6 +89,37 @@ def test_five_models_lose_a_review_one_after_the_other_as_filler_grows(opened):
         assert not page.locator("#fig-hero img").is_visible()  # the still picture, for print
 
 
+COUNTED = """window.going = new Set();
+for (const [name, change] of [["setInterval", "add"], ["clearInterval", "delete"]]) {
+    const usual = window[name];
+    window[name] = (...given) => {
+        const made = usual(...given);
+        going[change](made ?? given[0]);
+        return made;
+    };
+}"""
+
+
+def test_the_first_figure_that_a_reader_plays_can_be_paused_when_it_comes_into_sight(
+    html, chromium
+):
+    context = chromium.new_context(
+        viewport={"width": 1280, "height": 150}
+    )  # it plays when 60 % show
+    page = context.new_page()
+    page.add_init_script(COUNTED)
+    page.goto((html / f"{PAGES[0]}.html").as_uri())
+    button = page.locator("#hero button")
+    button.click()
+    page.set_viewport_size({"width": 1280, "height": 1200})
+    page.locator("#hero").scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    assert (button.inner_text(), page.evaluate("going.size")) == ("Pause", 1)
+    button.click()
+    assert (button.inner_text(), page.evaluate("going.size")) == ("Play", 0)
+    context.close()
+
+
 def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(opened):
     code = """all => all.map(i => [i.currentSrc, i.clientWidth / i.naturalWidth,
         i.getBoundingClientRect().right <= innerWidth])"""
@@ -138,6 +169,15 @@ def test_the_ledger_filters_and_sorts(opened):
         for label in ("Thesis's scale", "Chapter"):
             page.get_by_label(label).select_option("")
         assert visible.count() == everything
+        page.get_by_label("Chapter").select_option("natural_bias")
+        kept = visible.count()
+        page.evaluate("location.hash = '#ledger-runs'")  # another place on the page
+        page.wait_for_timeout(100)
+        assert (visible.count(), page.get_by_label("Chapter").input_value()) == (
+            kept,
+            "natural_bias",
+        )
+        page.get_by_label("Chapter").select_option("")
         page.locator("#ledger-waiting > summary").click()
         page.get_by_role("button", name=re.compile("claim", re.I)).first.focus()
         page.keyboard.press("Enter")

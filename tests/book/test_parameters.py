@@ -8,7 +8,7 @@ from small_runs import record
 from test_see_it_happen import parts_of
 
 from paper.chapter import Chapter
-from paper.pages.finish import lighter
+from paper.pages.finish import lighten, lighter
 from paper.runs.request import Request
 
 KINDS = {"good": "a fine warm film", "bad": "a dull cold film", "so": "a film"}
@@ -128,3 +128,15 @@ def test_the_brackets_of_a_number_become_its_note():
     assert f'<a class="noted" {link}>−1</a>' in of_claim
     for text in ("22", "f(x) of a model", "not run"):
         assert number.format(text).replace(" %", "\u00a0%") == lighter(number.format(text))
+
+
+def test_a_term_shows_its_latest_definition_on_pages_that_were_finished_before(tmp_path):
+    glossary = '<dl class="simple glossary"><dt id="term-a">A</dt><dd><p>{} words</p></dd></dl>'
+    link = (
+        '<a class="reference" href="terms.html#term-a"><span class="xref std std-term">A</span></a>'
+    )
+    (tmp_path / "page.html").write_text(link)
+    for words in ("old", "new"):
+        (tmp_path / "terms.html").write_text(glossary.format(words))
+        lighten(tmp_path)
+        assert f'#term-a" data-definition="{words} words">' in (tmp_path / "page.html").read_text()

@@ -158,6 +158,7 @@
   };
   // Nothing is said of a text without words.
   const clear = () => {
+    for (const task of ["say", "look", "over"]) asks[texts.value]?.forget(task);
     for (const pooling of poolings) showAnswer(pooling, null);
     for (const shown of [note, find("none"), ...labels]) shown.textContent = "";
     state.textContent = "Type some words, or choose a review.";
@@ -328,13 +329,16 @@
     for (const ask of Object.values(asks)) ask("own", mine);
   };
   own.addEventListener("change", () => bring(own.files));
-  root.addEventListener("dragover", (event) => event.preventDefault());
+  const hasFiles = ({ dataTransfer }) => dataTransfer.types.includes("Files"); // text goes where it is dropped
+  root.addEventListener("dragover", (event) => { if (hasFiles(event)) event.preventDefault(); });
   root.addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return;
     event.preventDefault();
     bring(event.dataTransfer.files);
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   button.addEventListener("click", () => {
+    if (!reviewed().length) return clear();
     button.disabled = true;
     body.parentElement.classList.add("flips"); // the last column shows
     for (const pooling of poolings) row(pooling).cells[3].textContent = "…";

@@ -141,6 +141,9 @@ class Builder:
         pages = pages_of(self.root)
         named = [chapter_named(name, pages) for name in only]
         chapters = self._chapters()
+        usual = Builder(self.root, None, self.say)
+        if named and not self._is_smoke and not read_log(usual.stage) and self.output != self.root:
+            usual.execute()  # lends the others, since not every chapter can read every corpus
         if named:  # the pages need the others, too, where they were not executed yet
             others = self._as_usual([name for name in chapters if name not in named])
             chapters = [name for name in chapters if name in named] + others
@@ -331,7 +334,8 @@ class Builder:
         log, page = folder / "rendered.txt", folder / "html" / "index.html"
         files = [file for file in self.stage.rglob("*") if file.suffix != ".pyc"]
         files = [file for file in files if file.name != LOG and ".executing." not in file.name]
-        sources = contents_digest([*files, Path(__file__), Path(finish.__file__)])
+        library = (self.root / "lib" / "whenpool").rglob("*.py")  # whose docstrings are pages
+        sources = contents_digest([*files, *library, Path(__file__), Path(finish.__file__)])
         if page.exists() and log.exists() and log.read_text() == sources:
             self.say("The pages are unchanged")
             return page

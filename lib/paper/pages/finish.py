@@ -21,7 +21,9 @@ from whenpool.base.errors import BookError
 
 PHONE = "-phone"  # What is appended to the name of a file with the layout for a phone
 _PIXELS = 342  # What a phone holds of drawings made by hand
-_TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
+_TO_TERM = re.compile(  # also one that an earlier definition was written to
+    r'(href="[^"#]*#(term-[^"]+)")(?: data-definition="[^"]*")?(?=><span class="xref std std-term")'
+)
 _NOTED = re.compile(r'<span class="pasted-text">([^<(]*?) \(([^<]+)\)</span>')
 _SUMMARY = (
     '<summary title="Data, runs, and how to compute them again">'
@@ -88,7 +90,7 @@ def lighten(html: Path) -> None:
     terms = {term: text for page in pages.values() for term, text in definitions(page).items()}
     for file, page in pages.items():
         page = _TO_TERM.sub(
-            lambda link: f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"', page
+            lambda link: f'{link[1]} data-definition="{escape(terms.get(link[2], ""))}"', page
         )
         file.write_text(with_phones(page, narrow_stems), "utf-8")
 

@@ -12,7 +12,7 @@ from paper.pages.print_book import find_browser, wait_for_formulas
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
 on_every_screen = pytest.mark.parametrize(
-    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+    "size, scheme", [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
 )
 
 

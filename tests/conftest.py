@@ -6,9 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("any machine", deadline=None)
+settings.register_profile(
+    "any machine",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("any machine")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run side by side
 REAL_DATA = Path(

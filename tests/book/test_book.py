@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import nbformat
 import pytest
-from called import python, refused
+from called import refused
 from clones import HEAD, ROOT, builder, clone, code_cell, first_page, place_of
 from small_runs import wait_for
 
@@ -52,19 +52,14 @@ def test_chapters_are_executed_once_away_from_the_published_place(executed, monk
         assert "Figures and tables are of this execution" in notebook
         assert "This execution: " in notebook  # what these runs gave is shown
     assert builder(folder, said).build() == page  # again, and nothing is computed or executed
-    chapters = [line for line in said if line.startswith("[")]
-    assert len(chapters) == len(CHAPTERS)
-    assert all(line.endswith(": unchanged") for line in chapters)
+    chapters = [line.split("]")[-1] for line in said if line.startswith("[")]
+    assert chapters == [f" {name}: unchanged" for name in CHAPTERS]
     assert {file: file.stat().st_mtime_ns for file in runs} == runs
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text, message",
     [
-        (
-            HEAD + code_cell("value = 1") + code_cell("value / 0"),
-            r"book/index.md, the cell at line \d+ \(value / 0\): ZeroDivisionError: division",
-        ),
         (
             HEAD + "```{code-cell} ipython3\n:tags: [a\n\n1\n```\n",
             r"index.md has YAML that .* valid: [^\n]+$",
@@ -101,26 +96,6 @@ def test_a_kernel_that_dies_is_reported_with_its_cell(tmp_path):
     cell = rf"sums.md, the cell at line {line} \(import os, signal\): DeadKernelError: Kernel died"
     with pytest.raises(BookError, match=cell):
         execute(source, tmp_path / "sums.ipynb", {})
-
-
-INTERRUPTED = """
-import os, signal, subprocess, sys, threading
-from paper.pages.builder import kernel_pool
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also started by a shell's &
-kernel = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-try:
-    with kernel_pool() as pool:
-        waiting = pool.submit(kernel.wait)
-        threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
-        waiting.result()
-except KeyboardInterrupt:
-    print(kernel.wait(60) < 0)
-"""
-
-
-def test_ctrl_c_ends_the_kernels_that_are_waited_for():
-    done = python(INTERRUPTED)
-    assert done.stdout == "True\n", done.stderr
 
 
 MADE = """:tags: [parameters]

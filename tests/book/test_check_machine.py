@@ -9,7 +9,7 @@ from paper.runs import check_machine
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    "error, words",
     [
         ([1e-3], "are used with --precision bfloat16: they differ from float64 by 1e-03"),
         ([0.1], "are not used: they differ from float64 by 1e-01"),

@@ -129,7 +129,7 @@ def test_the_thesis_satisfies_each_rule_or_is_said_to_contradict_itself():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "message"),
+    "before, after, message",
     [
         (WHOLE, WHOLE + WHOLE, "'first'.*: its id occurs twice"),
         ("  unit: points\n", "", "'first'.*: .*'unit'"),
@@ -156,7 +156,7 @@ def test_what_is_wrong_with_a_claim_is_told_in_one_line(tmp_path, before, after,
 
 
 @pytest.mark.parametrize(
-    ("text", "interval", "verdict"),
+    "text, interval, verdict",
     [
         (">= 2", (2, 3), "holds"),
         (">= 2", (1.9, 3), "undecided"),
@@ -200,7 +200,7 @@ def found(claim, rows, scale="thesis", **more):
     return finding
 
 
-@pytest.mark.parametrize(("change", "rows", "expected"), COMPARED)
+@pytest.mark.parametrize("change, rows, expected", COMPARED)
 def test_claims_compare_means_of_models(change, rows, expected):
     finding = found(replace(GAP, **change), rows)
     if expected is None:
@@ -249,7 +249,7 @@ def test_each_of_several_comparisons_counts_and_the_one_that_decides_is_shown():
 
 
 @pytest.mark.parametrize(
-    ("values", "rule", "firmness"),
+    "values, rule, firmness",
     [
         ([80, 80.1, 80.2, 80.3], ">= 10", "firm"),
         ([71.5, 71.6, 71.7, 71.8], ">= 10", "the threshold"),
@@ -267,7 +267,7 @@ def test_a_firm_verdict_survives_other_thresholds_and_the_loss_of_any_seed(value
 
 
 @pytest.mark.parametrize(
-    ("rule", "part", "measure", "moved"),
+    "rule, part, measure, moved",
     [
         (">= -4", 0.25, "accuracy", ">= -3"),
         ("-4 to 8", -0.25, "accuracy", "-5.5 to 9.5"),
@@ -412,7 +412,7 @@ def test_every_claim_about_runs_names_its_seeds_and_a_claim_registered_anew_has_
 
 
 @pytest.mark.parametrize(
-    ("groups", "rule"),
+    "groups, rule",
     [
         ([[71.5, 72, 73, 74]], ">= 10"),
         ([[62, 64, 66, 67]], ">= 10"),
@@ -472,7 +472,7 @@ def test_a_verdict_is_told_at_the_thesiss_scale_once_it_is_decided_there():
 
 
 @pytest.mark.parametrize(
-    ("what", "scale", "selection", "message"),
+    "what, scale, selection, message",
     [
         ("sweeep", None, {}, "measure or kind 'sweeep' is unknown; choose one of accuracy"),
         ("accuracy", "yours", {}, "scale 'yours' is unknown; choose one of thesis, compact"),

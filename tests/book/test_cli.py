@@ -3,9 +3,6 @@ work."""
 
 import re
 import shlex
-import signal
-import subprocess
-import sys
 from functools import partial
 from unittest.mock import Mock
 
@@ -15,7 +12,6 @@ from archives import make_zhang
 from called import python
 from clones import clone
 from conftest import told
-from small_runs import alive, children, wait_for
 
 from paper.runs.check_machine import check_machine
 
@@ -50,7 +46,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
 
 
 @pytest.mark.parametrize(
-    ("message", "line"),
+    "message, line",
     {
         "profile 'quik' is unknown; choose one of smoke, quick, compact": "run --profile quik",
         "if it holds tagged words, add --chapter sequence_labelling": f"run --corpus {__file__}",
@@ -95,21 +91,13 @@ def test_runs_are_picked_and_told_without_doing_them(tmp_path, here):
     assert files() == before != []
 
 
-@pytest.mark.slow
-def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
-    line = f"-m whenpool run {SMOKE} --seeds 50 --store {tmp_path} --workers 1"
-    command = [sys.executable, *line.split()]
-    parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: list(tmp_path.rglob("*.json")))
-    workers = children(parent.pid)
-    parent.send_signal(signal.SIGTERM)
-    said = parent.communicate(timeout=600)[1]
-    assert parent.returncode == 130
-    assert (
-        "stopped; finished runs are stored" in said
-    )  # a worker that was just starting may complain
-    assert not list(tmp_path.rglob("*.lock"))
-    assert not any(alive(pid) for pid in workers)
+def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does():
+    """What ctrl-C stops, and how, is in `test_faults.py`."""
+    done = python(
+        "import signal; from whenpool import cli\n"
+        "cli.cli.main = lambda *_, **how: signal.raise_signal(15)\ncli.main()"
+    )
+    assert (done.returncode, "stopped; finished runs are" in done.stderr) == (130, True)
 
 
 def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch):
@@ -167,7 +155,7 @@ def test_a_machine_that_is_ready_is_described_line_by_line(corpora, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "name, message",
     [
         ("yelp_review_polarity_csv.tgz", "corpora: .*run `whenpool data fetch imdb`"),
         ("wiki-reviews.100d.txt", "word vectors: .*`whenpool data fetch glove`"),

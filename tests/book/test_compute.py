@@ -115,7 +115,7 @@ def test_a_trace_of_a_student_brings_the_teacher_and_a_finished_student_needs_no
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    "asked, reason",
     [
         (
             [GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)],

@@ -116,7 +116,7 @@ BINARY = b"2 2\n" + b"".join(word + struct.pack("<2f", 1, 0.1) for word in (b"go
 
 
 @pytest.mark.parametrize(
-    ("message", "content"),
+    "message, content",
     {
         ": no line has a word and its numbers; fetch them again": b"",
         ", line 2: expected a word and 3 numbers, but found b'bad 1 2": b"good 1 2 3\nbad 1 2\n",

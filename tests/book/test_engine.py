@@ -4,6 +4,7 @@ import re
 import time
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -172,7 +173,7 @@ def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
 
 
 @pytest.mark.parametrize(
-    ("begins", "message"),
+    "begins, message",
     [
         ("raise SystemExit(1)", "a process could not start; its error is above"),
         ("import os; os.kill(os.getpid(), 9)", "no process could begin a run, .* exit code -9"),
@@ -241,10 +242,21 @@ def test_what_another_command_is_at_is_waited_for_and_counted(place, here, capsy
     assert re.fullmatch(r"runs \|█+\| 100% \d\d:\d\d elapsed, 00:00 left\s*", bar), bar
 
 
-def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly_and_then_nothing_is_begun(place):
+def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly_and_then_nothing_is_begun(
+    place, monkeypatch
+):
     endless = [replace(SMALL, epochs=10**6, seed=seed) for seed in (0, 1)]
-    for until in (time.monotonic() - 1, time.monotonic() + 6):
+    unfinished = place.store.directory / "unfinished"
+    at_once = "from paper.runs.kinds import training; training.EVERY = 0.0"
+    monkeypatch.setattr(engine, "WORKER", at_once + engine.WORKER)
+
+    def now():
+        return 2.0 if any(unfinished.glob("*.pt")) else 0.0  # over once an epoch is saved
+
+    monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=now, sleep=time.sleep))
+    for until in (0.0, 1.0):
         assert not (place.cache / "encoded").exists()  # at first no corpus is read
         report = run_all(endless, place, Workforce(workers=1, until=until))
         assert (report.done, report.left, report.failed) == (0, 2, {})
     assert place.store.keys() == set()
+    assert any(unfinished.glob("*.pt"))

@@ -35,6 +35,5 @@ def test_a_faithful_importance_names_the_one_word_that_counts(monkeypatch):
     # all words of the window matter alike, so that the first of them is taken
     assert [rows["nwi"][part] for part in ("without", "kept")] == pytest.approx([sure, 0.5])
     assert rows["signed_windows"]["agreement"] == pytest.approx(1)
-    assert rows["nwi"]["seconds"] >= 0
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     refused("faithfulness needs captum: pip install", faithfulness, OneWord(), texts)

@@ -77,9 +77,7 @@ def mixed_alone(model, text, other, share, layer):
     return classified(model, through(find_layers(model.encoder)[layer:], mixture.unsqueeze(0))[0])
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"), [("bert sdpa", 1), ("bert eager", 3), ("distilbert", 1)]
-)
+@pytest.mark.parametrize("name, layer", [("bert sdpa", 1), ("bert eager", 3), ("distilbert", 1)])
 @torch.no_grad()
 def test_texts_are_classified_by_the_mean_over_their_tokens_and_mixed_behind_a_layer(name, layer):
     model = fine_tuned(name)
@@ -172,7 +170,7 @@ def uda_by_hand(threshold, temperature, confidence):
 
 
 @pytest.mark.parametrize("done", [0, 7, 30])
-@pytest.mark.parametrize(("temperature", "confidence"), [(1.0, 0.0), (0.4, BETWEEN), (0.7, 0.999)])
+@pytest.mark.parametrize("temperature, confidence", [(1.0, 0.0), (0.4, BETWEEN), (0.7, 0.999)])
 def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confidence):
     objective = uda(done=done, temperature=temperature, confidence=confidence)
     loss, logits = objective.loss(MODEL, BATCH, INDICES)
@@ -204,9 +202,7 @@ def mixtext_by_hand(seed, temperature, margin):
     return np.mean(losses[:4]), np.mean(losses[4:]), even, guesses.max(1).mean()
 
 
-@pytest.mark.parametrize(
-    ("seed", "sharpness", "margin"), [(0, 0.5, 0.7), (1, 1.0, 0.9), (2, 0.3, 0.5)]
-)
+@pytest.mark.parametrize("seed, sharpness, margin", [(0, 0.5, 0.7), (1, 1.0, 0.9), (2, 0.3, 0.5)])
 @pytest.mark.parametrize("done", [0, 5, 33])
 def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, sharpness, margin, done):
     objective = mixtext(seed=seed, done=done, temperature=sharpness, margin=margin)

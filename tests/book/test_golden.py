@@ -314,9 +314,7 @@ def check(ours, theirs, kind, name=""):
         assert ours == theirs, name
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [(kind, n) for kind, (own, _) in KINDS.items() for n in own]
-)
+@pytest.mark.parametrize("kind, name", [(kind, n) for kind, (own, _) in KINDS.items() for n in own])
 def test_results_are_those_of_this_protocol(found, kind, name):
     check(found[kind][name], GOLDEN[kind][name], kind)
 

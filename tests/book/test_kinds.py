@@ -126,7 +126,7 @@ def test_the_key_depends_on_filler_that_is_read(place, setting):
 
 
 @pytest.mark.parametrize(
-    ("message", "changes"),
+    "message, changes",
     {
         "aclImdb_v1.tar.gz is not in": {"corpus": "imdb", "length": "long"},
         "does not take masked=False": {"cell": "transformer", "masked": False},

@@ -34,7 +34,7 @@ PADDED = BATCH._replace(ids=pad(BATCH.ids, (0, 5), value=PADDING))
 
 
 @pytest.mark.parametrize(
-    ("epochs", "up", "down"),
+    "epochs, up, down",
     [
         (1, [1], [1]),
         (3, [0, 1, 1], [1, 0, 0]),
@@ -78,7 +78,7 @@ def test_teacher_forcing_is_the_mean_squared_error_over_texts_and_units(words, m
     assert loss.item() == pytest.approx((mine - theirs).square().mean().item(), rel=1e-5)
 
 
-@pytest.mark.parametrize(("cell", "gates"), [("lstm", 4), ("gru", 3), ("elman", 1)])
+@pytest.mark.parametrize("cell, gates", [("lstm", 4), ("gru", 3), ("elman", 1)])
 def test_recurrent_weights_of_each_gate_can_start_orthogonal(cell, gates):
     made = []
     for orthogonal in (True, False):
@@ -126,7 +126,7 @@ def check_by_steps(model, found, function):
 
 
 @pytest.mark.parametrize(
-    ("cell", "layers", "bidirectional"),
+    "cell, layers, bidirectional",
     [
         ("lstm", 1, True),
         ("lstm", 1, False),

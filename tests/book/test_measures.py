@@ -342,13 +342,13 @@ ELSEWHERE = [{"size": 3_000}, {"cell": "gru"}]
 PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_000, "model": "last"}
 
 
-@pytest.mark.parametrize(("name", "made", "expected"), BY_HAND)
+@pytest.mark.parametrize("name, made, expected", BY_HAND)
 def test_numbers_are_those_worked_out_by_hand(name, made, expected):
     assert values(name, made) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("seen", "ratios"),
+    "seen, ratios",
     [
         (193, {0: 0.03, 2: 12}),
         (191, {0: 0.01, 2: 17}),
@@ -417,7 +417,7 @@ def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    "name, expected",
     [
         ("swept_accuracy", {(0, "left", 0.7): 77, (0, "mid", 0.0): 80, (1, "mid", 0.8): 60}),
         ("swept_loss", {(0, "left", 0.7): 3, (0, "mid", 0.0): 0, (1, "mid", 0.8): 30}),
@@ -479,7 +479,7 @@ def test_without_runs_there_is_no_number_and_every_measure_is_claimed_somewhere(
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "expected"),
+    "name, changes, expected",
     [
         ("trick_accuracy", {}, Sample(64.7, 2.3, 5)),  # Table 2.1 is of 10K
         ("trick_accuracy", {"size": 10_000}, Sample(86.6, NONE, 1)),

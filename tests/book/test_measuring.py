@@ -152,7 +152,7 @@ def test_agrees_with_one_text_at_a_time(pooling):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes, message",
     [
         ({"texts": [], "labels": []}, "there is no text; give"),
         ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
@@ -175,7 +175,7 @@ def test_what_cannot_be_used_is_told_in_one_line(changes, message):
 
 
 @pytest.mark.parametrize(
-    ("cell", "plain"), [("transformer", True), ("transformer", False), ("lstm", False)]
+    "cell, plain", [("transformer", True), ("transformer", False), ("lstm", False)]
 )
 def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does(cell, plain):
     model = TextClassifier(10, 2, cell=cell, embedding_size=6, hidden_size=8)

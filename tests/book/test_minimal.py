@@ -97,7 +97,7 @@ def test_it_reads_a_table_of_texts_and_labels(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text, said",
     [
         (None, r"own.csv cannot be read: .*No such file or directory.*"),
         (b"text,stars\nfine,5\n", r"own.csv has no column 'label'"),

@@ -24,7 +24,7 @@ def made(kind):
     return kind(6, 5, batch_first=True).double()
 
 
-@pytest.mark.parametrize(("ours", "theirs"), TORCH)
+@pytest.mark.parametrize("ours, theirs", TORCH)
 def test_equals_torch_in_values_and_gradients(ours, theirs, inputs):
     mine, other = made(ours), made(theirs)  # the same seed gives the same weights
     for name, weight in other.named_parameters():

@@ -100,6 +100,11 @@ for (const [name, change] of [["setInterval", "add"], ["clearInterval", "delete"
 }"""
 
 
+SEEN = """() => new Promise(done => new IntersectionObserver(
+    ([entry]) => entry.isIntersecting && done(), { threshold: 0.6 }
+).observe(document.querySelector("#hero")))"""
+
+
 def test_the_first_figure_that_a_reader_plays_can_be_paused_when_it_comes_into_sight(
     html, chromium
 ):
@@ -113,7 +118,7 @@ def test_the_first_figure_that_a_reader_plays_can_be_paused_when_it_comes_into_s
     button.click()
     page.set_viewport_size({"width": 1280, "height": 1200})
     page.locator("#hero").scroll_into_view_if_needed()
-    page.wait_for_timeout(300)
+    page.evaluate(SEEN)
     assert (button.inner_text(), page.evaluate("going.size")) == ("Pause", 1)
     button.click()
     assert (button.inner_text(), page.evaluate("going.size")) == ("Play", 0)
@@ -171,8 +176,10 @@ def test_the_ledger_filters_and_sorts(opened):
         assert visible.count() == everything
         page.get_by_label("Chapter").select_option("natural_bias")
         kept = visible.count()
-        page.evaluate("location.hash = '#ledger-runs'")  # another place on the page
-        page.wait_for_timeout(100)
+        page.evaluate("""() => new Promise(done => {
+            addEventListener("hashchange", () => setTimeout(done));
+            location.hash = "#ledger-runs"; // another place on the page
+        })""")
         assert (visible.count(), page.get_by_label("Chapter").input_value()) == (
             kept,
             "natural_bias",

@@ -82,6 +82,7 @@ def test_what_is_asked_for_by_name_has_runs_in_every_chapter(chapter, place, tmp
     own.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
     for name, sizes in (("yelp", None), ("yahoo", (1000,)), (str(own), None)):
         runs = plan(chapter, Request("paper", (name,), sizes=sizes), place)
+        assert runs, name
         assert chapter not in PROBING or {run.training.corpus for run in runs} == {name}
     for corpora, setting, pooling in product((None, ("imdb",)), SETTINGS, LISTED):
         request = Request("quick", corpora, settings=(setting,), poolings=(pooling,), seeds=1)
@@ -109,7 +110,7 @@ def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(p
 
 
 @pytest.mark.parametrize(
-    ("message", "only"),
+    "message, only",
     {
         "sizes must be a list, not 1000": {"sizes": 1_000},
         "sizes must be whole numbers from 1, not ('1K',)": {"sizes": ["1K"]},

@@ -83,7 +83,7 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, longest):
 
 
 @pytest.mark.parametrize(
-    ("file", "named"),
+    "file, named",
     [
         ("config.json", "config.json"),
         ("model.safetensors", "*.safetensors"),

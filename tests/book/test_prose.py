@@ -73,7 +73,7 @@ def padding_turns_the_model(means):
 
 
 @pytest.mark.parametrize(
-    ("finding", "is_so"),
+    "finding, is_so",
     [
         ("the BiLSTM and MeanPool have the lowest means", filler_costs_two_models_most),
         ("In the middle of filler chrono is level with MaxAtt", chrono_alone_is_as_good),

@@ -138,7 +138,7 @@ def test_differences_and_largest_by_hand(stores):
 
 
 @pytest.mark.parametrize(
-    ("count", "difference", "allowed"),
+    "count, difference, allowed",
     [
         (25, 0.29, True),
         (25, -0.29, True),

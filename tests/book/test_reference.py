@@ -12,7 +12,7 @@ NAMES = [(module, name) for module in MODULES for name in public(module)]
 OURS = [(module, name) for module, name in NAMES if module.startswith("paper")]
 
 
-@pytest.mark.parametrize(("module", "name"), OURS, ids=map(".".join, OURS))
+@pytest.mark.parametrize("module, name", OURS, ids=map(".".join, OURS))
 def test_the_example_runs(module, name):
     run_example(module, name)
 

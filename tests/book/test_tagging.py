@@ -48,7 +48,7 @@ def written(tmp_path, name, text):
     return file
 
 
-@pytest.mark.parametrize(("name", "end"), [("a.conllu", "\n"), ("a.conllu.gz", "")])
+@pytest.mark.parametrize("name, end", [("a.conllu", "\n"), ("a.conllu.gz", "")])
 def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end):
     first = Tagged(("I", "do", "n't"), ("PRON", "AUX", "PART"))
     sentences = read_tagged(written(tmp_path, name, CONLLU + end))
@@ -98,7 +98,7 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "name", "says"),
+    "file, text, name, says",
     [
         ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2 has not a word and its tag"),
         ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
@@ -166,7 +166,7 @@ def test_padding_and_other_texts_change_nothing(cell, bidirectional):
     close(model.loss(wider, lengths, pad(tags, (0, 5))), total / 12)
 
 
-@pytest.mark.parametrize(("cell", "bidirectional"), [("elman", False), ("lstm", True)])
+@pytest.mark.parametrize("cell, bidirectional", [("elman", False), ("lstm", True)])
 @pytest.mark.parametrize("word", [None, 3])
 def test_gradients_are_those_of_a_loop_over_words(cell, bidirectional, word):
     model = tagger(cell=cell, bidirectional=bidirectional)

@@ -50,7 +50,7 @@ def judge(ours, corpus="imdb"):
 
 
 @pytest.mark.parametrize(
-    ("accuracies", "verdict"),
+    "accuracies, verdict",
     [
         ([80.0, 80.5, 79.5], "reproduced"),
         ([82.0, 82.2, 81.8], "reproduced"),
@@ -92,7 +92,7 @@ OTHER = runs([60.0, 61.0, 62.0, 63.0], vectors="wiki-reviews.100d")
 
 
 @pytest.mark.parametrize(
-    ("ours", "verdict", "n", "mean"),
+    "ours, verdict, n, mean",
     [
         # runs from other vectors are pilots and never mixed with others
         (pd.concat([OTHER, runs([80.0, 80.2])]), "pilot", 4, 61.5),
@@ -107,7 +107,7 @@ def test_runs_of_one_kind_count_and_each_seed_once(ours, verdict, n, mean):
 
 
 @pytest.mark.parametrize(
-    ("accuracies", "change", "text"),
+    "accuracies, change, text",
     [
         ([70.0, 71.0, 72.0], {}, "71.0 ± 1.0 (3)"),
         ([70.0], {}, "70.0 (1)"),

@@ -145,7 +145,7 @@ def scripts(chromium, tmp_path_factory):
 
 @slow
 @pytest.mark.parametrize(
-    ("setting", "name", "padded"),
+    "setting, name, padded",
     [
         *product(["standard"], NAMES, [False]),
         ("standard", "last", True),

@@ -78,7 +78,7 @@ def compared(net, device, name):
 
 @pytest.mark.parametrize("name", TOLERANCE)
 @pytest.mark.parametrize(
-    ("pooling", "cell", "layers"),
+    "pooling, cell, layers",
     [
         *((pooling, "lstm", 1) for pooling in POOLINGS),
         *(("max_attention", cell, 2) for cell in CELLS),

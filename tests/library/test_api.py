@@ -41,7 +41,7 @@ import whenpool.training.loop, whenpool.training.batched
 """
 
 
-@pytest.mark.parametrize(("module", "name"), NAMES, ids=map(".".join, NAMES))
+@pytest.mark.parametrize("module, name", NAMES, ids=map(".".join, NAMES))
 def test_the_example_runs(module, name):
     run_example(module, name)
 

@@ -133,7 +133,7 @@ def test_the_original_stays_in_one_piece_and_filler_has_its_share(n, setting, sh
 
 
 @pytest.mark.parametrize(
-    ("call", "given", "message"),
+    "call, given, message",
     [
         (
             select_and_split,
@@ -195,7 +195,7 @@ def test_what_cannot_be_loaded_split_or_composed_is_named(call, given, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "example"),
+    "name, content, example",
     [
         ("wiki_sentences.jsonl.gz", gzip.compress(JSON.encode(), mtime=0), "fact 1 of 7 ."),
         ("wiki_sentences.txt", TEXT.encode(), "fact 2 of 7 ."),

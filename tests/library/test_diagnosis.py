@@ -2,6 +2,7 @@
 from a file to a page."""
 
 import re
+from collections import Counter
 from dataclasses import replace
 from html import escape, unescape
 
@@ -12,7 +13,17 @@ from sklearn.metrics import f1_score
 
 from whenpool import InputError
 from whenpool.explain.diagnosis import diagnose
-from whenpool.explain.scores import Score, difference, differences, f1_parts, verdict_on
+from whenpool.explain.places import PLAIN, WHOLE, answered, probed
+from whenpool.explain.scores import (
+    PLACES,
+    Score,
+    Task,
+    difference,
+    differences,
+    f1_parts,
+    verdict_on,
+)
+from whenpool.probes.position import folds_of
 
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")
@@ -33,7 +44,7 @@ def right(filled=None, **counts):
 
 
 @pytest.mark.parametrize(
-    ("scores", "simple", "title", "words"),
+    "scores, simple, title, words",
     [
         (right(max=340, mean=250, last=200), {}, "Take MAX (max)", "^(?!.*others)"),
         # what cannot be told apart: accuracy and accuracy under filler count alike
@@ -131,6 +142,33 @@ def test_where_one_class_has_most_texts_the_verdict_is_by_macro_f1():
     assert verdict_on([never], [], [never], "")[1] == "No pooling learnt enough to be recommended"
 
 
+class Memory:
+    """Knows the labels of the texts that it has learnt from, and of no others."""
+
+    def __init__(self, task, pooling, texts, labels):
+        self.known = dict(zip(texts, labels, strict=True))
+
+    def predict(self, texts):
+        return np.array([self.known.get(text, "unseen") for text in texts])
+
+
+def test_each_text_is_answered_once_by_a_model_that_has_not_learnt_from_it():
+    texts, labels = np.array([f"text {n}" for n in range(30)], object), np.array([*"ab"] * 15)
+    task = Task(texts, texts, labels, folds_of(labels, 30), [], None, 1, print)
+    some = np.arange(0, 30, 2)
+    read = {WHOLE: (np.arange(30), {"max": [texts]}), ("left", 0.5): (some, {"max": [texts[some]]})}
+    _, said = answered(task, Memory, "max", PLAIN, [read[WHOLE]], read)
+    assert {*said["said"]} == {"unseen"}
+    cells = said.groupby(["setting", "share"])["text"].agg(sorted).to_dict()
+    everywhere = {(place, 0.0): [*range(30)] for place in PLACES}
+    assert cells == everywhere | {("left", 0.5): some.tolist()}
+
+
+def test_of_many_texts_those_that_are_read_in_filler_have_the_shares_of_all():
+    labels = np.array(["a"] * 600 + ["b"] * 300 + ["c"] * 100)
+    assert Counter(labels[probed(labels)].tolist()) == {"a": 180, "b": 90, "c": 30}
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A whole diagnosis, as small as it gets, of a rare and a common class with markup in text,
@@ -221,7 +259,7 @@ def test_the_command_uses_vectors_at_hand(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options, message",
     [
         ({}, "has no column 'text'"),
         ({"poolings": ("max", "median")}, "pooling 'median' is unknown"),

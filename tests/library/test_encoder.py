@@ -30,7 +30,7 @@ def inputs():
     return torch.randn(4, 9, 5, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(("cell", "torch_class"), TORCH_CELLS.items())
+@pytest.mark.parametrize("cell, torch_class", TORCH_CELLS.items())
 @pytest.mark.parametrize("layers", [1, 2])
 @both_ways
 def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, inputs):
@@ -188,7 +188,7 @@ def test_an_even_gradient_reaches_words_from_which_float32_would_lose_it():
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments", "message"),
+    "kind, arguments, message",
     [
         *(
             (without_recurrence, {name: value}, f"{name}={value!r}")
@@ -216,7 +216,7 @@ def test_bad_arguments_are_named(kind, arguments, message):
 
 @pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
 @pytest.mark.parametrize(
-    ("message", "lengths"),
+    "message, lengths",
     {
         "a batch of 4 texts needs 4 lengths, whole numbers, not .4, 9.": torch.ones(4, 9),
         "needs 4 lengths, whole numbers, not .4,. of torch.float32": torch.ones(4),
@@ -279,7 +279,7 @@ def test_gradients_of_each_text_by_vmap_are_those_of_the_text_alone(cell):
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("attention", ["fused", "plain"])
-@pytest.mark.parametrize(("bidirectional", "cls"), [(True, False), (True, True), (False, False)])
+@pytest.mark.parametrize("bidirectional, cls", [(True, False), (True, True), (False, False)])
 def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional, cls, inputs):
     options = {"attention": attention, "bidirectional": bidirectional, "dropout": 0.0, "cls": cls}
     made = TransformerEncoder(5, 6, layers=2, heads=3, **options).double()

@@ -3,6 +3,7 @@ library's own, and a whole diagnosis."""
 
 import json
 import re
+from html import unescape
 
 import numpy as np
 import pytest
@@ -160,7 +161,7 @@ def test_a_default_prompt_is_put_before_each_text_as_the_library_does(tiny, tmp_
 
 
 @pytest.mark.parametrize(
-    ("make", "poolings", "message"),
+    "make, poolings, message",
     [
         (lambda folder: folder / "none", (), "neither a folder nor in Hugging Face's cache"),
         (lambda folder: folder, (), "cannot be read"),
@@ -228,8 +229,8 @@ def test_from_a_file_to_a_page(tiny, tmp_path):
     assert "<b>" not in page.partition("</style>")[2].replace("<b>no (", "").replace("<b>yes (", "")
     assert "BiLSTM with MaxAtt" in numbers["scores"]
     assert len(numbers["importance"]) == 20
-    for sentence in found.sentences:
-        assert sentence in numbers["sentences"]
+    assert numbers["sentences"] == list(found.sentences)
+    assert all(sentence in unescape(page) for sentence in found.sentences)
 
 
 @pytest.mark.slow

@@ -39,6 +39,22 @@ def small(pooling="max_attention", **changes):
     return PoolingClassifier(pooling, **(SMALL | changes))
 
 
+@pytest.mark.parametrize(
+    "words, options",
+    [
+        (2 + 7 + 36, {"validation_fraction": 0.25}),
+        (2 + 7, {"max_words": 4}),
+        (2 + 3, {"vocabulary_limit": 3, "cell": "gru"}),
+    ],
+)
+def test_options_reach_the_model_and_texts_that_are_held_out_are_not_learnt_from(words, options):
+    texts = [f"{text} w{n}" for n, text in enumerate(TEXTS)]  # the fifth word of each is its own
+    made = small("mean", epochs=1, **options).fit(texts, LABELS).checkpoint_
+    assert len(made.vocabulary) == words
+    assert made.model.encoder.cell == options.get("cell", "lstm")
+    assert made.max_words == options.get("max_words")
+
+
 @pytest.fixture(scope="module")
 def fitted():
     return small(seed=1).fit(TEXTS, LABELS)
@@ -225,7 +241,7 @@ SEGMENTS = ["这部电影很好看", "演员糟糕极了很难看"] * 24
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change, said",
     [
         *(
             ({"sample_weight": weights}, "sample_weight must be a number from 0 for each")
@@ -307,7 +323,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pooling", "options"),
+    "pooling, options",
     [
         *((pooling, {}) for pooling in whenpool.POOLINGS),
         ("attention", {"cell": "elman", "layers": 3}),
@@ -360,7 +376,7 @@ def two_heads():
 
 
 @pytest.mark.parametrize(
-    ("message", "change"),
+    "message, change",
     {
         "only a whenpool.TextClassifier can be saved, not Other": {"model": Other(7, 3)},
         "does not describe the weights: .*size mismatch for embedding.weight": {
@@ -390,7 +406,7 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "message"),
+    "name, change, message",
     [
         (FACTS_FILE, b"\xff\xfe{}", "is damaged"),
         (FACTS_FILE, b"{}", "is damaged .KeyError: 'format'"),

@@ -16,7 +16,6 @@ from small_models import BATCH, classifier, close
 from whenpool import TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.corpora.sources import read_texts
 from whenpool.explain.explanation import explain
-from whenpool.probes import window_importance
 from whenpool.words import attention_weights, per_word, strip
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
@@ -49,12 +48,9 @@ def test_what_speaks_for_and_against_each_class_is_its_change_of_log_probability
     assert found.label == checkpoint.predict(["the good film"])[0]
 
 
-def test_importance_is_that_of_the_probe_and_peaks_at_the_word_that_counts(checkpoint):
+def test_importance_peaks_at_the_word_that_counts(checkpoint):
     found = explain(checkpoint, "The film : a GOOD film", label="pos")
     assert found.words == ("the", "film", "a", "good", "film")  # the tokenizer drops colons
-    given = checkpoint.encode(["The film : a GOOD film"])
-    delta = window_importance(checkpoint.model, *given, torch.tensor([1]), k=1)[0]
-    assert found.importance == pytest.approx(delta.tolist())
     assert np.argmax(found.importance) == 3
     assert [sum(found.probabilities), sum(found.attention)] == pytest.approx([1, 1])
 
@@ -112,6 +108,18 @@ def test_all_texts_of_a_file_are_explained_as_each_alone(tmp_path):
         assert row["words"] == repr(strip(found.words, found.effects[found.label]))
 
 
+@pytest.mark.parametrize("label", ["neg", "pos"])
+def test_a_file_is_explained_for_the_class_that_is_asked_for(tmp_path, label):
+    (tmp_path / "a.csv").write_text("text\na good film\nthe bad\n")
+    model, out = made(tmp_path), tmp_path / "out.csv"
+    asked = f"--model {model} --file {tmp_path / 'a.csv'} --out {out} --label {label}"
+    told("explain", *asked.split())
+    for row in csv.DictReader(out.open(newline="")):
+        found = explain(load_checkpoint(model), row["text"])
+        assert row["answer"] == found.label
+        assert row["words"] == repr(strip(found.words, found.effects[label]))
+
+
 def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
     for name, content, texts in (
         (
@@ -127,7 +135,7 @@ def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("message", "line"),
+    "message, line",
     {
         "give what to explain: --text, or --file and --out": "",
         "give what to explain: --text, or --file and --out, the .csv": f"--file {__file__}",
@@ -149,6 +157,17 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, message, line):
     assert message in mistake("explain", *shlex.split(model + line))
 
 
+def test_a_word_is_as_deep_as_its_weight_and_blue_and_dashed_where_it_speaks_against():
+    page = strip(["for", "against", "none", "half"], [2, -2, math.nan, 1])._repr_html_()
+    looks = re.findall(r"background:(#\w+);border-bottom:(\d)px (\w+) .*?>(\w+)<", page)
+    assert looks == [
+        ("#d55e0080", "4", "solid", "for"),
+        ("#0072b280", "4", "dashed", "against"),
+        ("#d55e0040", "2", "solid", "half"),
+    ]
+    assert '<span title="no weight">none</span>' in page
+
+
 def test_windows_are_spread_over_their_words():
     np.testing.assert_equal(per_word([1, 2], 7, 3), [1, 1, 1, 2, 2, 2, math.nan])
     np.testing.assert_equal(per_word(torch.tensor([1.0, 2.0, math.nan]), 4, 2), [1, 1, 2, 2])
@@ -156,7 +175,7 @@ def test_windows_are_spread_over_their_words():
 
 
 @pytest.mark.parametrize(
-    ("call", "given", "message"),
+    "call, given, message",
     [
         (strip, ([], []), "there are 0 words"),
         (strip, ("a fine film", [1, 2, 3]), "words must be a list, not one string"),

@@ -26,7 +26,7 @@ def model_of(pooling, cell, layers=1):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pooling", "cell"), [("max_attention", "lstm"), ("last", "minlstm")])
+@pytest.mark.parametrize("pooling, cell", [("max_attention", "lstm"), ("last", "minlstm")])
 def test_a_compiled_classifier_computes_the_same_on_any_shape(pooling, cell):
     model = model_of(pooling, cell)
     compiled = torch.compile(model, backend="aot_eager", dynamic=True)
@@ -39,7 +39,7 @@ def test_a_compiled_classifier_computes_the_same_on_any_shape(pooling, cell):
 
 @pytest.mark.skipif(not hasattr(torch.onnx, "ops"), reason="torch before 2.8 cannot")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("pooling", "cell", "layers"), MODELS)
+@pytest.mark.parametrize("pooling, cell, layers", MODELS)
 def test_onnxruntime_computes_the_same(pooling, cell, layers, tmp_path):
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason=f"{package} is missing: pip install 'whenpool[onnx]'")

@@ -61,7 +61,7 @@ same = partial(close, atol=1e-14, equal_nan=True)
 
 
 @pytest.mark.parametrize(
-    ("pooling", "cell", "layers"),
+    "pooling, cell, layers",
     [*product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2])],
 )
 @both_ways
@@ -72,6 +72,16 @@ def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bid
     norms = gradient_norms(model, torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1), LENGTHS, LABELS)
     same(norms[:, :7], norms_by_loop(model))
     assert norms[:, 7:].isnan().all()
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])
+def test_of_a_model_that_reads_padding_norms_are_those_of_a_loop_over_padding(cell):
+    model = classifier("mean", cell, masked=False)
+    for b, norms in enumerate(norms_of(model)):
+        n, row = int(LENGTHS[b]), slice(b, b + 1)
+        states, halves = states_by_loop(model.encoder, model.embed(IDS[b]))
+        loss = cross_entropy(model.classify(states[None], LENGTHS[row]), LABELS[row])
+        same(norms[:n], norms_at(halves, loss)[0, :n])
 
 
 def test_float32_keeps_what_is_far_below_its_squares():
@@ -132,7 +142,7 @@ class Theirs(nn.Module):
         return ours
 
 
-@pytest.mark.parametrize(("cell", "kind"), TORCH_CELLS.items())
+@pytest.mark.parametrize("cell, kind", TORCH_CELLS.items())
 @pytest.mark.parametrize("layers", [1, 2])
 @both_ways
 @pytest.mark.parametrize("first", [True, False])
@@ -248,7 +258,7 @@ quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
+    "model, words",
     [
         (Loop(end=written), WORD_BY_WORD),
         (Loop(end=lambda states: torch.stack([h.clone() for h in states], 1)), WORD_BY_WORD),
@@ -333,7 +343,7 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
 
 
 @pytest.mark.parametrize(
-    ("words", "change"),
+    "words, change",
     {
         "Linear has no embed, encode, classify": {"model": nn.Linear(2, 3)},
         "LSTM cannot be probed": {"model": Theirs(partial(nn.LSTM, proj_size=2))},

@@ -94,6 +94,16 @@ def test_the_thesis_algorithm(options):
         close(importance, torch.from_numpy(padded), atol=1e-10, equal_nan=True)
 
 
+def test_a_model_that_reads_padding_is_given_all_of_it():
+    model, (ids, lengths, labels) = classifier("mean", masked=False), batch()
+    found = window_importance(model, ids, lengths, labels, 5, UNKNOWN)
+    hidden = torch.cat([torch.full((5, 5), UNKNOWN), ids[:, 5:]], 1)
+    with torch.no_grad():
+        logits = [model(read, lengths) for read in (hidden, ids)]
+    without, plain = (each.log_softmax(1)[range(5), labels] for each in logits)
+    close(found[:, 0], (without - plain).abs(), atol=1e-10)
+
+
 def test_in_bfloat16_every_text_is_read_in_full():
     model = classifier(pooling="last", cell="gru").float()
     with precision("bfloat16"):
@@ -127,7 +137,7 @@ def test_equal_importance_is_no_importance(pooling, dtype):
 
 
 @pytest.mark.parametrize(
-    ("message", "changes"),
+    "message, changes",
     {
         "k, the words of a window, must be a whole number from 1, not 0": {"k": 0},
         "k, the words of a window, must be a whole number from 1, not 2.5": {"k": 2.5},

@@ -5,7 +5,6 @@ import json
 import re
 import sys
 from collections import Counter
-from importlib.util import find_spec
 
 import pandas as pd
 import pytest
@@ -29,7 +28,7 @@ def looked_at(path, limit=1_000, words=200):
 
 
 @pytest.mark.parametrize(
-    ("delimiter", "encoding"), [(",", "utf-8-sig"), (";", "utf-8"), ("\t", "utf-8"), ("|", "utf-8")]
+    "delimiter, encoding", [(",", "utf-8-sig"), (";", "utf-8"), ("\t", "utf-8"), ("|", "utf-8")]
 )
 def test_any_common_way_of_writing_a_table_is_read(tmp_path, delimiter, encoding):
     path = written(tmp_path / "a.csv", delimiter=delimiter, encoding=encoding)
@@ -71,7 +70,7 @@ def test_rows_that_quotes_would_join_do_not_vanish(tmp_path):
     assert note in looked_at(path)[1]
 
 
-@pytest.mark.parametrize(("suffix", "mark"), [(".csv", ","), (".csv", ";"), (".tsv", "\t")])
+@pytest.mark.parametrize("suffix, mark", [(".csv", ","), (".csv", ";"), (".tsv", "\t")])
 def test_texts_of_several_lines_are_read_and_told(tmp_path, suffix, mark):
     text = f"Dull{mark} no\nplot{mark} {mark}\n\nyes"  # of which a line has more than a row
     rows = [(text, "no"), *ROWS, (f"{mark}fine\n", "yes")]
@@ -81,7 +80,7 @@ def test_texts_of_several_lines_are_read_and_told(tmp_path, suffix, mark):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "text"),
+    "name, content, text",
     [
         ("a.csv", b"sep=;\ntext;label\nA, b;x\n", "A, b"),
         ("a.csv", b'\n \n# made by hand, in May\n\ntext,label\n"A, b",x\n', "A, b"),
@@ -139,23 +138,19 @@ SHEET = [
 EXPECTED = ([("None", "1", ""), ("7", "True", "")], 1)
 
 
-def test_a_sheet_of_excel_is_read_below_its_title(tmp_path, monkeypatch):
+def test_a_sheet_of_excel_is_read_below_its_title(tmp_path):
     path = tmp_path / "a.xlsx"
     sheets = {"notes": pd.DataFrame([["by hand"]]), "texts": pd.DataFrame(SHEET, dtype=object)}
-    if find_spec("openpyxl"):
-        with pd.ExcelWriter(path) as workbook:
-            for name, sheet in sheets.items():
-                sheet.to_excel(workbook, sheet_name=name, header=False, index=False)
-    else:
-        path.touch()
-        monkeypatch.setattr(pd, "read_excel", lambda *_, **how: sheets)
+    with pd.ExcelWriter(path) as workbook:
+        for name, sheet in sheets.items():
+            sheet.to_excel(workbook, sheet_name=name, header=False, index=False)
     read, gaps, _ = read_own(path, Reading())
     assert (read, len(gaps)) == EXPECTED
     assert "row 4: column 'label' holds nothing: 'n/a'" in gaps[0]
     refused("no column 'body'; name one of .'by hand'", read_own, path, Reading("body"))
 
 
-@pytest.mark.parametrize(("suffix", "package"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow")])
+@pytest.mark.parametrize("suffix, package", [(".xlsx", "openpyxl"), (".parquet", "pyarrow")])
 def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch, suffix, package):
     for name in (package, "fastparquet"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -220,7 +215,7 @@ def test_the_command_reads_as_its_options_say(tmp_path, mistake):
 
 
 @pytest.mark.parametrize(
-    ("message", "content"),
+    "message, content",
     {
         "has no header; write the names": "",
         "no column 'text'; name one of .*'body', 's.*, as a.csv:text_column=": "body,stars\nx,1\n",
@@ -255,7 +250,7 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
 
 
 @pytest.mark.parametrize(
-    ("message", "options"),
+    "message, options",
     {
         "no row has a text and a label; .*a.csv, line 2: column 'more' holds nothing: ''": {
             "label_column": "more"

@@ -117,6 +117,12 @@ def test_the_embedding_of_one_pooling_goes_with_the_gradient_of_another(name, st
     assert read.query.grad is None
 
 
+def test_half_precision_does_not_overflow_in_the_scores_of_max_attention():
+    states = 40 * torch.randn(2, 5, 64, generator=torch.Generator().manual_seed(0)).half()
+    mask, pool = torch.ones(2, 5), POOLINGS["max_attention"](64, False)
+    close(pool(states, mask)[1].float(), pool(states.float(), mask)[1], atol=1e-3)
+
+
 def features_of(dtype, side, kind):
     """Tokens of four texts as modules of sentence-transformers hand them on."""
     lengths, options = torch.tensor([6, 3, 4, 6]), {"prompt_length": torch.full((4,), 2)}
@@ -133,7 +139,7 @@ def features_of(dtype, side, kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "dtype"),
+    "kind, dtype",
     [
         ("usual", torch.float16),
         ("weighted", torch.float32),

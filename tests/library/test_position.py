@@ -89,7 +89,7 @@ def test_intervals_are_students_and_wilsons(count):
 
 
 @pytest.mark.parametrize(
-    ("message", "change"),
+    "message, change",
     {
         "texts must be a list of strings": {"texts": "a text"},
         r"texts\[1\] must be a string with a word": {"texts": ["a", " "]},

@@ -5,11 +5,12 @@ import json
 from collections import Counter
 
 import pytest
-from archives import WORDS, make_imdb
+from archives import WORDS, make_imdb, make_zhang
 from called import refused
 
 from whenpool import corpora
 from whenpool.corpora import published
+from whenpool.corpora.corpus import has_length
 
 
 def test_imdb(tmp_path):
@@ -28,6 +29,18 @@ def test_imdb(tmp_path):
     refused(
         r"Imdb_v1.tar.gz is damaged .*`whenpool data fetch imdb`", corpora.load, "imdb", tmp_path
     )
+
+
+def test_yelp_is_read_as_its_publisher_writes_it(tmp_path):
+    rows = [(1 + n % 2, f'{WORDS}\\n{n} \\"so\\"') for n in range(60)]
+    make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
+    corpus = corpora.load("yelp", tmp_path)
+    assert corpus.classes == ("negative", "positive")
+    for text, label in corpus.train:
+        *_, number, end = text.split(" ")
+        assert (int(number) % 2, end) == (label, '"so"')
+    found = [has_length("w " * n, length) for length in ("long", "short") for n in (100, 101)]
+    assert found == [False, True, True, False]
 
 
 def test_amazon(tmp_path, monkeypatch):
@@ -50,7 +63,7 @@ def test_amazon(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "classes", "length"),
+    "name, classes, length",
     [
         ("imdb", 2, "long"),
         ("yelp", 2, "long"),

@@ -202,7 +202,7 @@ def test_batches_cut_to_fit_into_memory_and_loops_cut_into_blocks_change_nothing
     check_equal([outcomes[number] for number in range(len(students))], expected)
 
 
-@pytest.mark.parametrize(("E", "H", "layers"), [(100, 32, 1), (8, 32, 2)])
+@pytest.mark.parametrize("E, H, layers", [(100, 32, 1), (8, 32, 2)])
 def test_a_step_takes_no_more_memory_than_was_reckoned(E, H, layers):
     count, words = 8, 200
     ids = torch.randint(2, 50, (count, words)).tolist()

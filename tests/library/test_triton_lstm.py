@@ -48,7 +48,7 @@ print(kernel_error("cpu", *json.loads(sys.argv[1])))
 @with_triton
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("H", "shapes"),
+    "H, shapes",
     [
         (20, [(3, 1), (18, 7), (5, 4)]),
         (16, [(1, 30)]),
@@ -90,7 +90,7 @@ def compiled(kernel, way, R, H, capability, keep=True):
 @with_triton
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", SHARED_MEMORY)
-@pytest.mark.parametrize(("R", "H"), [(50, 256), (50, 64), (120, 256)])
+@pytest.mark.parametrize("R, H", [(50, 256), (50, 64), (120, 256)])
 def test_the_kernels_compile_for_gpus_that_are_not_here(R, H, capability, monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     from whenpool.models.triton_lstm import _read, _read_back
@@ -116,19 +116,18 @@ def test_on_a_gpu_the_kernels_equal_loops_in_float64(H):
 def tried(monkeypatch):
     """A GPU with Triton, by name alone, whose kernels have an error; and how often they were
     tried."""
-    errors = []
 
     def error_is(error):
         kernels_on.cache_clear()
         monkeypatch.setattr(batched_lstm, "kernel_error", MagicMock(side_effect=[error]))
 
-    monkeypatch.setattr(batched_lstm, "find_spec", lambda name: errors)
+    monkeypatch.setattr(batched_lstm, "find_spec", lambda name: name)
     yield error_is
     kernels_on.cache_clear()
 
 
 @pytest.mark.parametrize(
-    ("error", "right"),
+    "error, right",
     [(1e-3, True), (0.1, False), (math.nan, False), (RuntimeError("out of resource"), False)],
 )
 def test_kernels_are_tried_once_and_used_where_they_are_right(tried, error, right):
@@ -149,6 +148,8 @@ def test_kernels_are_used_on_a_gpu_in_bfloat16_alone(tried, monkeypatch):
         assert used()
         assert not used(dtype=torch.float64)
         assert not used(is_cuda=False)
+    tried(1e-3)
     assert not kernels_on("cpu")
     monkeypatch.setattr(batched_lstm, "find_spec", lambda name: None)
+    tried(1e-3)
     assert not kernels_on("cuda:1")

@@ -77,8 +77,13 @@ def test_a_result_says_in_which_precision_it_was_computed(place, here, monkeypat
     """Less than float32 is for recurrences."""
     monkeypatch.setattr(engine, "processor_has_bfloat16", lambda: True)
     transformer = replace(SMALL, cell="transformer", pooling="mean")
-    run_all([transformer], place, Workforce(precision="bfloat16"))
-    assert place.store.rows("training")["precision"].tolist() == ["float32"]
+    starts = [{"forget_bias": "chrono"}, {"forget_bias": 5.0}, {"input_bias": -1.0}]
+    lasting = [replace(SMALL, pooling="last", **start) for start in starts]
+    run_all([transformer, *lasting], place, Workforce(precision="bfloat16"))
+    assert place.store.rows("training")["precision"].tolist() == ["float32"] * 4
+    used = replace(SMALL, forget_bias=2.0)
+    assert not used.remembers
+    assert GradientProfile(lasting[0]).remembers
     assert not GradientProfile(transformer).recurrent
     assert not FewShot("imdb", "bert").recurrent
     assert FewShot("imdb", "max_attention").recurrent

@@ -392,8 +392,9 @@ def do(task: Task, place: Place, device: str, precision_name: str = "float32") -
         failures.update({task[number].key: failure} if failure else {})
 
     try:
-        # what is computed, which provenance says: a processor has no TF32
-        less = task[0].run.recurrent and (device.startswith("cuda") or precision_name == "bfloat16")
+        # what is computed, which provenance says; a processor rounds memory cells at every word
+        on_gpu, lasting = device.startswith("cuda"), any(job.run.remembers for job in task)
+        less = task[0].run.recurrent and (on_gpu or not lasting)
         with precision(precision_name if less else "float32"):
             if len(task) == 1:
                 task[0].run.execute(place, device, task[0].keep_weights)

@@ -99,6 +99,13 @@ class Run:
         return getattr(self.about, "cell", "lstm") != "transformer"
 
     @property
+    def remembers(self) -> bool:
+        """Whether its cells start with a memory that lasts for many words."""
+        start = getattr(self.about, "forget_bias", None)
+        usual = start in (None, "thesis") or (not isinstance(start, str) and start <= 2)
+        return not usual or getattr(self.about, "input_bias", None) is not None
+
+    @property
     def phase(self) -> float:
         """When it is executed among other runs: after what it needs."""
         return 1.0 + self.needs.phase if self.needs else 0.0

@@ -1,5 +1,8 @@
 """How exactly recurrences are computed: float32 unless something faster is asked for.
 
+On a processor torch's LSTM in bfloat16 rounds its memory cell, too, at every word: a start with a
+long memory, such as "chrono", needs float32 there. Our kernels for a GPU keep cells in float32.
+
 Only the recurrences and the products that feed them, where nearly all of the time goes, ever use
 less than float32. Precision is part of a result's provenance, not of what a run is.
 """

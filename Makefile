@@ -2,7 +2,7 @@
 # passed on: make book ARGS="--corpus imdb --data folder".
 
 ARGS ?=
-NAME :=
+NAME := # not of the environment, where some systems have their own
 EXECUTED ?=
 PORT ?= 8000
 PYTHON ?= python3

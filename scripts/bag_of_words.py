@@ -54,11 +54,8 @@ RESULTS = Path(__file__).resolve().parents[1] / "data" / "results" / "bag_of_wor
 def measure(dataset: Dataset) -> dict[str, Any]:
     """The best C, its accuracies, and how long it took of the processor's time."""
     start, words = time.process_time(), len(dataset.vocabulary)
-    how: Any = {
-        "analyzer": iter,
-        "vocabulary": range(words),
-        "lowercase": False,
-    }  # numbers of words
+    # words are numbers already
+    how: Any = {"analyzer": iter, "vocabulary": range(words), "lowercase": False}
     weigh = TfidfVectorizer(**how, sublinear_tf=True)
     weigh.fit(dataset.train.ids.to_lists())
     parts = dataset.train, dataset.validation, dataset.test

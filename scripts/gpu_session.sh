@@ -135,11 +135,11 @@ case ${1:-} in
         nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits -l 1 > "$WORK/busy" 2> /dev/null &
         watching=$!
         trap 'kill $saving $watching 2> /dev/null; stop_mps; save; report_speed' EXIT
+        running=
         trap interrupted INT TERM
         start_mps
         # On a machine that is new, no kernel was found right yet; where they were, this tries them again.
         [ "$DEVICE" = cpu ] || "$PYTHON" -m whenpool check --device "$DEVICE" --data "$WORK/packed" || true
-        running=
         while read -r -a words || [ ${#words[@]} -gt 0 ]; do # also a last line without an end
             [ ${#words[@]} -eq 0 ] || block "${words[@]}" < /dev/null
         done < <(if [ -n "$BLOCKS" ]; then cat "$BLOCKS"; else what_tells_most_first; fi)

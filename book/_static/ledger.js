@@ -70,14 +70,14 @@
     const hash = window.location.hash.slice(1);
     const linked = rows.find((row) => row.id === hash);
     const chosen = new URLSearchParams(linked ? "" : hash);
-    const filters = fields.some(({ name }) => chosen.has(name));
-    if (hash && !linked && !filters) return show(); // another place on the page
+    const hasFilters = fields.some(({ name }) => chosen.has(name));
+    rows.forEach((row) => row.classList.toggle("linked", row === linked));
+    if (hash && !linked && !hasFilters) return show(); // another place on the page
     for (const field of fields) {
       field.value = chosen.get(field.name) ?? "";
       if (field.selectedIndex === -1) field.value = ""; // an address that names what there is not
     }
     show();
-    rows.forEach((row) => row.classList.toggle("linked", row === linked));
     if (waiting?.contains(linked ?? null)) waiting.open = true;
     if (linked) {
       linked.querySelector("details").open = true;

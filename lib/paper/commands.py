@@ -110,6 +110,7 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
     tagged words."""
     from paper.chapters import PLANS, plan
     from paper.corpora.tagged import is_tagged
+    from paper.runs.pack import KEYS, those_packed
 
     every = "all" in chapters
     named = list(
@@ -123,7 +124,13 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
     what = "every chapter" if every else ", ".join(named)
     runs = {name: plan(name, request, place) for name in named}
     check(any(runs.values()), f"these options leave no run of {what}; leave some of them out")
-    return runs, f"Runs of {what} (profile {request.profile})"
+    line = f"Runs of {what} (profile {request.profile})"
+    if (place.data / KEYS).is_file():
+        asked, runs = runs, {name: those_packed(each, place) for name, each in runs.items()}
+        left = sum(map(len, asked.values())) - sum(map(len, runs.values()))
+        check(any(runs.values()), f"none of these {left} runs was packed; run whenpool pack again")
+        line += f", without {left} that were not packed" if left else ""
+    return runs, line
 
 
 def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
@@ -254,7 +261,6 @@ def run(
         return status.callback(chapters, **options)  # type: ignore[misc]
     from paper.pages.progress import outcome_table
     from paper.runs.compute import compute, runs_of_file, standing
-    from paper.runs.pack import those_packed
     from paper.runs.store import Store
 
     request, place = chosen(options)
@@ -265,9 +271,6 @@ def run(
     else:
         planned, line = planned_runs(request, place, chapters)
         runs = list(dict.fromkeys(chain(*planned.values())))
-    if options["packed"]:
-        asked, runs = len(runs), those_packed(runs, place)
-        echo(f"{asked - len(runs)} runs are left out: they were not packed", err=True)
     leaves_out = (lambda run: True) if redo else request.leaves_out
     before = len(standing(runs, place).done)
     report = compute(

@@ -3,6 +3,7 @@
 import re
 import time
 import weakref
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -77,13 +78,12 @@ def test_a_result_says_in_which_precision_it_was_computed(place, here, monkeypat
     """Less than float32 is for recurrences."""
     monkeypatch.setattr(engine, "processor_has_bfloat16", lambda: True)
     transformer = replace(SMALL, cell="transformer", pooling="mean")
-    starts = [{"forget_bias": "chrono"}, {"forget_bias": 5.0}, {"input_bias": -1.0}]
-    lasting = [replace(SMALL, pooling="last", **start) for start in starts]
-    run_all([transformer, *lasting], place, Workforce(precision="bfloat16"))
-    assert place.store.rows("training")["precision"].tolist() == ["float32"] * 4
-    used = replace(SMALL, forget_bias=2.0)
-    assert not used.remembers
-    assert GradientProfile(lasting[0]).remembers
+    starts = ("thesis", 2.0, "low", "chrono", 5.0)
+    used, started = [], [replace(SMALL, pooling="last", forget_bias=start) for start in starts]
+    monkeypatch.setattr(engine, "precision", lambda name: used.append(name) or nullcontext())
+    run_all([*started, transformer], place, Workforce(precision="bfloat16"))
+    assert used == ["bfloat16"] * 3 + ["float32"] * 3
+    assert GradientProfile(started[-1]).long_memory
     assert not GradientProfile(transformer).recurrent
     assert not FewShot("imdb", "bert").recurrent
     assert FewShot("imdb", "max_attention").recurrent

@@ -167,7 +167,11 @@ def run_all(
         KeyboardInterrupt: on ctrl-C, after the workers were stopped; what is finished is stored.
     """
     workforce, report = workforce or Workforce.default(), report or Report()
-    asked = {name: Job(run, name, keep_weights(run)) for run in runs for name in [key(run, place)]}
+    asked: dict[str, Job] = {}
+    for run in dict.fromkeys(runs):
+        name = key(run, place)  # equal copies of a file have the same
+        wanted = keep_weights(run) or (name in asked and asked[name].keep_weights)
+        asked[name] = Job(run, name, wanted)
     jobs = [job for job in asked.values() if not place.store.has(job.key, job.keep_weights)]
     if not jobs:
         return report
@@ -392,9 +396,9 @@ def do(task: Task, place: Place, device: str, precision_name: str = "float32") -
         failures.update({task[number].key: failure} if failure else {})
 
     try:
-        # what is computed, which provenance says; a processor rounds memory cells at every word
-        on_gpu, lasting = device.startswith("cuda"), any(job.run.remembers for job in task)
-        less = task[0].run.recurrent and (on_gpu or not lasting)
+        # on a processor bfloat16 rounds memory cells, too: there long memories stay in float32
+        exact = not device.startswith("cuda") and any(job.run.long_memory for job in task)
+        less = task[0].run.recurrent and not exact
         with precision(precision_name if less else "float32"):
             if len(task) == 1:
                 task[0].run.execute(place, device, task[0].keep_weights)

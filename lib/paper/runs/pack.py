@@ -8,7 +8,6 @@ executes them.
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,9 +90,13 @@ def those_packed(runs: Iterable[Run], place: Place) -> list[Run]:
     find a part of their texts and vectors there, and nothing would say so."""
     keys, found = (place.data / KEYS).read_text("utf-8").split(), list[Run]()
     for run in runs:
-        with suppress(InputError):  # of another corpus
+        try:
             if run.training and _key_of_texts(run.training, place) in keys:
                 found.append(run)
+        except StorageError:
+            raise
+        except InputError:  # of another corpus
+            continue
     return found
 
 
@@ -107,7 +110,7 @@ def write_pointer(path: Path, original: Path) -> None:
     """Write a file, or of a folder files, with the `fingerprint` of another one, which is not
     there."""
     if original.is_dir():
-        for file in filter(Path.is_file, original.iterdir()):
-            write_pointer(path / file.name, file)
+        for file in filter(Path.is_file, original.rglob("*")):
+            write_pointer(path / file.relative_to(original), file)
     else:
         write_atomically(path, POINTER + fingerprint(original).encode("ascii"))

@@ -99,11 +99,11 @@ class Run:
         return getattr(self.about, "cell", "lstm") != "transformer"
 
     @property
-    def remembers(self) -> bool:
-        """Whether its cells start with a memory that lasts for many words."""
+    def long_memory(self) -> bool:
+        """Whether its forget gates start so open that its cells remember many words."""
         start = getattr(self.about, "forget_bias", None)
-        usual = start in (None, "thesis") or (not isinstance(start, str) and start <= 2)
-        return not usual or getattr(self.about, "input_bias", None) is not None
+        drawn = start in ("chrono", "chrono forget")
+        return drawn or (not isinstance(start, str | None) and start > 2)
 
     @property
     def phase(self) -> float:

@@ -528,10 +528,11 @@ def _smallest_level(rule: Rule, terms: Any, measure: Measure, verdict: str) -> f
         steps = slack / error if error else math.copysign(math.inf, slack)
         inside.append(2 * float(stdtr(freedom, -steps)))
         outside.append(2 * float(stdtr(freedom, steps)))
-    # one seed alone has no interval, and cannot speak against a claim
+    # one seed alone has no interval: it can speak neither for a claim nor against it
     known = [p for p in outside if not math.isnan(p)]
-    holds = math.nan if len(known) < len(outside) else min(1.0, max(inside))
-    fails = min(1.0, len(terms) * min(known, default=1.0))
+    holds = fails = math.nan
+    if verdict == "does not hold" or len(known) == len(outside):
+        holds, fails = min(1.0, max(inside)), min(1.0, len(terms) * min(known))
     return {"holds": holds, "does not hold": fails}.get(verdict, min(holds, fails))
 
 

@@ -66,7 +66,7 @@ def test_chapters_are_executed_once_away_from_the_published_place(executed, monk
         ),
         ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
     ],
-    ids=["a failing cell", "tags that do not end", "a broken reference"],
+    ids=["tags that do not end", "a broken reference"],
 )
 def test_a_mistake_in_a_chapter_fails_the_build_and_is_reported(tmp_path, text, message):
     with pytest.raises(BookError, match=message):

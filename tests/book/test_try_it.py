@@ -293,6 +293,7 @@ def test_hiding_the_opinion_says_how_far_it_has_read(chromium, tmp_path):
         assert said[0] == "Reading 5 % …"
         assert said[-1] == "Hide the opinion"
         assert button.is_enabled()
+        page.evaluate("document.querySelector('.try-it details').open = true")
         page.locator("[name=review]").fill("")
         button.click()
         reads(page, ".try-state", "Type some words")

@@ -281,10 +281,11 @@ def run(
         keep_weights=keep_weights,
         say=partial(echo, err=True),
     )
+    absent = standing(runs, place).absent  # again, since encoders may have been downloaded
     echo(
         f"{line}: {report.done} runs were done now, {before} had been stored before, "
         f"{report.shared} were done by another command, {len(report.failed)} failed, "
-        f"{len(standing(runs, place).absent)} lack their data, {report.left} are left"
+        f"{len(absent)} lack their data, {report.left} are left"
     )
     if table := outcome_table(runs, place):
         echo(table)

@@ -27,7 +27,9 @@ def test_a_bag_of_words_learns_from_the_texts_of_a_training(place, setting):
     )
     run = Training(easy, setting, 150, "last", max_words=32, test=60)
     dataset = prepare(run, place).dataset
+    rows = dataset.test.ids.to_lists()
     found = bag.measure(dataset)
+    assert dataset.test.ids.to_lists() == rows  # the texts stay as they were
     assert found["test_accuracy"] >= 90
     assert (found["test_texts"], found["C"] in bag.STRENGTHS) == (60, True)
 

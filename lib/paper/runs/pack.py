@@ -101,7 +101,9 @@ def those_packed(runs: Iterable[Run], place: Place) -> list[Run]:
 
 
 def _key_of_texts(run: Training, place: Place) -> str:
-    """That of a training on the same texts and vectors, whatever its model and seed."""
+    """That of a training on the same texts and vectors, whatever its model and seed; raises
+    `InputError` for what cannot be trained."""
+    run.check()
     read = run.values("length share max_words validation test vectors draw")
     return key(Training(run.corpus, run.setting, run.size, "max", **read), place)
 

@@ -217,8 +217,9 @@ class Claim:
     def read(cls, entry: Facts) -> "Claim":
         """From an entry of the file; an error says what is wrong with it."""
         check_known("measure", entry["measure"], MEASURES)
-        registered = datetime.fromisoformat(entry["registered"])
-        check(registered.tzinfo, f"registered needs an offset, such as {registered}+00:00")
+        written = datetime.fromisoformat(entry["registered"])
+        check(written.tzinfo, f"registered needs an offset, such as {written}+00:00")
+        registered = written.astimezone(UTC)
         scales, seeds = tuple(entry.get("scales", SCALES)), entry.get("seeds", {})
         by_scale: Facts = seeds if isinstance(seeds, dict) else dict.fromkeys(scales, seeds)
         for scale in by_scale:
@@ -229,10 +230,7 @@ class Claim:
             check(enough, f"it names n: {n}; {advice}")
         deciding = {scale: tuple(each[: n or None]) for scale, each in by_scale.items()}
         entry = {name: value for name, value in entry.items() if name != "n"}
-        claim = cls(
-            **entry
-            | {"registered": registered.astimezone(UTC), "scales": scales, "seeds": deciding}
-        )
+        claim = cls(**entry | {"registered": registered, "scales": scales, "seeds": deciding})
         for scale in claim.scales:
             Rule.parse(claim.at(scale).rule)
             claim.at(scale).comparisons(scale)

@@ -41,8 +41,8 @@ class EncoderReader:
             f"longer, and cut.{prompt}",
             *notes,
         )
-        pieces = [encoder.pieces(texts)[1].clip(max=encoder.longest) for _, texts in read.values()]
-        total = int(sum(map(np.sum, pieces)))
+        mixed = (encoder.pieces(texts)[1] for cell, (_, texts) in read.items() if cell != WHOLE)
+        total = int(lengths.clip(max=encoder.longest).sum() + sum(map(np.sum, mixed)))
         title: Any = {"desc": encoder.name[-30:], "unit": " word pieces", "unit_scale": True}
         with tqdm(total=total, **title) as bar:
             plain = encoder.embed(task.raw, bar, None, task.labels, task.folds, task.class_weight)

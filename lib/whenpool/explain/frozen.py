@@ -61,10 +61,10 @@ class FrozenEncoder:
     def pieces(self, texts: Any) -> tuple[list[list[int]], np.ndarray]:
         """The numbers of each text's word pieces, cut where the encoder cuts, and how many there
         are without a cut, (N,)."""
-        words, prompted = self.model.tokenizer, [self.prompt + text for text in texts]
-        whole = words(prompted, verbose=False)["input_ids"]
-        cut = words(prompted, truncation=True, max_length=self.longest)["input_ids"]
-        return cut, np.array([*map(len, whole)])
+        whole = self.model.tokenizer([self.prompt + text for text in texts], verbose=False)
+        rows, end = whole["input_ids"], self.longest - self.after
+        cut = [[*row[:end], *row[max(end, len(row) - self.after) :]] for row in rows]
+        return cut, np.array([*map(len, rows)])
 
     @torch.inference_mode()
     def read(

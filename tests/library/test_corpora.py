@@ -4,7 +4,9 @@ filler."""
 import gzip
 import itertools
 import json
+import os
 import random
+import stat
 from collections import Counter
 from dataclasses import fields, replace
 
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenpool import corpora
+from whenpool.base.files import fingerprint, write_atomically
 from whenpool.corpora.corpus import Raw, SplitSizes, select_and_split
 from whenpool.corpora.settings import SETTINGS, compose, find_filler, load_filler
 from whenpool.corpora.sources import find
@@ -86,6 +89,45 @@ def test_synthetic_texts_keep_their_parameters_and_are_balanced_and_deterministi
     assert len(evidence) == sum(map(len, grammar.evidence.values()))  # each speaks for one class
     # and no filler has any
     assert evidence.keys().isdisjoint(" ".join(encyclopedia("train")).split())
+
+
+def test_a_file_is_written_whole_with_the_rights_of_the_user_and_a_pipe_at_once(tmp_path):
+    before = os.umask(0o077)
+    try:
+        write_atomically(tmp_path / "own", "a")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o600
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(tmp_path / "pipe", "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    refused("cannot write .*Is a directory", write_atomically, tmp_path, "a")
+    assert {file.name for file in tmp_path.iterdir()} == {"own", "pipe"}
+
+
+def test_a_file_in_the_place_of_another_has_its_own_fingerprint(tmp_path):
+    """Also where it has the size and the date of the other."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    for file in (first, second):
+        file.write_text(file.name)
+        os.utime(file, (0, 0))
+    before = fingerprint(first)
+    second.replace(first)
+    assert fingerprint(first) != before
+
+
+def test_filler_that_is_parsed_otherwise_has_another_fingerprint(tmp_path):
+    (tmp_path / "own.csv").write_text("text,label\na,b\n")
+    lines, prints = " = Title {0} = \n a fact {0} . another {0} . \n", set()
+    for name in ("wiki_sentences.txt", "wikitext-103-raw/wiki.train.raw"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(map(lines.format, range(90))))
+        prints.add(find(str(tmp_path / "own.csv"), tmp_path).filler_fingerprint())
+        file.unlink()
+    assert len(prints) == 2
 
 
 def test_fingerprints_and_filler_of_a_file_follow_its_texts(tmp_path):

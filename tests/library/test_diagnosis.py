@@ -11,7 +11,7 @@ import pytest
 from called import told
 from sklearn.metrics import f1_score
 
-from whenpool import InputError
+from whenpool import InputError, load_checkpoint
 from whenpool.explain.diagnosis import diagnose
 from whenpool.explain.places import PLAIN, WHOLE, answered, probed
 from whenpool.explain.scores import (
@@ -177,7 +177,7 @@ def made(tmp_path_factory):
     file, mark = folder / f"a & b {HOSTILE[:8]}.csv", HOSTILE.replace('"', '""')
     classes = [("fine", "good") if n % 10 else ("dull", "bad") for n in range(120)]
     rows = [
-        f'"a {word} film {n} and so on and so on and {mark}","{label}{mark}"'
+        f'"a {word} film <q.{n}@b> and so on and so on {mark}","{label}{mark}"'
         for n, (word, label) in enumerate(classes)
     ]
     file.write_text("\n".join([f'"body{mark}","stars{mark}"', *rows, rows[0], '"","1"']), "utf-8")
@@ -214,6 +214,15 @@ def test_the_page_has_the_f1_and_the_confusion_of_each_class(made):
     assert float(row["macro F1, %"]) == pytest.approx(f1.mean(), abs=0.06)
     assert float(row["accuracy, %"]) == pytest.approx(100 * counts.trace() / 120, abs=0.06)
     assert "24 texts, equally many of each class," in page
+
+
+def test_models_are_saved_as_they_read_the_texts_of_the_file(made):
+    """An address in angle brackets is no markup, also where its parts are words of their own."""
+    _, found, _ = made
+    for name in POOLINGS:
+        saved = load_checkpoint(found.report.parent / "models" / name)
+        assert saved.words("A <q.3@b>") == ["a", "<q", ".", "3@b>"]
+        assert "<q" in saved.vocabulary
 
 
 def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):

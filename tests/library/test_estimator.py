@@ -25,6 +25,7 @@ from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.sources import Reading
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.explain.diagnosis import survey
+from whenpool.models.pooling import LastState
 from whenpool.models.transformer import TransformerEncoder
 from whenpool.training.loop import Weighted
 
@@ -153,6 +154,14 @@ def test_markup_is_no_part_of_a_text_whoever_reads_it(tmp_path):
     assert model.checkpoint_.words("<unk> of <p>") == ["<unk>", "of"]
 
 
+def test_texts_that_are_words_already_are_read_as_they_are(tmp_path):
+    cut, options = "<b class= 'x'> Don't", {"epochs": 1, "tokenizer": "spaces"}
+    model = small(**options).fit([f"{text} {cut}" for text in TEXTS], LABELS)
+    for reader in (model, PoolingClassifier.load(model.save(tmp_path))):
+        assert reader.checkpoint_.words(cut) == cut.split()
+        assert {*cut.split()} < {*reader.checkpoint_.vocabulary}
+
+
 def test_a_model_that_was_saved_before_reads_as_it_did(fitted, tmp_path):
     file = fitted.save(tmp_path) / FACTS_FILE
     for name, words in (("basic_english", ["<b>", "r&amp", "d"]), ("untagged", ["r&amp", "d"])):
@@ -275,6 +284,7 @@ SEGMENTS = ["这部电影很好看", "演员糟糕极了很难看"] * 24
         ({"labels": np.linspace(0, 1, 48)}, "these numbers are nearly all different"),
         ({"validation": (["a"], ["fair"])}, "validation has a class"),
         ({"validation": ([], [])}, "there are 0 validation texts"),
+        ({"tokenizer": "spacy"}, "tokenizer 'spacy' is unknown; choose one of basic_english"),
     ],
 )
 def test_what_cannot_be_used_is_told(change, said):
@@ -375,6 +385,12 @@ def two_heads():
     return model
 
 
+def one_way():
+    model = model_of()
+    model.pooling = LastState(bidirectional=False)
+    return model
+
+
 @pytest.mark.parametrize(
     "message, change",
     {
@@ -383,6 +399,7 @@ def two_heads():
             "vocabulary": WORDS[:-1]
         },
         "a saved Transformer has 4 heads, not 2": {"model": two_heads()},
+        "the encoder has bidirectional=True; make LastState with it": {"model": one_way()},
         "vocabulary must begin with <unk> and <pad>": {"vocabulary": WORDS[::-1]},
         "vocabulary must number its words 0, 1, 2": {"vocabulary": dict.fromkeys(WORDS, 0)},
         "must be plain values, not builtin_function_or_method": {"accuracy": CLASSES.copy},

@@ -129,6 +129,11 @@ def test_a_file_of_texts_alone_is_read_as_other_programs_write_it(tmp_path):
         ),
         ("a.tsv", 'id\ttext\n1\t"Great\n2\tof 3"\n', ['"Great', 'of 3"']),
         ("a.jsonl", '{"text": "half \\ud800"}', ["half \ufffd"]),
+        (
+            "a.json",
+            '[{"text": "a"}, {"text": NaN}, {"text": null}, {"text": 5}]',
+            ["a", "", "", "5"],
+        ),
     ):
         (tmp_path / name).write_text(content)
         assert read_texts(tmp_path / name) == texts

@@ -23,9 +23,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.utils.checkpoint import checkpoint
 
 from whenpool import POOLINGS, TextClassifier, save_checkpoint
-from whenpool.models.cells import CELLS, TORCH_CELLS
+from whenpool.models.cells import CELLS, TORCH_CELLS, Cell
 from whenpool.probes import (
     gradient_norms,
     gradient_profile,
@@ -248,10 +249,37 @@ def above(model, embedded):
     return torch.stack([sum(states[: t + 1]) for t in range(len(states))], dim=1)
 
 
+def scanned(model, embedded):
+    """Sums over all words before in log₂ T steps, as many for 7 words as for 8."""
+    states, step = wide(embedded), 1
+    while step < states.shape[1]:
+        earlier = nn.functional.pad(states[:, :-step], (0, 0, step, 0))
+        states, step = states + 0.5**step * earlier, 2 * step
+    return states
+
+
+def sorted_by_length(model, embedded, lengths):
+    """As texts were packed before ``enforce_sorted=False``."""
+    ordered, order = lengths.sort(descending=True)
+    packed = pack_padded_sequence(embedded[order], ordered, batch_first=True)
+    return pad_packed_sequence(model.rnn(packed)[0], batch_first=True)[0][order.argsort()]
+
+
+def side_by_side(model, embedded):
+    """Reads the words with one Encoder twice, differently."""
+    return model.encoder(embedded, LENGTHS) + model.encoder(2 * embedded, LENGTHS)
+
+
+def checkpointed(model, embedded):
+    return checkpoint(model.rnn, embedded, use_reentrant=True)[0]
+
+
 def not_of_torch(model, embedded):
     return wide(torch.from_numpy(embedded.detach().numpy().cumsum(1)))
 
 
+two_embeddings = with_encode(lambda model, both: model.rnn(both[0])[0], Theirs)
+two_embeddings.embed = lambda ids: (two_embeddings.table(ids), ids)
 WORD_BY_WORD = "computes word by word, and a probe cannot see which states depend on others"
 NO_WAY_BACK = "no gradient comes back to the words through encode of Loop"
 quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
@@ -264,12 +292,59 @@ quantizable = partial(Theirs, torch.ao.nn.quantizable.LSTM)
         (Loop(end=lambda states: torch.stack([h.clone() for h in states], 1)), WORD_BY_WORD),
         (with_encode(fused).float(), WORD_BY_WORD),
         (with_encode(above, Theirs), WORD_BY_WORD),
+        (with_encode(scanned), WORD_BY_WORD),
         (with_encode(lambda model, x: model.rnn(x)[0], quantizable).float(), WORD_BY_WORD),
         (with_encode(not_of_torch), NO_WAY_BACK),
     ],
 )
 def test_a_recurrence_that_cannot_be_seen_is_refused(model, words):
     refused(words, norms_of, model)
+
+
+def test_states_in_another_order_than_they_were_read_are_refused():
+    one_way = Theirs(bidirectional=False)
+    one_way.encode = lambda embedded, lengths: one_way.rnn(embedded.flip(1))[0].flip(1)
+    by_length = Theirs()
+    by_length.encode = partial(sorted_by_length, by_length)
+    for model in (one_way, by_length):
+        refused("encode of Theirs returns states in another order", norms_of, model)
+
+
+def test_two_readings_of_the_words_are_refused():
+    model = classifier()
+    model.encode = lambda embedded, lengths: side_by_side(model, embedded)
+    refused("reads its input with two separate recurrences", norms_of, model)
+
+
+class TwiceItsState(Cell):
+    """A cell that returns something else than it goes on with."""
+
+    def step(self, x, s):
+        return self.both(x, s)[0].tanh()
+
+    def output(self, s):
+        return 2 * s
+
+
+def test_of_a_cell_with_an_output_of_its_own_norms_are_those_of_its_states():
+    model = Theirs(bidirectional=False)
+    model.rnn = TwiceItsState(6, 5).double()
+    model.encode = lambda embedded, lengths: model.rnn(embedded)[0]
+    ids, lengths, labels = IDS[:, :3], LENGTHS.clamp(max=3), LABELS
+    steps = model.rnn.unroll(model.embed(ids))
+    logits = model.classify(2 * torch.stack(steps, 1), lengths)
+    expected = norms_at([steps], cross_entropy(logits, labels, reduction="sum"))
+    expected[torch.arange(3) >= lengths.unsqueeze(1)] = torch.nan
+    same(gradient_norms(model, ids, lengths, labels), expected)
+
+
+def test_memory_of_a_step_follows_from_the_model_and_the_text_alone():
+    model = classifier("mean", "transformer", units=4)
+    alone = step_megabytes(model, *BATCH)
+    model(IDS.repeat(1, 400), 400 * LENGTHS)
+    assert step_megabytes(model, *BATCH) == alone
+    frozen = "TextClassifier has no weights to train; they are all frozen"
+    refused(frozen, step_megabytes, model.requires_grad_(False), *BATCH)
 
 
 class Doubled(torch.autograd.Function):
@@ -360,6 +435,10 @@ def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolate
         "labels must be whole numbers, not torch.float32": {"labels": LABELS / 2},
         "words are numbers from 0": {"ids": IDS - 20},
         "it must read each word of each text": {"model": with_encode(every_second, Theirs)},
+        "embed returned a tuple; return one tensor": {"model": two_embeddings},
+        "torch.compile, no_grad and checkpoint(use_reentrant=True)": {
+            "model": with_encode(checkpointed, Theirs)
+        },
         "the loss of Theirs is nan; a probe cannot see a model that reads the": {
             "model": with_encode(from_cells, Theirs)
         },

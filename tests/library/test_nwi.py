@@ -119,7 +119,10 @@ def test_what_is_not_known_to_split_is_not_reused():
     importance = window_importance(hooked, *batch(), 5, UNKNOWN)
     np.testing.assert_allclose(importance[3, :12], expected[3], atol=1e-10)
     changed = type("Changed", (TextClassifier,), {})(WORDS, CLASSES)
-    for model in (changed, hooked, classifier(layers=2)):
+    hooked_before, replaced = classifier(), classifier()
+    hooked_before.encoder.register_forward_pre_hook(lambda _, inputs: (3 * inputs[0], inputs[1]))
+    replaced.forward = lambda ids, lengths: TextClassifier.forward(replaced, ids.flip(1), lengths)
+    for model in (changed, hooked, hooked_before, replaced, classifier(layers=2)):
         assert not can_reuse(model)
 
 

@@ -28,7 +28,8 @@ def check_device(device: str, here: bool = True) -> None:
 @contextmanager
 def seeded(seed: int, device: "str | torch.device" = "cpu") -> Iterator[None]:
     """Draw from torch's generators, of the processor and the device, as this seed has it, and leave
-    them as they were; those of GPUs that are not the device's may change where it is one."""
+    them as they were, unless several threads do so at once; those of GPUs that are not the
+    device's may change where it is one."""
     import torch
 
     on_gpu = str(device) != "cpu"

@@ -7,12 +7,12 @@ import io
 import json
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO
 
 from whenpool.base.errors import InputError, StorageError, check
@@ -27,19 +27,22 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream to a file that gets its name when all is written."""
+    """A stream to a file that gets its name when all is written; to a device or a pipe at once."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                yield stream
+            return
+        unfinished = path.with_name(f".{path.name}.{token_hex(4)}")
         try:
-            with os.fdopen(handle, "wb") as stream:
+            with unfinished.open("xb") as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
+            unfinished.replace(path)
         except BaseException:
-            os.unlink(name)
+            unfinished.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise StorageError(
@@ -136,9 +139,9 @@ def fingerprint(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     stamp = path.stat()
-    return remembered(
-        hash_of(str(path.resolve()), str(stamp.st_size), str(stamp.st_mtime_ns)), compute
-    )
+    # what takes a file's place may have its size and date, but not its number and time of change
+    about = stamp.st_size, stamp.st_mtime_ns, stamp.st_ino, stamp.st_ctime_ns
+    return remembered(hash_of(str(path.resolve()), *map(str, about)), compute)
 
 
 def remembered(identity: str, compute: Callable[[], str]) -> str:

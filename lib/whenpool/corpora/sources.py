@@ -104,14 +104,17 @@ class CorpusSource:
             ]
             return hash_of(*corpus.classes, *(str(len(split)) for split in splits), *parts)
 
-        origin = fingerprint(self.path) if self.path else "synthetic"
-        identity = hash_of("texts", origin, repr(self.options), length, code_fingerprint(_HERE))
+        # the name of a file says how it is read
+        origin = [self.path.name, fingerprint(self.path)] if self.path else ["synthetic"]
+        identity = hash_of("texts", *origin, repr(self.options), length, code_fingerprint(_HERE))
         return remembered(identity, compute)
 
     def filler_fingerprint(self) -> str:
         """A hash of the filler sentences and their splits; raises as `load_filler`."""
         file = self.filler_file
-        identity = hash_of("filler", fingerprint(file) if file else "", code_fingerprint(_HERE))
+        # the name says how it is parsed
+        which = [file.name, fingerprint(file)] if file else []
+        identity = hash_of("filler", *which, code_fingerprint(_HERE))
         return remembered(identity, lambda: hash_of(*map(repr, sorted(self.load_filler().items()))))
 
     @property
@@ -451,7 +454,8 @@ def read_texts(path: Path, text_column: str = "text") -> list[str]:
     check(fields, f"{path} has no rows; give at least one text")
     check_column(path, column, dict.fromkeys(chain(*fields)), " with --text-column")
     texts = (row.get(column) for row in fields)
-    return ["" if text is None else whole_characters(str(text)) for text in texts]
+    # of a table in JSON a gap may be NaN, which is not equal to itself
+    return ["" if text is None or text != text else whole_characters(str(text)) for text in texts]
 
 
 def _table(

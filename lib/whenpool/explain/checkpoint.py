@@ -35,9 +35,11 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "basic_english": tokenize,
     "untagged": lambda text: tokenize(_TAG.sub(" ", text)),
     "without_markup": lambda text: tokenize(_MARKUP.sub(" ", html.unescape(text))),
+    "spaces": str.split,
 }
 """How a model reads a text: its words and punctuation marks; the same without HTML tags, as older
-models do; or without tags and with the letters that entities such as ``&amp;`` stand for."""
+models do; or without tags and with the letters that entities such as ``&amp;`` stand for; or what
+stands between spaces."""
 READS = "without_markup"  # how texts of the user are read, by `diagnose` and by the estimator
 Scalar = str | int | float | bool | None
 
@@ -242,9 +244,13 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     parts = (pooling.read, pooling.learn) if exchanged else (pooling, None)
     names: dict[Any, str | None] = {kind: name for name, kind in TOKEN_POOLINGS.items()}
     names[type(None)] = None
+    part: Any
     for part in parts:
         other = f"pooling {type(part).__name__} is not in whenpool.POOLINGS; take one"
         check(type(part) in names, other)
+        two = model.encoder.directions == 2
+        alike = part is None or part.bidirectional is two
+        check(alike, f"the encoder has bidirectional={two}; make {type(part).__name__} with it")
     read, learn = (names[type(part)] for part in parts)
     encoder = model.encoder
     return {

@@ -174,7 +174,7 @@ def diagnose(
     write_atomically(folder / "texts.jsonl", kept)
     (folder / "report.html").unlink(missing_ok=True)
     labels = table["label"].to_numpy(str)
-    learning: Any = {"vectors": file, "max_words": words, "device": device}
+    learning: Any = {"vectors": file, "max_words": words, "device": device, "tokenizer": "spaces"}
     task = Task(
         table["raw"].to_numpy(object),
         table["text"].to_numpy(object),
@@ -263,9 +263,10 @@ class SmallModels:
 
     def prepare(self, task: Task, some: np.ndarray) -> Read:
         """All texts for each pooling, and some in filler."""
+        filler = [" ".join(words) for words in map(TOKENIZERS[READS], task.filler) if words]
         for pooling in POOLINGS:  # of texts that were diagnosed into the same folder before
             shutil.rmtree(self.folder / pooling, ignore_errors=True)
-        read, _ = in_filler(task.texts, some, task.filler, lambda texts: [True] * len(texts))
+        read, _ = in_filler(task.texts, some, filler, lambda texts: [True] * len(texts))
         for cell, (rows, texts) in read.items():
             read[cell] = rows, dict.fromkeys(self.names, texts[None])
         return read
@@ -282,7 +283,9 @@ class SmallModels:
     ) -> tuple[pd.DataFrame, list[Score], dict[str, Any]]:
         """Save the models; what the page has besides."""
         for pooling, model in models.items():
-            model.checkpoint_ = replace(model.checkpoint_, max_words=model.max_words)
+            reads: Any = {"max_words": model.max_words, "tokenizer": READS}
+            model.set_params(**reads)  # from now on it reads texts as they are written
+            model.checkpoint_ = replace(model.checkpoint_, **reads)
             model.save(self.folder / pooling)
         saved = shlex.quote(str(self.folder / shown))
         return pd.DataFrame(), [], {"explain": f'whenpool explain --model {saved} --text "..."'}

@@ -21,7 +21,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from whenpool.base.devices import check_device, seeded
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.paths import cache_directory
 from whenpool.corpora import tokens
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, Splits, Texts
@@ -59,6 +59,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
         vocabulary_limit: the most frequent words that get a vector.
         max_words: how many words from the start of a text are read; None: all.
+        tokenizer: how a text becomes words, a name in `whenpool.explain.checkpoint.TOKENIZERS`;
+            "spaces" for texts that are cut into words already.
         validation_fraction: part of the texts that is held out to choose the epoch.
         seed: of initialisation, order of batches and the texts that are held out.
         device: "cpu" or "cuda".
@@ -97,6 +99,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     vectors: str | Path | None = None
     vocabulary_limit: int = tokens.VOCABULARY_LIMIT
     max_words: int | None = None
+    tokenizer: str = READS
     validation_fraction: float = 0.1
     seed: int = 0
     device: str = "cpu"
@@ -178,7 +181,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             outcome = train(model, splits, recipe, seed, self.device, objective=objective)
         names, limit = tuple(map(str, self.classes_)), self.max_words and int(self.max_words)
         self.checkpoint_ = Checkpoint(
-            model.cpu().eval(), tuple(vocabulary), names, {}, limit, READS
+            model.cpu().eval(), tuple(vocabulary), names, {}, limit, self.tokenizer
         )
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
         return self
@@ -260,6 +263,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             start is None or isinstance(start, str | Real),
             f"forget_bias must be a number, a name or None, not {start!r}",
         )
+        check_known("tokenizer", self.tokenizer, TOKENIZERS)
         check_device(str(self.device))
 
     def _class_weights(self, labels: np.ndarray) -> np.ndarray:
@@ -307,7 +311,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             not tokens.without_spaces(listed),
             "the texts have no spaces between words; add them with a segmenter",
         )
-        words = [TOKENIZERS[READS](text)[: self.max_words] or [UNKNOWN] for text in listed]
+        words = [TOKENIZERS[self.tokenizer](text)[: self.max_words] or [UNKNOWN] for text in listed]
         try:
             plain = pd.Series | pd.Index | pd.api.extensions.ExtensionArray
             table = hasattr(labels, "shape") and not isinstance(labels, plain)

@@ -62,16 +62,16 @@ class Cell(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         """(B, T, E) -> the states (B, T, H), and the last state as `step` returns it."""
-        states, last = self.unroll(inputs)
-        return torch.stack(states, dim=1), last
+        steps = self.unroll(inputs)
+        return torch.stack([*map(self.output, steps)], dim=1), steps[-1]
 
-    def unroll(self, inputs: Tensor) -> tuple[list[Tensor], Any]:
-        """(B, T, E) -> T states (B, H), and the last one as `step` returns it."""
-        state, states = self.start(inputs), []
+    def unroll(self, inputs: Tensor) -> list[Any]:
+        """(B, T, E) -> T states as `step` returns them."""
+        state, steps = self.start(inputs), []
         for word in inputs.unbind(1):  # (B, E)
             state = self.step(word, state)
-            states.append(self.output(state))
-        return states, state
+            steps.append(state)
+        return steps
 
     def start(self, inputs: Tensor) -> Any:
         """s_0: zeros, (B, H)."""

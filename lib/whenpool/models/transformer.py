@@ -158,14 +158,18 @@ class TransformerEncoder(nn.Module):
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))
         return self.last_norm(states) * words.unsqueeze(-1)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_table": None}  # a copy makes its own
+
     def _places(self, words: int, device: torch.device) -> Tensor:
         """`sinusoids` (T, D) from a table that grows with the longest text, since numbers of
         `step_megabytes` count its whole."""
-        if self._table is None or len(self._table) < words or self._table.device != device:
+        table = self._table  # which another thread may exchange
+        if table is None or len(table) < words or table.device != device:
             with torch.inference_mode(False):  # so that training may use it later
                 longest = max(512, 2 ** math.ceil(math.log2(words)))
-                self._table = sinusoids(longest, self.output_size).to(device)
-        return self._table[:words]
+                table = self._table = sinusoids(longest, self.output_size).to(device)
+        return table[:words]
 
 
 class _Layer(nn.Module):

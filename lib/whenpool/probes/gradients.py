@@ -170,7 +170,8 @@ def _total_norms(
     name = type(model).__name__
     check_float(model)
     with tapped(model) as taps, evaluating(model), torch.inference_mode(False), torch.enable_grad():
-        by_word = _reads_word_by_word(model, taps, ids[lengths.argmax(), : int(lengths.max())])
+        longest_text = ids[lengths.argmax(), : int(lengths.max())]
+        by_word = _reads_word_by_word(model, taps, longest_text)
         taps.clear()
         embedded = _leaf(model.embed(ids))
         before = len(taps)  # a recurrence over letters, say, is a part of the embedding
@@ -186,7 +187,7 @@ def _total_norms(
         made, states = states, states if states.requires_grad else _leaf(states)
         loss = loss_of(model.classify(states, lengths))
         # one that is frozen under no_grad is an input as any other
-        called = [tap for tap in taps[before:] if tap.outputs.requires_grad]
+        called = [tap for tap in taps[before:] if tap.is_known]
         embedding = {tap.module for tap in taps[:before]}
         rest = [
             m for m in model.modules() if isinstance(m, Cell | nn.RNNBase) and m not in embedding
@@ -194,8 +195,8 @@ def _total_norms(
         check(
             called or not rest,
             f"encode and classify of {name} call no recurrence that a gradient comes back "
-            "through; delete what is not used, or probe the model as it was before torch.compile "
-            "and no_grad",
+            "through; delete what is not used, or probe the model as it was before torch.compile, "
+            "no_grad and checkpoint(use_reentrant=True)",
         )
         begin = get_gradient_edge(embedded).node if embedded.requires_grad else None
         check(
@@ -206,9 +207,12 @@ def _total_norms(
         )
         cells = "; a probe cannot see a model that reads the last cell of an LSTM, c_n"
         check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
-        encoders = (module for module in model.modules() if isinstance(module, Encoder))
-        encoder = next((e for e in encoders if called and called[-1].module in e.layers[-1]), None)
-        used = _top(name, called, encoder)
+        used, encoder = _top(model, called)
+        check(
+            _keeps_order(model, taps, longest_text),
+            f"encode of {name} returns states in another order than its recurrence reads texts or "
+            "words; pack with enforce_sorted=False, and read backwards with bidirectional=True",
+        )
         if by_word and _mixes(states, [tap.outputs for tap in used] or [embedded], lengths):
             used = [] if used else _stacked(states, states.grad_fn)
             check(
@@ -254,27 +258,39 @@ class Tap(NamedTuple):
     """From them ∂L/∂h_t of every state: for each direction (B, T, H), zeros after a packed text's
     end."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether gradients come back to its states."""
+        return all(point.requires_grad for point in [self.outputs, *self.wanted])
 
-def _top(name: str, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
+
+def _top(model: nn.Module, taps: list[Tap]) -> tuple[list[Tap], Encoder | None]:
     """The taps of the recurrence that was called last: none, one, or the two directions of an
-    Encoder."""
+    Encoder, and the Encoder."""
+    used, name = taps[-1:], type(model).__name__
+    encoders = (module for module in model.modules() if isinstance(module, Encoder))
+    encoder = next((e for e in encoders if used and used[0].module in e.layers[-1]), None)
     if encoder:
         by_module = {tap.module: tap for tap in taps}  # a module's last call
-        return [by_module[module] for module in encoder.layers[-1]]
-    for other in taps[:-1]:
+        used = [by_module[module] for module in encoder.layers[-1]]
+    for other in taps:
+        is_used = any(other is tap for tap in used)
         check(
-            _grads(taps[-1].inputs.sum(), [other.outputs])[0] is not None,
+            is_used or _grads(used[-1].inputs.sum(), [other.outputs])[0] is not None,
             f"{name} reads its input with two separate recurrences, whose states cannot be matched"
             "; use one bidirectional one or a whenpool.Encoder",
         )
-    return taps[-1:]
+    return used, encoder
 
 
 # Whether what is tapped is what flows
 
 
 def _leaf(values: Tensor) -> Tensor:
-    """The same values, at which a graph begins; what embed returns may also be word numbers."""
+    """The same values, at which a graph begins; what embed returns may also be word numbers. Raises
+    `InputError` for more than one tensor."""
+    kind = type(values).__name__
+    check(isinstance(values, Tensor), f"embed returned a {kind}; return one tensor (B, T, E)")
     return values.detach().requires_grad_(values.is_floating_point())
 
 
@@ -304,7 +320,7 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
     recurrences depends on how many words there are. Refuses what has no gradient, and warns of what
     cannot be looked into."""
     sizes = []
-    for T in (7, 8):
+    for T in (7, 8, 9):  # a scan takes as many steps for 7 as for 8, or for 8 as for 9
         try:
             embedded = _leaf(model.embed(text[torch.arange(T) % len(text)].unsqueeze(0)))
             before = len(taps)
@@ -327,7 +343,41 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
             stacklevel=4,
         )
     # torch's kernels without a module
-    return sizes[0] != sizes[1] or any("Rnn" in name for name in names)
+    return len({*sizes}) > 1 or any("Rnn" in name for name in names)
+
+
+def _keeps_order(model: Any, taps: list[Tap], text: Tensor) -> bool:
+    """Whether encode makes the states of a text of what its recurrence returns for the same text,
+    and those of its last word of nothing before those of its first. Three short texts tell."""
+    lengths = torch.tensor([7, 9, 8], device=text.device)
+    try:
+        embedded = _leaf(
+            model.embed(text[torch.arange(9) % len(text)].expand(3, *[-1] * text.dim()))
+        )
+        before = len(taps)
+        states = model.encode(embedded.clone(), lengths)
+    except Exception:  # it reads no text of this length
+        return True
+    used, encoder = _top(model, [tap for tap in taps[before:] if tap.is_known])
+    for tap in used:
+        if states is tap.outputs or len(tap.outputs) != 3:  # another check says that
+            continue
+        weights = torch.arange(states.numel(), device=states.device).cos()
+        weighted = states * weights.view_as(states).to(states.dtype)  # so that no sum cancels
+        places = []  # in the recurrence, of what the first and the last word are made of
+        for number, n in enumerate(lengths.tolist()):
+            grad = _grads(weighted[number, :n].sum(), [tap.outputs])[0]
+            others = torch.arange(3, device=states.device) != number
+            if grad is not None and bool(grad[others].any()):
+                return False
+        for word in (0, 8):
+            grad = _grads(weighted[1, word].sum(), [tap.outputs])[0]
+            if grad is not None and bool(grad.any()):
+                places.append(float(grad[1].flatten(1).any(1).nonzero().double().mean()))
+        from_the_end = encoder and tap.module is not encoder.layers[-1][0]
+        if places != sorted(places) and not from_the_end:
+            return False
+    return True
 
 
 def _mixes(states: Tensor, read: list[Tensor], lengths: Tensor) -> bool:
@@ -504,10 +554,12 @@ def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
     if not isinstance(module, LinearCell):
-        each, last = module.unroll(inputs)
+        steps = module.unroll(inputs)
+        each = [*map(module.output, steps)]
         states = torch.stack(each, dim=1)
-        taps.append(Tap(module, inputs, states, each, lambda grads: [torch.stack(grads, dim=1)]))
-        return states, last
+        wanted = steps if isinstance(steps[0], Tensor) else each  # of an LSTM h_t, and not c_t
+        taps.append(Tap(module, inputs, states, wanted, lambda grads: [torch.stack(grads, dim=1)]))
+        return states, steps[-1]
     kept, added = module.terms(inputs)
     states = linear_recurrence(kept, added)
     ahead = later(kept.detach()).conj()  # what h_{t+1} keeps of h_t

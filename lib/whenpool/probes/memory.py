@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from whenpool.base.errors import check
 from whenpool.probes.protocol import check_float, check_labels, checked_batch, evaluating
 
 
@@ -23,8 +24,8 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     of 10⁶ bytes: states and what is kept of them, gradients on the way, and those of the
     parameters, but not the parameters and the batch themselves. The model maps ids (B, T) and
     lengths (B,) to logits (B, C); labels are (B,); ``grad`` of the parameters stays as it is.
-    Raises `InputError` for a batch that does not fit, and for a quantised model, which cannot be
-    trained.
+    Raises `InputError` for a batch that does not fit, and for a model that cannot be trained, since
+    it is quantised or frozen.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -34,9 +35,12 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     """
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
     check_float(model)
-    with torch.no_grad(), evaluating(model):
-        check_labels(labels, model(ids, lengths))
-    copied = copy.deepcopy(model).train()
+    learns = any(parameter.requires_grad for parameter in model.parameters())
+    check(learns, f"{type(model).__name__} has no weights to train; they are all frozen")
+    copied = copy.deepcopy(model)
+    with torch.no_grad(), evaluating(copied):
+        check_labels(labels, copied(ids, lengths))
+    copied.train()
     copied.zero_grad(set_to_none=True)
     counter = LiveBytes([*copied.parameters(), *copied.buffers(), ids, lengths, labels])
     forked = torch.random.fork_rng(devices=[ids.device] if ids.is_cuda else [])

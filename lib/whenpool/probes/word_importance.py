@@ -205,7 +205,10 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     if type(model.embedding) is not nn.Embedding or type(model.classifier) is not nn.Linear:
         return False  # such as those of a quantised model
     first, *more_layers = model.encoder.layers
-    hooked = any(part._forward_hooks for part in model.modules())
+    hooked = any(
+        part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
+        for part in model.modules()
+    )
     return not hooked and not more_layers and all(type(of) in TORCH_CELLS.values() for of in first)
 
 

@@ -7,13 +7,15 @@ from dataclasses import replace
 from html import escape, unescape
 
 import numpy as np
+import pandas as pd
 import pytest
 from called import told
 from sklearn.metrics import f1_score
 
 from whenpool import InputError, load_checkpoint
+from whenpool.corpora.sources import FEWEST
 from whenpool.explain.diagnosis import diagnose
-from whenpool.explain.places import PLAIN, WHOLE, answered, probed
+from whenpool.explain.places import PLAIN, answered, first_of_each
 from whenpool.explain.scores import (
     PLACES,
     Score,
@@ -145,8 +147,12 @@ def test_where_one_class_has_most_texts_the_verdict_is_by_macro_f1():
 class Memory:
     """Knows the labels of the texts that it has learnt from, and of no others."""
 
-    def __init__(self, task, pooling, texts, labels):
+    def __init__(self, texts):
+        self.read = {"max": texts[None]}
+
+    def fit(self, task, pooling, texts, labels):
         self.known = dict(zip(texts, labels, strict=True))
+        return self
 
     def predict(self, texts):
         return np.array([self.known.get(text, "unseen") for text in texts])
@@ -156,8 +162,10 @@ def test_each_text_is_answered_once_by_a_model_that_has_not_learnt_from_it():
     texts, labels = np.array([f"text {n}" for n in range(30)], object), np.array([*"ab"] * 15)
     task = Task(texts, texts, labels, folds_of(labels, 30), [], None, 1, print)
     some = np.arange(0, 30, 2)
-    read = {WHOLE: (np.arange(30), {"max": [texts]}), ("left", 0.5): (some, {"max": [texts[some]]})}
-    _, said = answered(task, Memory, "max", PLAIN, [read[WHOLE]], read)
+    plain = pd.DataFrame({"text": range(30), "setting": [[*PLACES]] * 30, "share": 0.0})
+    filled = pd.DataFrame({"text": some, "setting": "left", "share": 0.5})
+    rows = pd.concat([plain, filled], ignore_index=True)
+    _, said = answered(task, Memory(texts[rows["text"]]), "max", PLAIN, rows)
     assert {*said["said"]} == {"unseen"}
     cells = said.groupby(["setting", "share"])["text"].agg(sorted).to_dict()
     everywhere = {(place, 0.0): [*range(30)] for place in PLACES}
@@ -165,8 +173,10 @@ def test_each_text_is_answered_once_by_a_model_that_has_not_learnt_from_it():
 
 
 def test_of_many_texts_those_that_are_read_in_filler_have_the_shares_of_all():
-    labels = np.array(["a"] * 600 + ["b"] * 300 + ["c"] * 100)
-    assert Counter(labels[probed(labels)].tolist()) == {"a": 180, "b": 90, "c": 30}
+    labels = pd.Series(["a"] * 600 + ["b"] * 300 + ["c"] * 100)
+    assert Counter(labels[first_of_each(labels, 300)]) == {"a": 180, "b": 90, "c": 30}
+    assert Counter(labels[first_of_each(labels, 60, equally=True)]) == {"a": 20, "b": 20, "c": 20}
+    assert first_of_each(labels, 9)[900:].sum() == FEWEST
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +213,7 @@ def test_the_page_has_the_f1_and_the_confusion_of_each_class(made):
     _, found, _ = made
     classes = [f"{label}{HOSTILE}" for label in ("good", "bad")]
     assert found.by_class["class"].tolist() == found.confusion["class"].tolist() == classes
-    assert found.by_class["texts"].tolist() == ["108", "12"]
+    assert found.by_class["texts"].tolist() == [108, 12]
     counts = found.confusion.to_numpy()[:, 1:].astype(int)
     assert counts.sum(1).tolist() == [108, 12]
     f1 = 200 * counts.diagonal() / (counts.sum(0) + counts.sum(1))

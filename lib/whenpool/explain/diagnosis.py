@@ -1,7 +1,7 @@
 """Which pooling for one's own texts: a small model with each, cross-validated, and read among
 filler.
 
-Letters: N texts, E numbers of a word's vector.
+Letters: N texts, M rows of `whenpool.explain.places.in_filler`.
 """
 
 import io
@@ -26,34 +26,28 @@ from whenpool.base.devices import check_device, processors
 from whenpool.base.errors import check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory
-from whenpool.corpora.sources import FEWEST, CorpusSource, Reading, check_classes, read_own
+from whenpool.corpora.sources import CorpusSource, Reading, check_classes, read_own
 from whenpool.corpora.tokens import find_vectors, load_vectors, vectors_file
 from whenpool.explain.checkpoint import READS, TOKENIZERS
 from whenpool.explain.estimator import PoolingClassifier
 from whenpool.explain.places import (
-    BY,
     PLAIN,
-    WHOLE,
-    Read,
+    PROBED,
     advise,
     answered,
-    cells_table,
+    first_of_each,
     in_filler,
     places_of,
-    probed,
 )
 from whenpool.explain.scores import (
     PLACES,
     Score,
     Task,
     baselines,
-    confusion_table,
     difference,
-    f1_table,
-    is_uneven,
     majority_of,
     ranked,
-    scores_table,
+    tables_of,
     verdict_on,
     weights_for,
 )
@@ -72,32 +66,31 @@ def survey(
     thing that was cut or left out.
     Raises `InputError` for texts that cannot be used."""
     rows, gaps, read_otherwise = read_own(path, reading)
-    table = pd.DataFrame(rows)
-    table["raw"] = table["text"]
-    read = table["text"].map(TOKENIZERS[READS])
-    table["text"], table["length"] = read.map(lambda text: " ".join(text[:words])), read.map(len)
-    wordless = int(table["length"].eq(0).sum())
-    table = table[table["length"] > 0]
+    every = pd.DataFrame(rows).rename(columns={"text": "raw"})
+    read = every["raw"].map(TOKENIZERS[READS])
+    every["text"], every["length"] = read.map(lambda text: " ".join(text[:words])), read.map(len)
+    table = every.query("length > 0")
     check(len(table), f"{path}: no text has a word")
     several = int(table.groupby("text")["label"].nunique().gt(1).sum())
     texts = table.drop_duplicates("text")
-    counts = texts["label"].value_counts().reindex(table["label"].unique(), fill_value=0)
-    rare = check_classes(counts.to_dict(), path, reading.drop_rare)
-    kept, counts = texts[~texts["label"].isin(rare)], counts.drop(rare)
+    counts = dict.fromkeys(table["label"], 0) | texts["label"].value_counts().to_dict()
+    rare = check_classes(counts, path, reading.drop_rare)
+    kept = texts.query("label not in @rare")
     # shuffled, however the file is sorted; then the first texts of each class
     shuffled = kept.sort_values("text").sample(frac=1, random_state=0)
-    quota = (counts * min(1, limit / len(kept))).astype(int).clip(lower=FEWEST)
-    used = shuffled[shuffled.groupby("label").cumcount() < shuffled["label"].map(quota)]
+    used = shuffled[first_of_each(shuffled["label"], limit)]
     notes = {
         f"rows of {path.name} have a text and a label": len(rows),
         f"rows were left out, without a text or a label; {''.join(gaps[:1])}": len(gaps),
-        "rows have no word and were left out": wordless,
+        "rows have no word and were left out": len(every) - len(table),
         "rows repeat a text, which counts once": len(table) - len(texts),
         "texts have several labels, of which the first counts": several,
         f"texts are of {len(rare)} rare classes and were left out (--drop-rare)": len(texts)
         - len(kept),
         "more texts were left out to save time (--limit)": len(kept) - len(used),
-        f"texts are longer than {words} words and cut there": int(used["length"].gt(words).sum()),
+        f"texts are longer than {words} words, of which our models read the first": int(
+            used["length"].gt(words).sum()
+        ),
     }
     shares = [f"{label} ({count:,})" for label, count in used["label"].value_counts().items()]
     sentences = [f"{count:,} {what}." for what, count in notes.items() if count] + read_otherwise
@@ -123,9 +116,8 @@ class Diagnosis:
     @property
     def text(self) -> str:
         """The accuracies and the recommendation, for a terminal."""
-        return "\n".join(
-            [self.scores.to_string(index=False), "", f"{self.title}.", *self.sentences]
-        )
+        table = self.scores.to_string(index=False)
+        return "\n".join([table, f"\n{self.title}.", *self.sentences])
 
 
 def diagnose(
@@ -164,86 +156,95 @@ def diagnose(
 
         reader = EncoderReader(load_encoder(encoder, poolings, device))
     else:
-        reader = SmallModels(poolings or COMPARED, folder / "models")
+        reader = SmallModels(poolings or COMPARED, folder / "models", words)
     table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
-    if encoder:  # which reads the texts as they are written
-        notes = [note for note in notes if not note.endswith("and cut there.")]
     source = CorpusSource(str(path), (), path, Path(data or data_directory()))
-    named, file = chosen_vectors(vectors, source.folder)
+    named = None if vectors == "random" else vectors or find_vectors(source.folder)
+    file: Any = named and vectors_file(named, source.folder)
     kept = table[["text", "label"]].to_json(orient="records", lines=True)
     write_atomically(folder / "texts.jsonl", kept)
-    (folder / "report.html").unlink(missing_ok=True)
+    report = folder / "report.html"
+    report.unlink(missing_ok=True)
     labels = table["label"].to_numpy(str)
-    learning: Any = {"vectors": file, "max_words": words, "device": device, "tokenizer": "spaces"}
+    weight = weights_for(labels)
+    learning: Any = {"vectors": file, "device": device, "tokenizer": "spaces"}
     task = Task(
         table["raw"].to_numpy(object),
         table["text"].to_numpy(object),
         labels,
         folds_of(labels, len(labels)),
         [sentence for sentence in source.load_filler()["test"][:20_000] if sentence.split()],
-        PoolingClassifier(epochs=epochs, class_weight=weights_for(labels), **learning),
+        PoolingClassifier(epochs=epochs, class_weight=weight, **learning),
         workers or (processors() if device == "cpu" else 1),
         say,
     )
     task.announce(*notes)
     say(f"Word vectors: {named or 'random'}. Results go into {str(folder)!r}.")
-    some = probed(labels)
-    read = reader.prepare(task, some)
+    some = np.flatnonzero(first_of_each(table["label"], PROBED, equally=weight is not None))
+    reader.prepare(task, some)
     scores, answers, models = list[Score](), list[pd.DataFrame](), dict[str, Any]()
-    for pooling, title in reader.names.items():
-        models[pooling], right = answered(task, reader.fit, pooling, PLAIN, [read[WHOLE]], read)
-        answers.append(right[right["text"].isin(some)])
-        of_all = right[right["setting"].eq(WHOLE[0]) & right["share"].eq(WHOLE[1])]
-        said = of_all.sort_values("text")["said"].to_numpy(str)
-        filled = 100 * right[right["share"] > 0].groupby(BY)["right"].mean().mean()
-        scores.append(Score(pooling, title, said, labels, float(np.nan_to_num(filled))))
-        say(f"{title}: {scores[-1].accuracy:.1f} %")
+    for pooling, name in reader.names.items():
+        models[pooling], right = answered(task, reader, pooling, PLAIN, reader.rows)
+        answers.append(right.query("text in @some"))
+        said = right.query("share == 0 and setting == 'mid'").sort_values("text")["said"]
+        filled = float(np.nan_to_num(places_of(right.query("share > 0"))["accuracy"].mean()))
+        scores.append(Score(pooling, name, said.to_numpy(str), labels, filled))
+        say(f"{name}: {scores[-1].accuracy:.1f} %")
     word_vectors = load_vectors(file, cache_directory()) if file and not encoder else None
     simple = baselines(task.texts, labels, task.folds, word_vectors)
-    majority, (best, *_) = majority_of(labels), ranked(scores)
+    majority, scores = majority_of(labels), ranked(scores)
     chosen, title, sentences = verdict_on(scores, simple, majority, reader.more)
-    shown = next(score for score in ranked(scores) if chosen in ("", score.pooling))
-    more, others, facts = reader.finish(task, shown.pooling, read, models)
-    every_answer = pd.concat([*answers, more])
+    shown = next(score for score in scores if chosen in ("", score.pooling))
+    more, others, facts = reader.finish(task, shown.pooling, models)
+    every_answer = pd.concat([*answers, *more])
     places, mine = places_of(every_answer), every_answer.query("pooling == @shown.pooling")
     advice, lost = advise(shown.name, mine, reader.long)
-    gap = "{:.1f} points ({:.1f} to {:.1f})".format(*difference(best, simple[0], len(simple)))
-    advice.append(f"{best.name} minus {simple[0].name} is {gap}.")
+    gap = "{:.1f} points ({:.1f} to {:.1f})".format(*difference(scores[0], simple[0], len(simple)))
+    advice.append(f"{scores[0].name} minus {simple[0].name} is {gap}.")
     every = [*simple, *others, majority[0]]
     diagnosis = Diagnosis(
         path.name,
         task.notes,
-        scores_table(scores, every),
-        f1_table([*scores, *every]),
-        confusion_table(shown.predicted, labels),
+        *tables_of(scores, every, shown),
         title,
         [text[0].upper() + text[1:] for text in [*sentences, *advice]],
-        folder / "report.html",
+        report,
         facts.get("explain", ""),
     )
-    sweep = places[places["learnt"].eq(PLAIN) & places["pooling"].ne("own")]
+    sweep = places.query("learnt == @PLAIN and pooling != 'own'")
+    by_place = sweep.pivot(index="share", columns=["setting", "pooling"], values="accuracy")
     profile = facts.get("importance", [])
-    importance: Any = {shown.name: (np.linspace(0, 100, len(profile)), profile, {})}
-    page = render(
-        reader.template,
+    importance = pd.DataFrame({shown.pooling: profile}, np.linspace(0, 100, len(profile)))
+    pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
+    page = pages.get_template(reader.template).render(
         diagnosis=diagnosis,
-        epochs=epochs,
+        learner=task.classifier,
         vectors=named,
         filler=source.filler_file,
         probed=len(some),
         shown=shown.name,
-        uneven=is_uneven(labels),
-        figures=[drawing(place, sweep, reader.names) for place in PLACES],
-        cells=cells_table(places, reader.names),
-        profile=line_drawing("Importance by position", "place in the text, %", importance),
+        names=reader.names,
+        places=places,
+        PLACES=PLACES,
+        by_place=by_place,
+        weights=importance,
+        drawing=drawing,
         **facts,
     )
-    write_atomically(diagnosis.report, page)
+    write_atomically(report, page)
     if json_file:
-        numbers: dict[str, Any] = {"encoder": encoder, "pooling": shown.pooling, "title": title}
-        numbers |= {"reads": facts.get("reads"), "lost": lost, "places": places.to_dict("records")}
-        numbers |= {"sentences": diagnosis.sentences, "notes": task.notes, "importance": profile}
-        numbers["scores"] = {s.name: [s.accuracy, s.value, s.filled] for s in [*scores, *every]}
+        numbers = {
+            "encoder": encoder,
+            "pooling": shown.pooling,
+            "title": title,
+            "reads": facts.get("reads"),
+            "lost": lost,
+            "places": places.to_dict("records"),
+            "sentences": diagnosis.sentences,
+            "notes": task.notes,
+            "importance": profile,
+            "scores": {s.name: [s.accuracy, s.value, s.filled] for s in [*scores, *every]},
+        }
         write_atomically(Path(json_file), json.dumps(numbers, ensure_ascii=False, indent=1))
     return diagnosis
 
@@ -256,75 +257,39 @@ class SmallModels:
     more = "Give more texts, add word vectors (--vectors), or train longer (--epochs)."
     long = 0
 
-    def __init__(self, poolings: Iterable[str], folder: Path) -> None:
+    def __init__(self, poolings: Iterable[str], folder: Path, words: int) -> None:
         for pooling in poolings:
             check_known("pooling", pooling, POOLINGS)
-        self.names, self.folder = {name: POOLING_NAMES[name] for name in poolings}, folder
+        self.names = {name: POOLING_NAMES[name] for name in poolings}
+        self.folder, self.words = folder, words
 
-    def prepare(self, task: Task, some: np.ndarray) -> Read:
-        """All texts for each pooling, and some in filler."""
+    def prepare(self, task: Task, some: np.ndarray) -> None:
+        """Rows of all texts, and of some in filler, and what each pooling reads of them."""
         filler = [" ".join(words) for words in map(TOKENIZERS[READS], task.filler) if words]
         for pooling in POOLINGS:  # of texts that were diagnosed into the same folder before
             shutil.rmtree(self.folder / pooling, ignore_errors=True)
-        read, _ = in_filler(task.texts, some, filler, lambda texts: [True] * len(texts))
-        for cell, (rows, texts) in read.items():
-            read[cell] = rows, dict.fromkeys(self.names, texts[None])
-        return read
+        self.rows, _ = in_filler(task.texts, some, filler, lambda texts: [True] * len(texts))
+        self.read = dict.fromkeys(self.names, self.rows.pop("read").to_numpy(object)[None])
 
     @staticmethod
     def fit(task: Task, pooling: str, texts: np.ndarray, labels: np.ndarray) -> Any:
-        """A model that reads longer texts to the end, since filler is added to them."""
-        model = clone(task.classifier).set_params(pooling=pooling).fit(texts, labels)
-        model.checkpoint_ = replace(model.checkpoint_, max_words=None)
-        return model
+        """A model that reads texts to the end, which are cut already, or have filler."""
+        return clone(task.classifier).set_params(pooling=pooling).fit(texts, labels)
 
     def finish(
-        self, task: Task, shown: str, read: Read, models: dict[str, Any]
-    ) -> tuple[pd.DataFrame, list[Score], dict[str, Any]]:
+        self, task: Task, shown: str, models: dict[str, Any]
+    ) -> tuple[list[pd.DataFrame], list[Score], dict[str, Any]]:
         """Save the models; what the page has besides."""
         for pooling, model in models.items():
-            reads: Any = {"max_words": model.max_words, "tokenizer": READS}
-            model.set_params(**reads)  # from now on it reads texts as they are written
-            model.checkpoint_ = replace(model.checkpoint_, **reads)
+            reads: Any = {"max_words": self.words, "tokenizer": READS}  # texts as they are written
+            model.set_params(**reads).checkpoint_ = replace(model.checkpoint_, **reads)
             model.save(self.folder / pooling)
         saved = shlex.quote(str(self.folder / shown))
-        return pd.DataFrame(), [], {"explain": f'whenpool explain --model {saved} --text "..."'}
+        return [], [], {"explain": f'whenpool explain --model {saved} --text "..."'}
 
 
-def chosen_vectors(vectors: str | None, data: Path) -> tuple[str | None, Path | None]:
-    """What word vectors are called, and their file, by the option ``--vectors``; None: random."""
-    named = None if vectors == "random" else vectors or find_vectors(data)
-    if not named:
-        return None, None
-    return named, Path(named) if Path(named).is_file() else vectors_file(named, data)
-
-
-# The page
-
-
-def render(template: str, **facts: Any) -> str:
-    """A page by one of the templates beside this file."""
-    # autoescape: what texts and names hold is shown, never run
-    how: Any = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    pages = Environment(loader=FileSystemLoader(Path(__file__).parent), **how)  # noqa: S701
-    return pages.get_template(template).render(facts)
-
-
-def drawing(setting: str, sweep: pd.DataFrame, names: Mapping[str, str]) -> Markup:
-    """A line for each pooling."""
-    lines = {
-        names[pooling]: (
-            line["share"],
-            line["accuracy"],
-            {"color": COLOURS.get(pooling, "#808080"), "marker": MARKERS.get(pooling, "x")},
-        )
-        for pooling, line in sweep[sweep["setting"] == setting].groupby("pooling", sort=False)
-    }
-    return line_drawing(f"Accuracy with the {PLACES[setting]}", "share of added filler", lines)
-
-
-def line_drawing(title: str, below: str, lines: dict[str, Any]) -> Markup:
-    """Lines by name, each with its x, y and look, as a drawing in the colour of the page's text."""
+def drawing(title: str, below: str, lines: pd.DataFrame, names: Mapping[str, str]) -> Markup:
+    """A line for each pooling, as a drawing in the colour of the page's text."""
     look: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": title,
@@ -338,8 +303,9 @@ def line_drawing(title: str, below: str, lines: dict[str, Any]) -> Markup:
     with mpl.rc_context(look):
         figure = Figure(figsize=(4.2, 3.0), layout="constrained")
         axes = figure.add_subplot(title=title, xlabel=below)
-        for name, (x, y, how) in lines.items():
-            axes.plot(x, y, label=name, **how)
+        for pooling in filter(lines.__contains__, names):
+            colour, marker = COLOURS.get(pooling, "#808080"), MARKERS.get(pooling, "x")
+            axes.plot(lines[pooling], label=names[pooling], color=colour, marker=marker)
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(buffer, format="svg", transparent=True)
     svg = re.sub(r' id="[\w.]+_\d+"|<metadata>.*?</metadata>', "", buffer.getvalue(), flags=re.S)

@@ -21,7 +21,6 @@ from whenpool.explain.estimator import PoolingClassifier
 from whenpool.probes.position import mean_interval, regression, tuned
 
 LEVEL = 0.95
-PROBED = 300  # Test texts that are read among filler
 PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
 UNEVEN = 0.8  # From this share of the largest class on, macro F1 is compared instead of accuracy
 
@@ -39,11 +38,6 @@ class Task:
     workers: int
     say: Callable[[str], None]
     notes: list[str] = field(default_factory=list)  # what of the texts was cut or left out
-
-    @property
-    def class_weight(self) -> str | None:
-        """That of every training."""
-        return weights_for(self.labels)
 
     def announce(self, *notes: str) -> None:
         """Note and say what was cut or left out, without letters that cannot be printed, which a
@@ -70,7 +64,7 @@ class Score:
     @cached_property
     def credit(self) -> np.ndarray:
         """(N,) what each text adds to what is compared, accuracy or macro F1."""
-        if is_uneven(self.labels):
+        if weights_for(self.labels):
             return f1_parts(self.labels, self.predicted)
         return (self.predicted == self.labels).astype(float)
 
@@ -80,27 +74,20 @@ class Score:
         return 100 * float(self.credit.mean())
 
 
-def is_uneven(labels: np.ndarray) -> bool:
-    """Whether the largest class has so many of the texts that accuracy says little about the
-    others."""
-    return bool(pd.Series(labels).value_counts(normalize=True).max() > UNEVEN)
-
-
 def weights_for(labels: np.ndarray) -> str | None:
-    """The ``class_weight`` of every training."""
-    return "balanced" if is_uneven(labels) else None
+    """The ``class_weight`` of every training: "balanced" where the largest class has so many of the
+    texts that accuracy says little about the others, and macro F1 is compared."""
+    largest = pd.Series(labels).value_counts(normalize=True).max()
+    return "balanced" if largest > UNEVEN else None
 
 
 def f1_parts(labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """What each text adds to macro F1, (N,): the mean is macro F1, and the spread says how far the
     choice of the texts moves it, to first order (the delta method)."""
-    parts = []
-    for name in np.unique(labels):
-        is_class, said = (labels == name).astype(float), (predicted == name).astype(float)
-        count, hit = is_class.mean() + said.mean(), 2 * is_class * said
-        f1 = hit.mean() / count
-        parts.append(f1 + (hit - f1 * (is_class + said)) / count)
-    return np.mean(parts, axis=0)
+    is_class, said = (each[:, None] == np.unique(labels) for each in (labels, predicted))  # (N, C)
+    either, hit = is_class + 1.0 * said, 2 * is_class * said
+    f1 = hit.mean(0) / either.mean(0)  # (C,)
+    return (f1 + (hit - f1 * either) / either.mean(0)).mean(1)
 
 
 def majority_of(labels: np.ndarray) -> list[Score]:
@@ -179,7 +166,7 @@ def verdict_on(
             if all(difference(score, chance, len(among))[1] > 0 for chance in majority)
         ]
 
-    best, gaps, uneven = ranked(scores)[0], differences(scores), is_uneven(scores[0].labels)
+    best, gaps, uneven = ranked(scores)[0], differences(scores), weights_for(scores[0].labels)
     has, of = ("has a macro F1 of", "on") if uneven else ("is right on", "of")
     sentences = [
         f"{best.name} {has} {best.value:.1f} % {of} {len(best.labels):,} texts, and the most "
@@ -210,44 +197,35 @@ def verdict_on(
     for base in learnt(simple)[:1]:
         if difference(best, base, len(simple))[1] <= 0:
             first = f"It {has} {base.value:.1f} %, and is faster and simpler than a pooling."
-            then = f"If you still want a pooling: {title}." if pooling else f"{title}."
+            then = f"{'If you still want a pooling: ' if pooling else ''}{title}."
             return pooling, f"Use {base.name}", [first, then, *sentences]
     return pooling, title, sentences
 
 
-def scores_table(scores: Sequence[Score], simple: Sequence[Score]) -> pd.DataFrame:
-    """The poolings, the best first, then the baselines, as texts."""
+def tables_of(
+    scores: Sequence[Score], others: Sequence[Score], shown: Score
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Of the poolings, then of the others, the best first, accuracy and F1 as texts, and the F1 of
+    each class in %, the largest class first; and how many texts of each class one of them takes for
+    which."""
     gaps, rows = differences(scores), []
-    for score in ranked(scores) + ranked(simple):
+    by_class = pd.Series(shown.labels, name="class").value_counts().reset_index(name="texts")
+    classes = by_class["class"]
+    for score in ranked(scores) + ranked(others):
         gap = gaps.get(score.pooling)
-        macro = 100 * f1_score(score.labels, score.predicted, average="macro")
+        f1 = 100 * f1_score(score.labels, score.predicted, labels=classes, average=None)
+        by_class[score.name] = f1
         rows.append(
             {
                 "model": score.name,
                 "option": score.pooling,
                 "accuracy, %": f"{score.accuracy:.1f}",
-                "macro F1, %": f"{macro:.1f}",
+                "macro F1, %": f"{f1.mean():.1f}",
                 "behind the best, points": "{:.1f} ({:.1f} to {:.1f})".format(*gap) if gap else "",
                 "among filler, %": f"{score.filled:.1f}" if score.pooling else "",
             }
         )
-    return pd.DataFrame(rows)
-
-
-def f1_table(scores: Sequence[Score]) -> pd.DataFrame:
-    """The F1 of each class in %, the largest class first, and of each model, as texts."""
-    counts = pd.Series(scores[0].labels).value_counts()
-    rows: dict[str, Any] = {"class": counts.index, "texts": [f"{count:,}" for count in counts]}
-    for score in scores:
-        how: Any = {"labels": counts.index, "average": None, "zero_division": 0}
-        of_class = f1_score(score.labels, score.predicted, **how)
-        rows[score.name] = [f"{100 * value:.1f}" for value in of_class]
-    return pd.DataFrame(rows)
-
-
-def confusion_table(predicted: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
-    """How many texts of each class, the largest first, a model takes for which."""
-    names = pd.Series(labels).value_counts().index
-    counts = pd.DataFrame(confusion_matrix(labels, predicted, labels=names), columns=names)
-    counts.insert(0, "class", names, allow_duplicates=True)
-    return counts
+    counts = confusion_matrix(shown.labels, shown.predicted, labels=classes)
+    confusion = pd.DataFrame(counts, columns=classes)
+    confusion.insert(0, "class", classes, allow_duplicates=True)
+    return pd.DataFrame(rows), by_class, confusion

@@ -19,6 +19,7 @@ from paper.chapters import PLANS, plan
 from paper.figures import use_style
 from paper.runs.compute import compute, standing
 from paper.runs.kinds.training import CODE
+from paper.runs.pack import those_packed
 from paper.runs.plans import Study, smoke_sized
 from paper.runs.request import Request
 from paper.runs.run import Place, Run
@@ -324,7 +325,8 @@ def planned(name: str, request: Request, place: Place) -> list[Run]:
     """The runs that a page computes and shows beside what is recorded: those of a chapter with a
     plan, where the request names a corpus, another profile, a cell or fewer runs; none for the
     usual request."""
-    return plan(name, request, place) if name in PLANS and request != Request() else []
+    asked = plan(name, request, place) if name in PLANS and request != Request() else []
+    return those_packed(asked, place)
 
 
 def glue(name: str, value: Any) -> None:

@@ -110,7 +110,7 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
     tagged words."""
     from paper.chapters import PLANS, plan
     from paper.corpora.tagged import is_tagged
-    from paper.runs.pack import KEYS, those_packed
+    from paper.runs.pack import those_packed
 
     every = "all" in chapters
     named = list(
@@ -125,12 +125,10 @@ def planned_runs(request: Any, place: Any, chapters: tuple[str, ...]) -> tuple[d
     runs = {name: plan(name, request, place) for name in named}
     check(any(runs.values()), f"these options leave no run of {what}; leave some of them out")
     line = f"Runs of {what} (profile {request.profile})"
-    if (place.data / KEYS).is_file():
-        asked, runs = runs, {name: those_packed(each, place) for name, each in runs.items()}
-        left = sum(map(len, asked.values())) - sum(map(len, runs.values()))
-        check(any(runs.values()), f"none of these {left} runs was packed; run whenpool pack again")
-        line += f", without {left} that were not packed" if left else ""
-    return runs, line
+    there = {name: those_packed(each, place) for name, each in runs.items()}
+    left = sum(map(len, runs.values())) - sum(map(len, there.values()))
+    check(any(there.values()), f"none of these {left} runs was packed; run whenpool pack again")
+    return there, line + (f", without {left} that were not packed" if left else "")
 
 
 def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
@@ -145,6 +143,8 @@ def chosen(options: dict[str, Any]) -> tuple[Any, Any]:
     narrow = only | {"masked": masked}
     request = Request.of(options["profile"], options["corpus"], narrow, options["encoder"])
     if options["packed"]:
+        at_once = "--packed FOLDER takes the place of --data; leave out one of them"
+        check(not _given("data") or data == options["packed"], at_once)
         data = options["packed"].resolve()
         check((data / KEYS).is_file(), f"{data} holds nothing packed; run whenpool pack")
         os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
@@ -215,6 +215,8 @@ def book(
     """Execute the chapters that changed, and build the pages."""
     from paper.pages.builder import Asked, Builder
 
+    nothing = "--executed executes nothing; leave out --chapter, --force and --notebooks"
+    check(not (executed and (chapters or force or notebooks)), nothing)
     asked = Asked(*chosen(options), workforce_of(options)) if _given(*options) else None
     builder = Builder(_clone(), asked, echo)
     if executed:
@@ -253,7 +255,7 @@ def run(
     continues."""
     from paper.runs.request import NARROWING
 
-    narrowing = (*NARROWING, "chapters", "corpus", "dry_run", "unmasked", "encoder")
+    narrowing = (*NARROWING, "profile", "chapters", "corpus", "dry_run", "unmasked", "encoder")
     for parameter in run.params if redo else ():
         narrows = parameter.name in narrowing and _given(parameter.name)
         check(not narrows, f"--redo computes all runs of its file; leave out {parameter.opts[0]}")
@@ -261,12 +263,14 @@ def run(
         return status.callback(chapters, **options)  # type: ignore[misc]
     from paper.pages.progress import outcome_table
     from paper.runs.compute import compute, runs_of_file, standing
+    from paper.runs.pack import those_packed
     from paper.runs.store import Store
 
     request, place = chosen(options)
     workforce = workforce_of(options)
     if redo:
-        runs, line = runs_of_file(redo), f"Runs of {redo}"
+        runs, line = those_packed(runs_of_file(redo), place), f"Runs of {redo}"
+        check(runs, f"none of the runs of {redo} was packed; run whenpool pack again")
         place = replace(place, store=Store(place.store.directory))  # published results are not read
     else:
         planned, line = planned_runs(request, place, chapters)

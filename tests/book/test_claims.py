@@ -115,6 +115,13 @@ COMPARED = [
         ("holds", 70 - 65, 3, 6),
     ),
     ({"versus": MID, "rule": "> 0"}, ONCE_MORE[:-3], None),
+    # of several a comparison each
+    (
+        {"versus": {"setting": ["mid", "left"]}, "rule": "<= 20", "of": {"model": "last"}}
+        | {"against": None},
+        [*ONCE_MORE, *valued([50, 50, 50], setting="left")],
+        ("holds", 70 - 50, 3, 9),
+    ),
 ]
 
 
@@ -366,6 +373,19 @@ def test_runs_that_began_before_the_rule_are_pilots_and_decide_nothing():
     rows = valued([64, 65, 66], began=BEFORE, **other) + valued([1, 1, 1], **other)
     assert (found(LEVEL, rows, pilots=True).value, found(LEVEL, rows)) == (65, Finding())
     assert found(replace(LEVEL, of={"vectors": "random"}), rows, pilots=True) == Finding()
+    # but not from several in one sample
+    both = [*rows, *valued([80, 81], began=BEFORE)]
+    assert (found(LEVEL, both, pilots=True).value, found(LEVEL, both, pilots=True).n) == (80.5, 2)
+
+
+def test_runs_on_other_data_than_the_published_ones_do_not_count():
+    data = {"data_filler": "sentences", "data_corpus": "whole"}
+    published = valued([64, 65, 66], **data)
+    for change in ({"data_filler": "articles"}, {"data_corpus": "half"}, {"data_vectors": "few"}):
+        here = valued([50, 50, 50, 50], **data | change)
+        for rows, value, n in ((published + here, 65, 3), (here, 50, 4)):
+            finding = found(LEVEL, rows)
+            assert (finding.value, finding.n) == (value, n)
 
 
 LOOKED_AT = replace(LEVEL, seeds={"thesis": (1, 3, 5)})

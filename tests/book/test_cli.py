@@ -63,6 +63,8 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path, here):
         "pooling 'a\\x1b[31m\\nb' is unknown": "run --poolings 'a\x1b[31m\nb'",
         "chapter 'none' is unknown; choose one of gradient_propagation, ": "claims --chapter none",
         "File 'nowhere.csv' does not exist": "diagnose nowhere.csv",
+        "--executed executes nothing; leave out --chapter": "book --executed . --chapter index",
+        "leave out --profile": f"run --redo {__file__} --profile smoke",
         "No such command": "nonsense",
     }.items(),
 )

@@ -87,6 +87,15 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book, file, chapters,
     assert build() == (UNCHANGED, False)
 
 
+def test_a_run_that_was_computed_again_is_another_one_of_whatever_size(tmp_path):
+    (tmp_path / "a.json").write_text("71.25")
+    os.utime(tmp_path / "a.json", (1, 1))
+    before = inputs(ROOT, "index", [tmp_path], tmp_path / "data")
+    assert inputs(ROOT, "index", [tmp_path], tmp_path / "data") == before
+    (tmp_path / "a.json").write_text("52.75")
+    assert inputs(ROOT, "index", [tmp_path], tmp_path / "data") != before
+
+
 def test_what_no_chapter_is_made_from_executes_none_and_one_may_be_asked_for(book):
     folder, build = book
     build()

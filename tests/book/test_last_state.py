@@ -3,6 +3,7 @@ labels, the states of untrained models, and looks at held-out texts."""
 
 import copy
 import itertools
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -168,6 +169,23 @@ def test_a_trace_of_a_training_on_record_repeats_it_up_to_the_last_look(place, k
     assert len(left_by(probe, place)[0]) > 2
     assert place.store.get(key(probe.training, place)) == before
     assert result_of(probe, place)["seconds"] > 0
+
+
+def test_a_training_that_another_command_stores_meanwhile_stays_as_it_is(place, monkeypatch):
+    probe, other = GradientTrace(SMALL, **LOOKED), fresh(place, "other")
+    probe.training.execute(other)
+    (stored,) = other.store.directory.glob("*.json")
+
+    def interrupted(*arguments, **options):
+        outcome = train(*arguments, **options)
+        place.store.directory.mkdir(exist_ok=True)
+        shutil.copy(stored, place.store.directory)  # as another command would
+        return outcome
+
+    monkeypatch.setattr("paper.runs.kinds.training.train", interrupted)
+    probe.execute(place)
+    assert (place.store.directory / stored.name).read_bytes() == stored.read_bytes()
+    assert place.store.has(key(probe, place))
 
 
 def test_other_ways_back_and_clipped_steps_are_other_runs_with_other_names(place):

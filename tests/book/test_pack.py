@@ -3,15 +3,18 @@
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from archives import make_imdb
 from called import refused
 from small_runs import SMALL, left_by
 
+from paper.chapter import planned
 from paper.runs.compute import compute
 from paper.runs.kinds.probe import PaddingSweep
 from paper.runs.kinds.tagging import Tagging
 from paper.runs.pack import pack, those_packed
+from paper.runs.request import Request
 from paper.runs.run import Place, key
 from paper.runs.store import Store
 
@@ -59,10 +62,32 @@ def test_a_packed_folder_serves_what_was_packed_into_it_and_is_not_packed_again(
     others = [TRAINING, replace(TRAINING, pooling="last", seed=7), PaddingSweep(TRAINING)]
     asked = [*larger, PaddingSweep(larger[0]), Tagging("ud_ewt"), *others]
     assert those_packed(asked, there) == others
+    assert those_packed(asked, place) == asked  # which is not packed
     refused("is packed already; pack all that is needed at once", list, pack(larger, place, folder))
 
 
+def test_what_a_figure_or_a_chapter_asks_for_is_done_where_it_was_packed(
+    place, tmp_path, monkeypatch, mistake
+):
+    folder, store = tmp_path / "packed", tmp_path / "there"
+    assert list(pack([TRAINING], place, folder))
+    rows = pd.DataFrame([{"kind": "training", **replace(TRAINING, test=None).row()}])
+    rows.to_csv(tmp_path / "runs.csv", index=False)
+    monkeypatch.delenv("WHENPOOL_CACHE", raising=False)
+    asked = f"run --redo {tmp_path / 'runs.csv'} --packed {folder} --store {store}".split()
+    assert "none of the runs of" in mistake(*asked)
+    twice = mistake(*asked, "--data", str(tmp_path))
+    assert "--packed FOLDER takes the place of --data" in twice
+    there = Place(Store(store), folder, folder / "cache")
+    request = Request.of("paper", ["imdb"], {"sizes": (12,), "seeds": 1})
+    assert planned("natural_bias", request, place)
+    assert planned("natural_bias", request, there) == []
+
+
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
+    place = replace(place, cache=tmp_path / "there" / "cache")
+    for folder in (place.data, tmp_path / "there"):
+        refused("holds the data or the cache themselves", list, pack([TRAINING], place, folder))
     refused(
         "there are no data to pack; choose other runs",
         list,

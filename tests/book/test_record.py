@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from called import refused
 from safetensors.torch import load_file, save
 from small_runs import SMALL, TINY, fresh, on_record, record
 
@@ -173,3 +174,5 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, place, tmp_path)
     assert len(said) == 1  # nothing more
     recorded = pd.read_csv(folder / "trainings.csv")
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
+    fewer = read_comparisons(folder).assign(pairs=5)
+    refused("the record has more pairs of 1 of these cells", put_on_record, fewer, folder)

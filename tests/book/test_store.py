@@ -53,6 +53,14 @@ def test_a_damaged_file_is_named_and_not_counted(tmp_path, content):
     assert store.keys() == {good}
 
 
+def test_a_page_may_change_a_published_table(tmp_path):
+    (tmp_path / "trainings.csv").write_text("key,corpus\na,imdb\n")
+    store = Store(tmp_path / "runs", tmp_path)
+    table = store.read_published("trainings")
+    table["corpus"] = "changed"
+    assert store.read_published("trainings")["corpus"].tolist() == ["imdb"]
+
+
 def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):
     first = put(Store(tmp_path))
     script = f"""

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import seaborn as sns
 from called import refused
-from made_up import trained
+from made_up import run, trained
 from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
@@ -21,7 +21,7 @@ from small_runs import record
 
 from paper.chapter import Chapter
 from paper.figures import drawn_twice
-from paper.pages import thesis
+from paper.pages import tabling, thesis
 from paper.pages.finish import parted, with_dark_colours
 from paper.pages.tabling import above_bag_of_words, bag_of_words, literal, times_smaller_between
 from paper.pages.thesis import by_source, judged
@@ -150,6 +150,16 @@ def test_how_many_times_smaller_is_a_rounded_number_with_its_range():
 
     assert said(630, 405, 980) == "600 (95 % interval 400 to 1,000, n = 5)"
     assert said(59e6, 5.8e6, 580e6) == "60 million (95 % interval 6 to 600 million, n = 5)"
+
+
+def test_no_mean_is_taken_over_the_corpora_of_a_request():
+    rows = [run(seed=n, test_accuracy=60.0, majority_accuracy=50.0) for n in range(3)]
+    runs = pd.DataFrame([{**row, "scale": "A"} for row in rows])
+    assert "scale" not in tabling.accuracy_table(runs, ["pooling"])
+    several = pd.concat([runs, runs.assign(scale="B", test_accuracy=90.0, majority_accuracy=20.0)])
+    table = tabling.accuracy_table(several, ["pooling"])
+    cells = sorted(zip(table["scale"].replace("", None).ffill(), table["standard"], strict=True))
+    assert cells == [("A", "50.0"), ("A", "60.0 ± 0.0 (3)"), ("B", "20.0"), ("B", "90.0 ± 0.0 (3)")]
 
 
 def test_a_distance_to_the_bag_of_words_has_an_interval_over_seeds():

@@ -69,7 +69,9 @@ def inputs(root: Path, name: str, stores: Iterable[Path], data: Path) -> dict[st
         )
     if asks:
         made["titles and address"] = titles_and_address(root)
-        made["stored runs"] = _sizes(file for store in stores for file in store.glob("*.json"))
+        runs = [file for store in stores for file in store.glob("*.json")]
+        last = max((file.stat().st_mtime for file in runs), default=0)
+        made["stored runs"] = f"{_sizes(runs)}, the last one of {last}"
         made["corpora"] = _sizes(data.rglob("*"))
     return made
 

@@ -136,6 +136,12 @@ def settings_of(rows: DataFrame) -> list[str]:
     return [setting for setting in SETTINGS if len(rows) and setting in set(rows["setting"])]
 
 
+def apart(runs: DataFrame) -> list[str]:
+    """The column ``scale`` where `paper.chapter.Chapter.shown` has rows of several: no mean may be
+    taken over them."""
+    return ["scale"] if "scale" in runs and runs["scale"].nunique() > 1 else []
+
+
 def accuracy_table(
     runs: DataFrame,
     rows: Sequence[str],
@@ -144,15 +150,17 @@ def accuracy_table(
     text: Callable[[DataFrame], str] = lambda runs: spread(runs["test_accuracy"]),
 ) -> DataFrame:
     """Test accuracies by some columns of ``runs``, in their order, and below them how often
-    guessing is right; ``text`` writes the cell of some runs."""
+    guessing is right; ``text`` writes the cell of some runs. Several scales, or corpora of a
+    request, have rows of their own."""
     if runs.empty:
         return runs
+    guessing = runs.assign(**dict.fromkeys(rows, "") | {rows[0]: MAJORITY})
+    rows = [*apart(runs), *rows]
     setting_first = lambda v: v.map(SETTINGS.index) if v.name == "setting" else v  # noqa: E731
     places = runs[[*columns]].drop_duplicates().sort_values([*columns], key=setting_first)
     # empty cells in the first row, so that the columns come in the order of places
     first = runs[list(rows)].iloc[0].to_dict() | {"text": ""}
     cells = [first | place for place in places.to_dict("records")]
-    guessing = runs.assign(**dict.fromkeys(rows, "") | {rows[0]: MAJORITY})
     chance = lambda runs: f"{runs['majority_accuracy'].mean():.1f}"  # noqa: E731
     for some, write in ((runs, text), (guessing, chance)):
         for key, group in some.groupby([*rows, *columns], sort=False):

@@ -27,7 +27,11 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
     """Write what some trainings and probes read: their corpora as numbers, the vectors of their
     words, and pointers in the place of the publishers' files, so that runs have the same keys there
     as here. Yields a line for each part, and for runs that are left out. Raises `InputError` when
-    no run is left, or the folder holds what was packed before, of which a part would be lost."""
+    no run is left, or the folder holds what was packed before, of which a part would be lost, or
+    the data themselves."""
+    places = (folder.resolve(), place.data.resolve()), ((folder / "cache").resolve(), place.cache)
+    apart = all(mine != other.resolve() for mine, other in places)
+    check(apart, f"{folder} holds the data or the cache themselves; pack into a new folder")
     before = f"{folder} is packed already; pack all that is needed at once, into a new folder"
     check(not (folder / KEYS).exists(), before)
     runs = list(runs)
@@ -87,7 +91,10 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
 
 def those_packed(runs: Iterable[Run], place: Place) -> list[Run]:
     """Of some runs those whose texts `pack` wrote into the data folder of a place: others would
-    find a part of their texts and vectors there, and nothing would say so."""
+    find a part of their texts and vectors there, and nothing would say so. All of them where the
+    folder was not packed."""
+    if not (place.data / KEYS).is_file():
+        return [*runs]
     keys, found = (place.data / KEYS).read_text("utf-8").split(), list[Run]()
     for run in runs:
         try:

@@ -122,7 +122,8 @@ class Store:
     def read_published(self, name: str) -> pd.DataFrame:
         """A published file, ``<name>.csv``, or no rows."""
         file = self.published / f"{name}.csv" if self.published else NO_FOLDER
-        return _read_table(file, file.stat().st_mtime_ns) if file.is_file() else NO_ROWS
+        # a copy, since pages change tables
+        return _read_table(file, file.stat().st_mtime_ns).copy() if file.is_file() else NO_ROWS
 
     def _published_keys(self) -> set[str]:
         return {key for kind in _kinds().values() for key in self.read_published(kind.table)["key"]}

@@ -42,6 +42,7 @@ from paper.verdicts.results import (
     spread,
 )
 from whenpool.base.errors import InputError, check, check_known
+from whenpool.corpora.tokens import VECTORS
 
 OTHER_ENCODER = "not tested: other encoder"
 """Of claims whose runs read another encoder, or trained other baselines, than the thesis's."""
@@ -363,15 +364,14 @@ def compared(
     """A selection, minus the same with other values, and that once more with others: for each
     combination of several values what is added (1) and subtracted (-1)."""
     comparisons = []
-    for selection, rival in product(_each(first), _each(against or {})):
+    for selection, rival, change in product(*map(_each, (first, against or {}, versus or {}))):
         terms = [(1, selection)]
         if against is not None:
             if selection == selection | rival:  # it would be compared with itself
                 continue
             terms.append((-1, selection | rival))
         if versus is not None:
-            for change, (sign, each) in product(_each(versus), tuple(terms)):
-                terms.append((-sign, each | change))
+            terms += [(-sign, each | change) for sign, each in terms]
         comparisons.append(terms)
     return comparisons
 
@@ -415,13 +415,16 @@ def _last_of_each_seed(table: Numbers, positions: Iterable[int]) -> dict[int, in
 def _sample(
     table: Numbers, selection: Selection, measure: Measure, admits: Callable[[int], bool]
 ) -> Sample | None:
-    """Of the admitted runs of a selection; of several ways those that validate best, where all were
+    """Of the admitted runs of a selection, those on the same data as the first, which is a
+    published one where there are any; of several ways those that validate best, where all were
     tried."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
     ways = ({**plain, **way} for way in selection.get("best_of", [{}]))
     tried = [[*filter(admits, table.positions(way))] for way in ways]
     if not all(tried):
         return None
+    for data in map(table.column, ("data_corpus", "data_filler", "data_vectors")):
+        tried = [[row for row in rows if data[row] == data[rows[0]]] for rows in tried]
 
     def validated(rows: list[int]) -> Any:
         accuracy = table.column("validation_accuracy")
@@ -546,18 +549,23 @@ def by_runs(
     began, complete, seed = map(table.column, ("began", "corpus_complete", "seed"))
     part_will_do = measure.drawn or measure.exact or scale != "thesis"
     deciding = () if pilots or later else claim.seeds.get(scale, ())
-    # pilots may have other vectors
-    any_vectors: Selection = {"vectors": ...} if pilots and "vectors" not in claim.of else {}
+    # pilots may have other vectors where there are none with the usual ones
+    others = (*VECTORS[1:], "random") if pilots and "vectors" not in claim.of else ()
 
     def admits(row: int) -> bool:
         older = began[row] is not None and began[row] <= claim.registered
         in_time = older == pilots and (not deciding or seed[row] in deciding)
         return in_time and (part_will_do or complete[row] is True)
 
-    terms: list[Terms] = [
-        [(sign, _sample(table, each | any_vectors, measure, admits)) for sign, each in comparison]
-        for comparison in claim.comparisons(scale)
-    ]
+    def terms_with(changed: Selection) -> list[Terms]:
+        return [
+            [(sign, _sample(table, each | changed, measure, admits)) for sign, each in comparison]
+            for comparison in claim.comparisons(scale)
+        ]
+
+    ways = map(terms_with, [{}, *({"vectors": name} for name in others)])
+    whole = (terms for terms in ways if all(sample for each in terms for _, sample in each))
+    terms = next(whole, [])
     terms = [paired(each) for each in terms] if measure.paired else terms
     finding = judge(claim, terms, len(deciding) or SEEDS_NEEDED)
     if finding.n and scale in claim.untested:

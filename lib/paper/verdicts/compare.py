@@ -121,8 +121,14 @@ def _pair(first: Any, second: Any) -> dict[str, Any]:
 
 
 def put_on_record(cells: DataFrame, folder: Path) -> None:
-    """Write comparisons into a folder of results, in the place of older rows with their keys."""
+    """Write comparisons into a folder of results, in the place of older rows with their keys.
+    Raises `InputError` where an older one is of more pairs."""
     older = read_comparisons(folder)
+    known = older.set_index("key").get("pairs", {})
+    pairs = dict(zip(cells["key"], cells["pairs"], strict=True))
+    lost = sum(known.get(key, 0) > count for key, count in pairs.items())
+    more = f"the record has more pairs of {lost} of these cells; compare folders that hold them all"
+    check(not lost, more)
     parts = [part for part in (older[~older["key"].isin(cells["key"])], cells) if len(part)]
     table = pd.concat(parts, ignore_index=True).sort_values([*CELL, *SIDES], kind="stable")
     write_table(folder / "comparisons.csv", table)

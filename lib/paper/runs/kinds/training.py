@@ -247,7 +247,8 @@ class Training(Recipe, ModelSpec, ByPlace):
                     unfinished.remove(0)
                     raise
                 outcome = error.left  # that some seeds diverge is part of what §2.2.7 finds
-        start.store(self, outcome, place, keep_weights, unfinished.provenance())
+        if not (watch and place.store.has(name)):  # what another command has stored stays
+            start.store(self, outcome, place, keep_weights, unfinished.provenance())
         unfinished.remove(0)
         return name
 

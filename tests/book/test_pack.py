@@ -66,7 +66,7 @@ def test_a_packed_folder_serves_what_was_packed_into_it_and_is_not_packed_again(
     refused("is packed already; pack all that is needed at once", list, pack(larger, place, folder))
 
 
-def test_what_a_figure_or_a_chapter_asks_for_is_done_where_it_was_packed(
+def test_what_a_figure_or_a_chapter_asks_for_is_left_out_where_it_was_not_packed(
     place, tmp_path, monkeypatch, mistake
 ):
     folder, store = tmp_path / "packed", tmp_path / "there"

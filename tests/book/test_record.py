@@ -10,6 +10,7 @@ from called import refused
 from safetensors.torch import load_file, save
 from small_runs import SMALL, TINY, fresh, on_record, record
 
+from paper.chapter import Chapter
 from paper.runs.compute import standing
 from paper.runs.kinds import probe as kinds
 from paper.runs.kinds.probe import (
@@ -20,6 +21,7 @@ from paper.runs.kinds.probe import (
     WordImportance,
 )
 from paper.runs.kinds.training import PROTOCOL, Training
+from paper.runs.request import Request
 from paper.runs.run import Place
 from paper.runs.store import Store
 from paper.verdicts.compare import compare, put_on_record
@@ -74,6 +76,21 @@ def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedenc
     assert rows[rows["key"] == local]["accuracy"].tolist() == [1.0]
     table = again.rows("probe").set_index("key")["corpus_complete"]
     assert table.to_dict() == dict.fromkeys([*keys.values(), new], True) | {local: False}
+
+
+def test_runs_on_other_data_do_not_count_beside_published_ones(place):
+    runs = [replace(KEPT, vectors="glove.6B.100d", seed=seed) for seed in range(3)]
+    for run in runs:
+        record(place, run, accuracy=70.0 + run.seed)
+    here = on_record(place)
+    for run in runs:
+        record(here, run, accuracy=70.0 + run.seed)  # computed again
+        for other in "abdefgh":  # whose keys come before and after
+            data = {"data": {"corpus": other}, "protocol": PROTOCOL}
+            record(here, run, accuracy=10.0, identity=data | {"run": run.changed()})
+    asked = {"model": "max", "setting": "mid", "size": 1_000}
+    finding = Chapter("natural_bias", Request(), here).finding("accuracy", "thesis", asked)
+    assert (finding.value, finding.n) == (71, 3)
 
 
 def test_runs_of_another_protocol_count_nowhere(place, tmp_path):

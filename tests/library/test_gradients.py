@@ -306,8 +306,26 @@ def test_states_in_another_order_than_they_were_read_are_refused():
     one_way.encode = lambda embedded, lengths: one_way.rnn(embedded.flip(1))[0].flip(1)
     by_length = Theirs()
     by_length.encode = partial(sorted_by_length, by_length)
-    for model in (one_way, by_length):
-        refused("encode of Theirs returns states in another order", norms_of, model)
+    flat = Theirs(bidirectional=False)
+    flat.encode = lambda embedded, lengths: flat.rnn(embedded.flip(1))[0].flip(1)
+    flat.embed = lambda ids: flat.table(ids.view(-1)).view(*ids.shape, 6)
+    for model in (one_way, by_length, flat):
+        refused("returns states in another order", norms_of, model)
+
+
+def test_what_stands_below_the_recurrence_that_is_probed_may_have_any_order():
+    below, plain = Theirs(), Theirs()
+    below.other = nn.GRU(6, 6, batch_first=True).double()
+    below.encode = lambda embedded, lengths: below.other(embedded.flip(1))[0].flip(1)
+    plain.embed = lambda ids: below.encode(below.table(ids), LENGTHS).detach()
+    above = lambda states, lengths: Theirs.encode(below, states, lengths)  # noqa: E731
+    below.classify = lambda states, lengths: Theirs.classify(below, above(states, lengths), lengths)
+    same(norms_of(below), norms_of(plain))
+
+
+def test_a_model_of_short_texts_is_probed():
+    model, places = with_encode(lambda model, x: wide(x + places[: x.shape[1]])), torch.ones(7, 6)
+    assert norms_of(model).isfinite().sum() == LENGTHS.sum()
 
 
 def test_two_readings_of_the_words_are_refused():
@@ -337,11 +355,16 @@ def test_of_a_cell_with_an_output_of_its_own_norms_are_those_of_its_states():
     expected[torch.arange(3) >= lengths.unsqueeze(1)] = torch.nan
     same(gradient_norms(model, ids, lengths, labels), expected)
 
+    model.rnn.start = lambda inputs: (inputs.new_zeros(len(inputs), 5),)
+    model.rnn.step = lambda x, s: (model.rnn.both(x, s[0])[0].tanh(),)
+    model.rnn.output = lambda s: 2 * s[0]
+    refused("TwiceItsState returns none of the parts of its state; return one", norms_of, model)
+
 
 def test_memory_of_a_step_follows_from_the_model_and_the_text_alone():
     model = classifier("mean", "transformer", units=4)
     alone = step_megabytes(model, *BATCH)
-    model(IDS.repeat(1, 400), 400 * LENGTHS)
+    model(IDS.repeat(1, 80), 80 * LENGTHS)
     assert step_megabytes(model, *BATCH) == alone
     frozen = "TextClassifier has no weights to train; they are all frozen"
     refused(frozen, step_megabytes, model.requires_grad_(False), *BATCH)

@@ -186,7 +186,8 @@ LEARNS = 60.0  # The test accuracy in %, of two classes, from which on a start h
 STARTS = tuple(variant_of("last", **start) for start in START_OPTIONS)
 """Every start that is compared, as `paper.verdicts.results.variant_of` calls it."""
 GATED = tuple(variant_of("last", **start) for start in GATED_OPTIONS)
-_ALIKE = [*PLAIN, "seed"]  # What runs compared agree in
+# What runs compared agree in
+_ALIKE = [*PLAIN, "seed", "data_corpus", "data_filler", "data_vectors"]
 
 
 def draws(runs: Runs) -> DataFrame:

@@ -63,8 +63,9 @@ def scales_with(**values: Any) -> dict[str, Selection]:
 
 
 def with_numbers(points: DataFrame, **numbers: Series) -> DataFrame:
-    """The first row of each run, with numbers by its key."""
-    rows = points.drop_duplicates("key")
+    """The first row of each run, with numbers by its key; in the order of the table, which has
+    published runs first."""
+    rows = points.drop_duplicates("key").sort_index()
     return rows.assign(**{name: rows["key"].map(values) for name, values in numbers.items()})
 
 

@@ -34,6 +34,10 @@ def highest_mean(runs: Runs) -> DataFrame:
     models = {"model": [*THESIS_POOLINGS], "masked": True}
     trained = runs.table(trainings)
     trained, rows = trained[has(trained, models)].merge(cases, on=case), []
+    # published runs come first
+    data = trained["data_corpus"].astype(object).fillna("")
+    of_corpus = data.groupby([trained["corpus"], trained["length"]])
+    trained = trained[data == of_corpus.transform("first")]
     for scale, first_seed in product(SCALES.values(), (0, SEEDS_FROM)):
         alike = {name: value for name, value in scale.items() if name not in case}
         used = trained[has(trained, alike) & trained["seed"].ge(first_seed)]

@@ -39,7 +39,8 @@ def text_digest(source: Path) -> str:
 
 def inputs(root: Path, name: str, stores: Iterable[Path], data: Path) -> dict[str, str]:
     """Digests of what a chapter is made from, by what it is called in a sentence. Stored runs and
-    corpora count by name and size: a run's name says what it is, and corpora are large."""
+    corpora count by name and size, runs by the date of the last one as well: a run's name says what
+    it is, and corpora are large."""
     book = root / "book"
     text = (book / f"{name}.md").read_text("utf-8")
     imported = set(_IMPORT.findall(text))

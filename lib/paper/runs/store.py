@@ -134,6 +134,8 @@ class Store:
         # NaN, as in a CSV file: None would make objects of published numbers
         here = here.astype(dict.fromkeys(here.columns[here.isna().all()], float))
         if len(here):
+            known = {*published["key"]}  # the others come last
+            here = here.sort_values("key", key=lambda keys: ~keys.isin(known), kind="stable")
             published = published[~published["key"].isin(set(here["key"]))]
         parts = [part for part in (published, here) if len(part)]
         return pd.concat(parts or [published], ignore_index=True)

@@ -386,8 +386,9 @@ def _each(selection: Selection) -> list[Selection]:
 
 
 def sample_of(table: Numbers, positions: Iterable[int], measure: Measure) -> Sample | None:
-    """Of some numbers of a measure the last of each seed; of ratios the logarithms."""
-    last = _last_of_each_seed(table, positions)
+    """Of some numbers of a measure, those on the same data as the first, the last of each seed; of
+    ratios the logarithms."""
+    last = _last_of_each_seed(table, _on_one_data(table, positions))
     if measure.exact:
         last = dict(islice(last.items(), 1))
     if not last:
@@ -403,6 +404,14 @@ def sample_of(table: Numbers, positions: Iterable[int], measure: Measure) -> Sam
     return Sample.of(by_seed, keys, all(complete[row] is True for row in last.values()))
 
 
+def _on_one_data(table: Numbers, positions: Iterable[int]) -> list[int]:
+    """The numbers of runs on the same data as the first, which is a published one where any is."""
+    rows = [*positions]
+    for data in map(table.column, ("data_corpus", "data_filler", "data_vectors")):
+        rows = [row for row in rows if data[row] == data[rows[0]]]
+    return rows
+
+
 def _last_of_each_seed(table: Numbers, positions: Iterable[int]) -> dict[int, int]:
     """Where the last number of each seed is, in their order."""
     seed, last = table.column("seed"), dict[int, int]()
@@ -415,16 +424,13 @@ def _last_of_each_seed(table: Numbers, positions: Iterable[int]) -> dict[int, in
 def _sample(
     table: Numbers, selection: Selection, measure: Measure, admits: Callable[[int], bool]
 ) -> Sample | None:
-    """Of the admitted runs of a selection, those on the same data as the first, which is a
-    published one where there are any; of several ways those that validate best, where all were
+    """Of the admitted runs of a selection; of several ways those that validate best, where all were
     tried."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
     ways = ({**plain, **way} for way in selection.get("best_of", [{}]))
-    tried = [[*filter(admits, table.positions(way))] for way in ways]
+    tried = [_on_one_data(table, filter(admits, table.positions(way))) for way in ways]
     if not all(tried):
         return None
-    for data in map(table.column, ("data_corpus", "data_filler", "data_vectors")):
-        tried = [[row for row in rows if data[row] == data[rows[0]]] for rows in tried]
 
     def validated(rows: list[int]) -> Any:
         accuracy = table.column("validation_accuracy")
@@ -550,7 +556,8 @@ def by_runs(
     part_will_do = measure.drawn or measure.exact or scale != "thesis"
     deciding = () if pilots or later else claim.seeds.get(scale, ())
     # pilots may have other vectors where there are none with the usual ones
-    others = (*VECTORS[1:], "random") if pilots and "vectors" not in claim.of else ()
+    named = {*claim.of, *(claim.against or ()), *(claim.versus or ())}
+    others = (*VECTORS[1:], "random") if pilots and "vectors" not in named else ()
 
     def admits(row: int) -> bool:
         older = began[row] is not None and began[row] <= claim.registered

@@ -119,7 +119,7 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 def vectors_file(name: str, directory: Path) -> Path:
     """The file of some word vectors, by name or full path; raises `InputError` when it is not in
     the data folder."""
-    for folder in (directory, directory / "vectors", Path()):
+    for folder in (directory, directory / "vectors"):
         for suffix in (".txt", ".txt.gz", ""):
             if (file := folder / f"{name}{suffix}").is_file():
                 return file

@@ -100,7 +100,7 @@ class Checkpoint:
         return self._numbers.get(word, UNKNOWN_INDEX)
 
     def words(self, text: str) -> list[str]:
-        """What the model reads of a text: its first lower-case words and punctuation marks."""
+        """The first words that the model reads of a text, cut as its tokenizer says."""
         return TOKENIZERS[self.tokenizer](text)[: self.max_words]
 
     def encode(self, texts: Iterable[str]) -> tuple[Tensor, Tensor]:

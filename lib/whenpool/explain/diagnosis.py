@@ -88,7 +88,7 @@ def survey(
         f"texts are of {len(rare)} rare classes and were left out (--drop-rare)": len(texts)
         - len(kept),
         "more texts were left out to save time (--limit)": len(kept) - len(used),
-        f"texts are longer than {words} words, of which our models read the first": int(
+        f"texts are longer than {words} words; our models read the first {words} of them": int(
             used["length"].gt(words).sum()
         ),
     }
@@ -160,7 +160,9 @@ def diagnose(
     table, notes = survey(path, Reading(text_column, label_column, **reading), limit, words)
     source = CorpusSource(str(path), (), path, Path(data or data_directory()))
     named = None if vectors == "random" else vectors or find_vectors(source.folder)
-    file: Any = named and vectors_file(named, source.folder)
+    file: Any = named and (
+        Path(named) if Path(named).is_file() else vectors_file(named, source.folder)
+    )
     kept = table[["text", "label"]].to_json(orient="records", lines=True)
     write_atomically(folder / "texts.jsonl", kept)
     report = folder / "report.html"

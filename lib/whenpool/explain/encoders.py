@@ -33,7 +33,7 @@ class EncoderReader:
         encoder, lengths = self.encoder, self.encoder.pieces(task.raw)[1]
         fits = lambda texts: encoder.pieces(texts)[1] <= encoder.longest  # noqa: E731
         self.rows, notes = in_filler(task.raw, some, task.filler, fits)
-        self.filled = [rows for share, rows in self.rows.groupby("share") if share]
+        filled = [[*rows["read"]] for share, rows in self.rows.groupby("share") if share]
         self.long = int((lengths > encoder.longest).sum())
         prompt = f" It puts {encoder.prompt!r} before each text." if encoder.prompt else ""
         task.announce(
@@ -41,14 +41,15 @@ class EncoderReader:
             f"longer, and cut.{prompt}",
             *notes,
         )
-        mixed = (encoder.pieces(rows["read"])[1].sum() for rows in self.filled)
+        mixed = (encoder.pieces(texts)[1].sum() for texts in filled)
         total = int(lengths.clip(max=encoder.longest).sum() + sum(mixed))
         title: Any = {"desc": encoder.name[-30:], "unit": " word pieces", "unit_scale": True}
         with tqdm(total=total, **title) as bar:
             lesson = task.labels, task.folds, weights_for(task.labels)
             made = [encoder.embed(task.raw, bar, None, *lesson)]
             self.queries = made[0].get("queries")
-            made += [encoder.embed([*rows["read"]], bar, self.queries) for rows in self.filled]
+            made += [encoder.embed(texts, bar, self.queries) for texts in filled]
+        self.rows = self.rows.drop(columns="read")
         self.read = {name: np.concatenate([part[name] for part in made], 1) for name in self.names}
 
     @staticmethod
@@ -61,7 +62,8 @@ class EncoderReader:
     ) -> tuple[list[DataFrame], list[Score], dict[str, Any]]:
         """Of the pooling that is shown, answers of regressions that learnt in filler, for each
         share from all places at once; the score of our own model; and what the page has besides."""
-        more = [answered(task, self, shown, FILLER, rows)[1] for rows in self.filled]
+        filled = (rows for share, rows in self.rows.groupby("share") if share)
+        more = [answered(task, self, shown, FILLER, rows)[1] for rows in filled]
         folds: Any = {"cv": task.folds, "n_jobs": task.workers}
         said = cross_val_predict(task.classifier, task.texts, task.labels, **folds)
         bilstm = Score("", "BiLSTM with MaxAtt", said, task.labels)

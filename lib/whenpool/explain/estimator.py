@@ -236,6 +236,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         labels = np.asarray(facts.pop("labels"))
         if isinstance(weights := facts.get("class_weight"), list):
             facts["class_weight"] = dict(weights)
+        facts.setdefault("tokenizer", made.tokenizer)  # of an older classifier
         classifier = cls(**facts)
         classifier.classes_, classifier.checkpoint_ = labels, made
         return classifier

@@ -1,6 +1,6 @@
 """Where in filler a model loses one's own texts: who is right, text by text, by place and share.
 
-Letters: N texts, M rows, a text in one way to read it each, F folds, or 1 where all folds read the
+Letters: N texts, M rows, each a text and one way to read it, F folds, or 1 where all folds read the
 same.
 """
 
@@ -23,8 +23,8 @@ BY = ["pooling", "learnt", "setting", "share"]
 
 
 def first_of_each(labels: pd.Series, most: int, equally: bool = False) -> pd.Series:
-    """Whether each text is among the first of its class: of each as many as is its share of
-    ``most``, and at least `FEWEST`; or equally many, and no more than the rarest one has."""
+    """Whether each text is among the first of its class: of ``most`` texts each class has its
+    share, and at least `FEWEST`; or equally many of each, no more than the rarest one has."""
     counts = labels.value_counts()
     quota = (counts * min(1, most / len(labels))).astype(int).clip(lower=FEWEST)
     if equally:
@@ -64,7 +64,9 @@ def answered(
     which ``learnt`` describes. The ``rows`` are those of the reader, or a part of them."""
     fit, read = reader.fit, reader.read[pooling]  # (F, M, ...); an encoder stays in this process
 
-    def of_fold(X: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[Any, DataFrame]:
+    def of_fold(
+        X: np.ndarray, train: np.ndarray, test: np.ndarray, is_first: bool
+    ) -> tuple[Any, DataFrame]:
         lesson = rows.query("share == share.min() and text in @train")
         # the places of a text side by side, so that a regression's own folds part few of them
         lesson = lesson.sort_values("text", kind="stable")
@@ -73,9 +75,13 @@ def answered(
             return None, tested[:0]
         model = fit(task, pooling, X[lesson.index], labels)
         said = model.predict(X[tested.index])
-        return model, tested.assign(said=said, right=said == task.labels[tested["text"]])
+        answers = tested.assign(said=said, right=said == task.labels[tested["text"]])
+        return model if is_first else None, answers
 
-    jobs = (delayed(of_fold)(read[n % len(read)], *fold) for n, fold in enumerate(task.folds))
+    jobs = (
+        delayed(of_fold)(read[number % len(read)], *fold, number == 0)
+        for number, fold in enumerate(task.folds)
+    )
     models, answers = zip(*Parallel(task.workers)(jobs), strict=True)
     return models[0], pd.concat(answers).assign(pooling=pooling, learnt=learnt).explode("setting")
 

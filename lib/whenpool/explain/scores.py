@@ -226,6 +226,6 @@ def tables_of(
             }
         )
     counts = confusion_matrix(shown.labels, shown.predicted, labels=classes)
-    confusion = pd.DataFrame(counts, columns=classes)
+    confusion = pd.DataFrame(counts, columns=[*classes])
     confusion.insert(0, "class", classes, allow_duplicates=True)
     return pd.DataFrame(rows), by_class, confusion

@@ -31,7 +31,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.functional import cross_entropy, pad
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from whenpool.base.errors import check
 from whenpool.models.cells import Cell, LinearCell, later, linear_recurrence
@@ -61,7 +61,9 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     of it in ``torch.cat``. A model that has none, such as a Transformer, has no path through later
     states of the same layer: its gradient is that at the states that ``encode`` returns. A probe
     warns of a custom ``autograd.Function``, since it would not see a recurrence inside. Raises
-    `InputError` for any other loop, a quantised model, and a model or batch that it cannot read.
+    `InputError` for any other loop, two recurrences that read the same words beside each other,
+    states in another order than the recurrence has read texts or words, a quantised model, and a
+    model or batch that it cannot read.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -187,7 +189,7 @@ def _total_norms(
         made, states = states, states if states.requires_grad else _leaf(states)
         loss = loss_of(model.classify(states, lengths))
         # one that is frozen under no_grad is an input as any other
-        called = [tap for tap in taps[before:] if tap.is_known]
+        called = [tap for tap in taps[before:] if tap.has_gradient]
         embedding = {tap.module for tap in taps[:before]}
         rest = [
             m for m in model.modules() if isinstance(m, Cell | nn.RNNBase) and m not in embedding
@@ -209,7 +211,7 @@ def _total_norms(
         check(loss.isfinite(), f"the loss of {name} is {loss.item()}{cells * bool(called)}")
         used, encoder = _top(model, called)
         check(
-            _keeps_order(model, taps, longest_text),
+            _keeps_order(model, taps, longest_text, used, encoder),
             f"encode of {name} returns states in another order than its recurrence reads texts or "
             "words; pack with enforce_sorted=False, and read backwards with bidirectional=True",
         )
@@ -259,7 +261,7 @@ class Tap(NamedTuple):
     end."""
 
     @property
-    def is_known(self) -> bool:
+    def has_gradient(self) -> bool:
         """Whether gradients come back to its states."""
         return all(point.requires_grad for point in [self.outputs, *self.wanted])
 
@@ -320,7 +322,7 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
     recurrences depends on how many words there are. Refuses what has no gradient, and warns of what
     cannot be looked into."""
     sizes = []
-    for T in (7, 8, 9):  # a scan takes as many steps for 7 as for 8, or for 8 as for 9
+    for T in (3, 4, 5):  # a scan takes as many steps for 3 as for 4, or for 4 as for 5
         try:
             embedded = _leaf(model.embed(text[torch.arange(T) % len(text)].unsqueeze(0)))
             before = len(taps)
@@ -346,36 +348,42 @@ def _reads_word_by_word(model: Any, taps: list[Tap], text: Tensor) -> bool:
     return len({*sizes}) > 1 or any("Rnn" in name for name in names)
 
 
-def _keeps_order(model: Any, taps: list[Tap], text: Tensor) -> bool:
-    """Whether encode makes the states of a text of what its recurrence returns for the same text,
-    and those of its last word of nothing before those of its first. Three short texts tell."""
+def _keeps_order(
+    model: Any, taps: list[Tap], text: Tensor, used: list[Tap], encoder: Encoder | None
+) -> bool:
+    """Whether encode makes the states of each text from what the recurrence that is used returns
+    for the same text, and its first word not from later states than its last word. Three short
+    texts show it."""
     lengths = torch.tensor([7, 9, 8], device=text.device)
+    ids = text[torch.arange(9) % len(text)].repeat(3, *[1] * text.dim())
+    before = len(taps)
     try:
-        embedded = _leaf(
-            model.embed(text[torch.arange(9) % len(text)].expand(3, *[-1] * text.dim()))
-        )
+        embedded = _leaf(model.embed(ids))
         before = len(taps)
         states = model.encode(embedded.clone(), lengths)
     except Exception:  # it reads no text of this length
         return True
-    used, encoder = _top(model, [tap for tap in taps[before:] if tap.is_known])
-    for tap in used:
+    latest = {tap.module: tap for tap in taps[before:] if tap.has_gradient}
+    for tap in filter(None, (latest.get(tap.module) for tap in used)):
         if states is tap.outputs or len(tap.outputs) != 3:  # another check says that
             continue
         weights = torch.arange(states.numel(), device=states.device).cos()
         weighted = states * weights.view_as(states).to(states.dtype)  # so that no sum cancels
-        places = []  # in the recurrence, of what the first and the last word are made of
+
+        def sources(of: Tensor, tap: Tap = tap) -> Tensor:
+            """Which states of the recurrence something depends on, (3, T)."""
+            grad = _grads(of.sum(), [tap.outputs])[0]
+            grad = torch.zeros_like(tap.outputs) if grad is None else grad
+            return grad.flatten(2).any(2)
+
         for number, n in enumerate(lengths.tolist()):
-            grad = _grads(weighted[number, :n].sum(), [tap.outputs])[0]
-            others = torch.arange(3, device=states.device) != number
-            if grad is not None and bool(grad[others].any()):
+            of_text = sources(weighted[number, :n])
+            of_text[number] = False
+            if of_text.any():
                 return False
-        for word in (0, 8):
-            grad = _grads(weighted[1, word].sum(), [tap.outputs])[0]
-            if grad is not None and bool(grad.any()):
-                places.append(float(grad[1].flatten(1).any(1).nonzero().double().mean()))
+        first, last = (sources(weighted[1, word])[1].nonzero() for word in (0, 8))
         from_the_end = encoder and tap.module is not encoder.layers[-1][0]
-        if places != sorted(places) and not from_the_end:
+        if len(first) and len(last) and first.min() > last.max() and not from_the_end:
             return False
     return True
 
@@ -558,6 +566,9 @@ def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any
         each = [*map(module.output, steps)]
         states = torch.stack(each, dim=1)
         wanted = steps if isinstance(steps[0], Tensor) else each  # of an LSTM h_t, and not c_t
+        parts = tree_leaves(steps[0])
+        a_part = wanted is steps or any(each[0] is part for part in parts)
+        check(a_part, f"{type(module).__name__} returns none of the parts of its state; return one")
         taps.append(Tap(module, inputs, states, wanted, lambda grads: [torch.stack(grads, dim=1)]))
         return states, steps[-1]
     kept, added = module.terms(inputs)

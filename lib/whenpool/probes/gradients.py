@@ -356,7 +356,6 @@ def _keeps_order(
     texts show it."""
     lengths = torch.tensor([7, 9, 8], device=text.device)
     ids = text[torch.arange(9) % len(text)].repeat(3, *[1] * text.dim())
-    before = len(taps)
     try:
         embedded = _leaf(model.embed(ids))
         before = len(taps)

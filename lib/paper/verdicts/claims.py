@@ -388,7 +388,7 @@ def _each(selection: Selection) -> list[Selection]:
 def sample_of(table: Numbers, positions: Iterable[int], measure: Measure) -> Sample | None:
     """Of some numbers of a measure, those on the same data as the first, the last of each seed; of
     ratios the logarithms."""
-    last = _last_of_each_seed(table, _on_one_data(table, positions))
+    last = _last_of_each_seed(table, positions)
     if measure.exact:
         last = dict(islice(last.items(), 1))
     if not last:
@@ -404,18 +404,14 @@ def sample_of(table: Numbers, positions: Iterable[int], measure: Measure) -> Sam
     return Sample.of(by_seed, keys, all(complete[row] is True for row in last.values()))
 
 
-def _on_one_data(table: Numbers, positions: Iterable[int]) -> list[int]:
-    """The numbers of runs on the same data as the first, which is a published one where any is."""
+def _last_of_each_seed(table: Numbers, positions: Iterable[int]) -> dict[int, int]:
+    """Where the last number of each seed is, in their order, of runs on the same data as the first,
+    which is a published one where any is."""
     rows = [*positions]
     for data in map(table.column, ("data_corpus", "data_filler", "data_vectors")):
         rows = [row for row in rows if data[row] == data[rows[0]]]
-    return rows
-
-
-def _last_of_each_seed(table: Numbers, positions: Iterable[int]) -> dict[int, int]:
-    """Where the last number of each seed is, in their order."""
     seed, last = table.column("seed"), dict[int, int]()
-    for row in positions:
+    for row in rows:
         last.pop(seed[row], None)
         last[seed[row]] = row
     return last
@@ -428,7 +424,7 @@ def _sample(
     tried."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
     ways = ({**plain, **way} for way in selection.get("best_of", [{}]))
-    tried = [_on_one_data(table, filter(admits, table.positions(way))) for way in ways]
+    tried = [[*filter(admits, table.positions(way))] for way in ways]
     if not all(tried):
         return None
 
